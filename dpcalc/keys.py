@@ -25,26 +25,25 @@ Schema = dict[str, Any]
 class WrongValueError(DpcalcError):
     """A value that a key does not take.
 
-    Attributes:
-        code: DPC102 for the wrong type, DPC106 for a number out of range, DPC104 for a text that is not allowed.
-        expected: completes "must be".
+    `code` is DPC102 for the wrong type, DPC106 for a number out of range, DPC104 for a text that is not allowed;
+    `expected` completes "must be".
     """
 
     def __init__(self, code: str, expected: str) -> None:
-        """Store the rule code and the words."""
         super().__init__(f"expected {expected}")
         self.code, self.expected = code, expected
 
 
 class ValueType:
-    """Type of the value of a key: it checks a value, and describes itself as JSON Schema."""
+    """Type of the value of a key.
+
+    `check` returns a value as the type has it, or raises WrongValueError; `as_json_schema` describes the type.
+    """
 
     def check(self, value: object) -> Any:
-        """Return a value as the type has it, or WrongValueError; subclasses define it, here NotImplementedError."""
         raise NotImplementedError
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of this type; subclasses define it, here NotImplementedError."""
         raise NotImplementedError
 
 
@@ -56,7 +55,6 @@ class WholeNumber(ValueType):
     max_value: int = MAX_COUNT
 
     def check(self, value: object) -> int:
-        """Return a whole Fraction within the ends as int; WrongValueError for any other value, also for an int."""
         if not isinstance(value, Fraction) or value.denominator != 1:
             raise WrongValueError("DPC102", "a whole number")
         if value < self.min_value:
@@ -66,7 +64,6 @@ class WholeNumber(ValueType):
         return value.numerator
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of the range."""
         return {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
 
 
@@ -81,7 +78,6 @@ class Exact(ValueType):
     quotients: bool = False
 
     def check(self, value: object) -> Fraction:
-        """Return a Fraction within the ends or in `gap`; WrongValueError for any other value, also for an int."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", "a number")
         if not self.min_value <= value <= self.max_value and value not in self.gap:
@@ -89,7 +85,6 @@ class Exact(ValueType):
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema, in floats, of the range and of the values in `gap`."""
         inside: Schema = {"type": "number", "minimum": float(self.min_value), "maximum": float(self.max_value)}
         others: list[Schema] = [{"const": float(value)} for value in self.gap]
         return {"anyOf": [*others, inside]} if others else inside
@@ -104,17 +99,14 @@ class Word(ValueType):
 
     @property
     def allowed(self) -> tuple[str, ...]:
-        """The words."""
         return self.words() if callable(self.words) else self.words
 
     def check(self, value: object) -> Any:
-        """Return one of the words, or the member of `as_enum` for it; WrongValueError (DPC104) for another value."""
         if value not in self.allowed:
             raise WrongValueError("DPC104", "one of " + ", ".join(self.allowed))
         return value if self.as_enum is None else self.as_enum(value)
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of the list of words."""
         return {"enum": [*self.allowed], **({"type": "string"} if self.as_enum is None else {})}
 
 
@@ -127,13 +119,11 @@ class OfType(ValueType):
     json_type: str
 
     def check(self, value: object) -> Any:
-        """Return a value of the Python type, bool or str, unchanged; WrongValueError (DPC102) for any other value."""
         if not isinstance(value, self.python_type):
             raise WrongValueError("DPC102", self.words)
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of the type."""
         return {"type": self.json_type}
 
 
@@ -144,7 +134,6 @@ class AnyOf(ValueType):
     kinds: tuple[ValueType, ...]
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema that allows each of them."""
         return {"anyOf": [kind.as_json_schema() for kind in self.kinds]}
 
 
@@ -155,80 +144,54 @@ class Structure(ValueType):
     schema: Schema
 
     def check(self, value: object) -> object:
-        """Return the value as it is."""
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return its JSON Schema."""
         return self.schema
 
 
 @dataclass(frozen=True)
 class ListOf(ValueType):
-    """A list of `min_length` to `max_length` mappings, each of the keys of the dataclass `item`.
-
-    Attributes:
-        item: a dataclass with keys.
-        length_words: what the list must hold, in words.
-        form: how the list is written, in words.
-        definition: name of the item's own definition in the JSON Schema; "" writes it out, and takes a single one too.
-    """
+    """A list of `min_length` to `max_length` mappings, each of the keys of the dataclass `item`."""
 
     item: type
     min_length: int
     max_length: int
-    length_words: str
-    form: str = "a list"
-    definition: str = ""
+    length_words: str  # what the list must hold
+    form: str = "a list"  # how the list is written
+    definition: str = ""  # the item's own definition in the JSON Schema; "" writes it out, and takes a single one too
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a list of mappings; without a definition, of one mapping or a list of them."""
         if self.definition:
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
-        single = _mapping_schema(keys_of(self.item))
+        keys = keys_of(self.item)
+        single = {
+            "type": "object",
+            "properties": {name: each.kind.as_json_schema() for name, each in keys.items()},
+            "required": [name for name, each in keys.items() if each.is_required],
+            "patternProperties": {"^x-": True},
+            "additionalProperties": False,
+        }
         return {"anyOf": [single, {"type": "array", "items": single, "maxItems": self.max_length}]}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Key:
-    """A key of a section.
-
-    Attributes:
-        kind: type and range of its value.
-        meaning: sentences for the JSON Schema and the table of keys.
-        default: value where the key is missing; MISSING if there is none.
-        is_required: True if a config must state it; also of a key with a default, which is then Python's alone.
-        advice: hint where a required key is missing.
-        is_short_form: True for a key that users may write and that is replaced before validation.
-    """
+    """A key of a section."""
 
     kind: ValueType
-    meaning: str
+    meaning: str  # sentences for the JSON Schema and the table of keys
     default: object = MISSING
-    is_required: bool = False
-    advice: str = ""
-    is_short_form: bool = False
+    is_required: bool = False  # whether a config must state it; with a default, that is Python's alone
+    advice: str = ""  # hint where a required key is missing
+    is_short_form: bool = False  # whether it is replaced before validation
 
 
-def key(
-    kind: ValueType,
-    meaning: str,
-    *,
-    default: object = MISSING,
-    is_required: bool = False,
-    advice: str = "",
-    is_short_form: bool = False,
-) -> Any:
+def key(kind: ValueType, meaning: str, *, default: object = MISSING, is_required: bool = False, **more: Any) -> Any:
     """Return a dataclass field that declares a key of a config; without a default the key is required."""
-    declared = Key(
-        kind=kind,
-        meaning=meaning,
-        default=default,
-        is_required=is_required or default is MISSING,
-        advice=advice,
-        is_short_form=is_short_form,
-    )
+    is_required = is_required or default is MISSING
+    declared = Key(kind=kind, meaning=meaning, default=default, is_required=is_required, **more)
     return field(default=default, metadata={"key": declared})
 
 
@@ -244,17 +207,6 @@ def keys_of(section: type) -> dict[str, Key]:
         if isinstance(declaration, Key):
             keys[name] = declaration
     return keys
-
-
-def _mapping_schema(keys: Mapping[str, Key]) -> Schema:
-    """Return the JSON Schema of a mapping with these keys, required as they are declared, and any "x-" key."""
-    return {
-        "type": "object",
-        "properties": {name: each.kind.as_json_schema() for name, each in keys.items()},
-        "required": [name for name, each in keys.items() if each.is_required],
-        "patternProperties": {"^x-": True},
-        "additionalProperties": False,
-    }
 
 
 def exact(low: float | str | Fraction, high: float | str | Fraction, words: str, **more: Any) -> Exact:

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: Any = None, /, *, frozen: bool = False, **options: bool) -> Any:
-        """Return a class as `dataclasses.dataclass` makes it; a frozen one without slots gets this module's methods.
-
-        Args:
-            cls: the class; None returns a decorator with these options.
-            frozen: whether setting an attribute raises FrozenInstanceError.
-            options: as in the standard library; frozen classes do not have `order` or `unsafe_hash`.
-        """
+        """Return a class as `dataclasses.dataclass` makes it; a frozen one without slots gets this module's methods."""
         if cls is None:
             return lambda each: dataclass(each, frozen=frozen, **options)
         if options.get("slots") or not frozen:
@@ -44,23 +38,14 @@ else:
 
 
 class _Fields(NamedTuple):
-    """Fields of one class, sorted out when it is first used.
+    """Fields of one class, sorted out when it is first used."""
 
-    Attributes:
-        names: those that the constructor sets.
-        taken: of these, those that it takes as arguments.
-        positional: those that it takes by position too.
-        defaults: values by name.
-        factories: functions that return the value, by name.
-        key: returns the tuple of values that are compared.
-    """
-
-    names: tuple[str, ...]
-    taken: frozenset[str]
-    positional: tuple[str, ...]
+    names: tuple[str, ...]  # those that the constructor sets
+    taken: frozenset[str]  # of these, those that it takes as arguments
+    positional: tuple[str, ...]  # those that it takes by position too
     defaults: Mapping[str, Any]
     factories: Mapping[str, Callable[[], Any]]
-    key: Callable[[Any], tuple[Any, ...]]
+    key: Callable[[Any], tuple[Any, ...]]  # returns the values that are compared
 
 
 def _fields(cls: Any) -> _Fields:
@@ -85,39 +70,29 @@ def _fields(cls: Any) -> _Fields:
 
 def _init(self: Any, *args: Any, **values: Any) -> None:
     """Set all fields and run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
-    fields = self._record_fields or _fields(type(self))
+    cls = type(self)
+    fields = self._record_fields or _fields(cls)
     if args:
-        values = _named(type(self), fields, args, values)
+        if len(args) > len(fields.positional):
+            raise TypeError(f"{cls.__qualname__} takes {len(fields.positional)} positional arguments, got {len(args)}")
+        by_position = dict(zip(fields.positional, args, strict=False))
+        if twice := by_position.keys() & values.keys():
+            raise TypeError(f"{cls.__qualname__} got multiple values for argument {min(twice)!r}")
+        values = {**by_position, **values}
     # Most calls give all fields: then nothing is merged.
     if values.keys() != fields.taken or len(fields.taken) < len(fields.names):
-        values = _completed(type(self), fields, values)
+        if unknown := values.keys() - fields.taken:
+            raise TypeError(f"{cls.__qualname__} got an unexpected keyword argument {min(unknown)!r}")
+        values = {**fields.defaults, **values}
+        for name, factory in fields.factories.items():
+            if name not in values:
+                values[name] = factory()
+        if missing := fields.taken - values.keys():
+            raise TypeError(f"{cls.__qualname__} missing required arguments: {', '.join(sorted(missing))}")
     for name in fields.names:
         object.__setattr__(self, name, values[name])
     if (post_init := getattr(self, "__post_init__", None)) is not None:
         post_init()
-
-
-def _named(cls: type, fields: _Fields, args: tuple[Any, ...], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all arguments by name; TypeError for too many by position, or for one that is given twice."""
-    if len(args) > len(fields.positional):
-        raise TypeError(f"{cls.__qualname__} takes {len(fields.positional)} positional arguments, got {len(args)}")
-    by_position = dict(zip(fields.positional, args, strict=False))
-    if twice := by_position.keys() & values.keys():
-        raise TypeError(f"{cls.__qualname__} got multiple values for argument {min(twice)!r}")
-    return {**by_position, **values}
-
-
-def _completed(cls: type, fields: _Fields, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the given values with the defaults of the others; TypeError for unknown and for missing ones."""
-    if unknown := given.keys() - fields.taken:
-        raise TypeError(f"{cls.__qualname__} got an unexpected keyword argument {min(unknown)!r}")
-    values = {**fields.defaults, **given}
-    for name, factory in fields.factories.items():
-        if name not in values:
-            values[name] = factory()
-    if missing := fields.taken - values.keys():
-        raise TypeError(f"{cls.__qualname__} missing required arguments: {', '.join(sorted(missing))}")
-    return values
 
 
 def _eq(self: Any, other: Any) -> Any:
@@ -147,27 +122,17 @@ def _delattr(self: object, name: str) -> None:  # noqa: ARG001  likewise
 
 
 class _Signature:
-    """The signature of the constructor, for `help` and `inspect.signature`."""
+    """The signature of the constructor, for `help` and `inspect.signature`; keyword-only fields last."""
 
     def __get__(self, instance: object, owner: type) -> inspect.Signature:
-        """Return the signature of a class's constructor, keyword-only fields last; AttributeError for an instance."""
         if instance is not None:
             raise AttributeError("__signature__")  # a callable instance has the signature of its `__call__`
-        parameters = [
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=_shown_default(field),
-                annotation=field.type,
-            )
-            for field in sorted(dataclasses.fields(owner), key=lambda each: bool(each.kw_only))
-            if field.init
-        ]
+        parameters = []
+        for field in sorted(dataclasses.fields(owner), key=lambda each: bool(each.kw_only)):
+            default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+            if field.default_factory is not dataclasses.MISSING:
+                default = field.default_factory
+            kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+            if field.init:
+                parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
         return inspect.Signature(parameters, return_annotation=None)
-
-
-def _shown_default(field: dataclasses.Field[Any]) -> object:
-    """Return a field's default as a signature shows it: the value, the factory itself, or Parameter.empty."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory
-    return inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default

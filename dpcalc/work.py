@@ -14,7 +14,7 @@ import math
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -163,9 +163,30 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
     return decorate
 
 
-# Parts of an answer beside the guarantee: one that cannot be computed is left out and named, the guarantee stays.
+# Bounds that stand in for one another: sharp ones first, each with an allowance; the last one always answers.
 
 Part = TypeVar("Part")
+
+
+def first_within_work(
+    *attempts: tuple[float, type[Exception], Callable[[], Part], str], last: Callable[[], Part], note: str
+) -> tuple[Part, str]:
+    """Return (answer, note) of the first of the attempts (work, failure, compute, note) that does not fail.
+
+    A failure is an error of that class, also for want of work. Without any, `last` is charged, but not limited: it
+    always answers, unless the allowance around this question is used up. Who gave that one knows what to do.
+    """
+    for units, failure, compute, its_note in attempts:
+        with suppress(failure), allowance(units):
+            return compute(), its_note
+    if attempts:
+        spend(1.0)
+    with own_allowance(math.inf):
+        return last(), note
+
+
+# Parts of an answer beside the guarantee: one that cannot be computed is left out and named, the guarantee stays.
+
 Absent = TypeVar("Absent")
 
 FAILURES = (InputError, ArithmeticError, MemoryError, RecursionError)

@@ -15,7 +15,12 @@ from itertools import product
 from math import comb, prod
 from typing import NamedTuple
 
+import numpy as np
+
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.atoms import OneWayAtoms
+from dpcalc.mechanisms.kinds import AdditiveNoise
+from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
@@ -31,11 +36,10 @@ from dpcalc.sampling.counts import (
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
-Pair = tuple[Mixture, Mixture]  # the laws (P, Q) in D and D'
-NoRecord = tuple[Fraction, Fraction]  # (Pr[no record of a member], Pr[no record at all]) of a draw
+Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in D and D'
 
 # Any data set gives a lower bound, so that each limit here costs tightness only, never validity.
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
@@ -47,8 +51,8 @@ _MAX_INDEPENDENT = 32  # units drawn independently; the others are left at 0, wh
 class Contributions(NamedTuple):
     """Contributions on the line, in units of 1 / length clip norms."""
 
-    # by level, level 1 first, p whole numbers in [-length, length]; below a clipping level above the unit, the clipped
-    # vector of a draw that misses the unit
+    # By level, level 1 first, whole numbers in [-length, length]; below a clipping level above the unit, the clipped
+    # vector of a draw that misses the unit.
     others: tuple[int, ...]
     length: int = 1  # of the protected unit's contributions, >= 1
 
@@ -71,20 +75,58 @@ def data_set_pair(
     Centers are in clip norms / length, weights exact. For each level above the protected one `repeats` says how many
     draws of the next level are summed under one of its own.
     """
-    unit = len(co_sampled.path.counts)
-    if co_sampled.clip < unit:
-        p, q = _one_vector_pair(co_sampled, adjacency, contributions, members)
+    path, clip, unit = co_sampled.path, co_sampled.clip, len(co_sampled.path.counts)
+    if clip < unit:
+        # One vector holds the members: -length with any drawn, else that of the others, which is 0 with no record.
+        count, own_nonempty, sign = path.counts[-1], co_sampled.own_nonempty, contributions.others[-1]
+        if co_sampled.is_shuffled and not co_sampled.nonempty[clip] == own_nonempty == 1:
+            sign = 0  # which other records are in a batch of a shuffle depends on the order
+        unseen, empty = _no_record_in_vector(co_sampled, count, members, own_nonempty)
+        p = _clipped_vector(-contributions.length, sign, unseen, empty)
+        if adjacency is Adjacency.REPLACE_ONE:
+            q = _clipped_vector(contributions.length, sign, unseen, empty)
+        else:  # zeroed members leave the vector
+            left, zeroed = (count - members, 0) if adjacency is Adjacency.ADD_REMOVE else (count, members)
+            _, empty = _no_record_in_vector(co_sampled, left, zeroed, Fraction(0))
+            q = _clipped_vector(0, sign, Fraction(1), empty)
     else:
-        if not _own_contributions(co_sampled).is_exact:
+        if not _own_contributions(co_sampled)[1]:
             contributions = contributions._replace(others=(0,) * unit)
-        p, q = _frame_sum_pair(co_sampled, adjacency, contributions, members)
-    # From that draw to the whole sum, level by level outwards.
+        p, q = _frame_pair(co_sampled, adjacency, contributions, members)
+
+    # From that draw to the whole sum, level by level outwards: siblings and the draws of the unit on the path.
     repeats = repeats or (1,) * unit
-    lowest = min(co_sampled.clip, unit - 1)
+    lowest = min(clip, unit - 1)
     for level in range(lowest, 0, -1):
-        each = _sibling_sum(co_sampled, level, contributions.others[level - 1], prod(repeats[level - 1 : lowest]))
-        p, q = (_level_sum(co_sampled, level, each, convolve_power(side, repeats[level - 1])) for side in (p, q))
+        sibling = _sibling_sum(co_sampled, level, contributions.others[level - 1], prod(repeats[level - 1 : lowest]))
+        sides = [convolve_power(side, repeats[level - 1]) for side in (p, q)]
+        p, q = (_level_sum(co_sampled, level, sibling, on_path) for on_path in sides)
     return p, q
+
+
+def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
+    """Return the law of the sum of a level's draw; in `all`, shuffles and long Poisson draws siblings add nothing."""
+    path, contributes = co_sampled.path, sibling.keys() != {0}
+    count, rate = path.counts[level - 1], path.rate(level)
+    total: Mixture = {}
+    match path.schemes[level - 1]:
+        case WithReplacement(size=size):
+            for copies, chance in binomial_lower(size, Fraction(1, count)).items():  # rare large numbers are cut
+                both = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
+                _add_to(total, both, chance)
+            return total
+        case Fixed(size=size) if contributes:
+            with_path, missed = convolve(convolve_power(sibling, size - 1), on_path), convolve_power(sibling, size)
+        case Poisson() if contributes and count <= _MAX_INDEPENDENT:
+            missed = _poisson_sum(count - 1, rate, sibling)
+            with_path = convolve(missed, on_path)
+        case CappedPoisson() as scheme:
+            return cut_sum(scheme, count, sibling, on_path)
+        case _:
+            with_path, missed = on_path, {0: Fraction(1)}
+    _add_to(total, with_path, rate)
+    _add_to(total, missed, 1 - rate)
+    return {center: weight for center, weight in total.items() if weight}
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
@@ -100,29 +142,6 @@ def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -
     return _scale(binomial_lower(vectors, nonempty), sign)
 
 
-def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of the sum of a level's draw: of siblings (0 in `all`, shuffles, long Poisson) and `on_path`."""
-    path, contributes = co_sampled.path, sibling.keys() != {0}
-    count, rate = path.counts[level - 1], path.rate(level)
-    match path.schemes[level - 1]:
-        case WithReplacement(size=size):
-            total: Mixture = {}
-            for copies, chance in binomial_lower(size, Fraction(1, count)).items():  # rare large numbers are cut
-                _add_to(
-                    total, convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies)), chance
-                )
-            return total
-        case Fixed(size=size) if contributes:
-            return _mix(rate, convolve(convolve_power(sibling, size - 1), on_path), convolve_power(sibling, size))
-        case Poisson(probability=rate) if contributes and count <= _MAX_INDEPENDENT:
-            others = _poisson_sum(count - 1, rate, sibling)
-            return _mix(rate, convolve(others, on_path), others)
-        case CappedPoisson() as scheme:
-            return cut_sum(scheme, count, sibling, on_path)
-        case _:
-            return _mix(rate, on_path, {0: Fraction(1)})
-
-
 def _contributing_units(count: int, rate: Fraction) -> int:
     """Return how many of `count` Poisson units may contribute, so that more than 96 are rarely drawn."""
     if count <= _MAX_INDEPENDENT:
@@ -131,10 +150,10 @@ def _contributing_units(count: int, rate: Fraction) -> int:
     return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
 
 
-def _frame_sum_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
+def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
     path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
-    own = _scale(_own_contributions(co_sampled).law, contributions.length)
+    own = _scale(_own_contributions(co_sampled)[0], contributions.length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     match path.schemes[-1]:
         case Fixed(size=size):
@@ -186,13 +205,6 @@ def _counted_pair(
     return p, q
 
 
-def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
-    """Add `factor` times the weights of a part to a mixture under construction."""
-    _spend_on(part)
-    for center, weight in part.items():
-        total[center] = total.get(center, Fraction(0)) + factor * weight
-
-
 def episode_pair(
     hierarchy: Hierarchy,
     contributions: Contributions,
@@ -231,22 +243,6 @@ def episode_pair(
     return _counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
 
 
-def _one_vector_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
-    """Return the laws in D and D' of the vector that holds the members: -`length` with any drawn, else others' or 0."""
-    # The vector of the others is `sign` with any record, else 0; zeroed members leave it.
-    length, count = contributions.length, co_sampled.path.counts[-1]
-    always_filled = co_sampled.nonempty[co_sampled.clip] == 1 and co_sampled.own_nonempty == 1
-    # Which other records are in a batch of a shuffle depends on the order.
-    sign = 0 if co_sampled.is_shuffled and not always_filled else contributions.others[-1]
-    unseen, empty = _no_record_in_vector(co_sampled, count, members, co_sampled.own_nonempty)
-    with_unit = _clipped_vector(-length, sign, unseen, empty)
-    if adjacency is Adjacency.REPLACE_ONE:
-        return with_unit, _clipped_vector(length, sign, unseen, empty)
-    remaining, zeroed = (count - members, 0) if adjacency is Adjacency.ADD_REMOVE else (count, members)
-    _, empty = _no_record_in_vector(co_sampled, remaining, zeroed, Fraction(0))
-    return with_unit, _clipped_vector(0, sign, Fraction(1), empty)
-
-
 def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
     """Return {own: Pr[a member is drawn], sign: Pr[only others are], 0: Pr[no record is]}, without zeros."""
     total: Mixture = {}
@@ -256,67 +252,58 @@ def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> M
     return total
 
 
-def _no_record_in_vector(co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction) -> NoRecord:
+def _no_record_in_vector(
+    co_sampled: CoSampled, count: int, members: int, own_nonempty: Fraction
+) -> tuple[Fraction, Fraction]:
     """Return (Pr[no record of a member is drawn], Pr[no record at all]) in a drawn unit of the clipping level."""
-    # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
+    # From the members' frame outwards to the clipping unit: of `count` units some are members, further out one is on
+    # the path. Each of them is missed, or drawn and then as below; the others are drawn without a record, or missed.
     path, unit = co_sampled.path, len(co_sampled.path.counts)
-    nonempty = co_sampled.nonempty[unit]
-    match path.schemes[-1]:
-        case _ if not count:
-            unseen = empty = Fraction(1)
-        case Fixed(size=size):
-            drawn = min(size, count)
-            none = {h: p * power(1 - own_nonempty, h) for h, p in hypergeometric(count, members, drawn).items()}
-            unseen = sum(none.values(), Fraction(0))
-            empty = sum((p * power(1 - nonempty, drawn - h) for h, p in none.items()), Fraction(0))
-        case WithReplacement(size=size):
-            rate = Fraction(members, count)
-            is_empty = rate * (1 - own_nonempty) + (1 - rate) * (1 - nonempty)
-            unseen, empty = power(1 - rate * own_nonempty, size), power(is_empty, size)
-        case CappedPoisson() as scheme if not members:  # as if every other unit held records
-            unseen, empty = Fraction(1), power(1 - scheme.probability, count)
-        case CappedPoisson() as scheme:  # of one member
-            unseen = 1 - scheme.rate(count) * own_nonempty
-            empty = cut_empty_probability(scheme, count, 1 - own_nonempty)
-        case scheme:
-            rate = scheme.rate(count)
-            unseen = power(1 - rate * own_nonempty, members)
-            empty = unseen * power(1 - rate * nonempty, count - members)
-
-    # From the members' frame outwards to the clipping unit: a unit on the path is missed, or drawn and then as below.
-    for level in range(unit - 1, co_sampled.clip, -1):
-        count, rate, nonempty = path.counts[level - 1], path.rate(level), co_sampled.nonempty[level]
-        unseen_below, empty_below = unseen, empty
-        unseen = 1 - rate + rate * unseen_below
+    unseen = empty = 1 - own_nonempty
+    for level in range(unit, co_sampled.clip, -1):
+        if level < unit:
+            count, members = path.counts[level - 1], 1
+        other_empty = 1 - co_sampled.nonempty[level]
         match path.schemes[level - 1]:
-            case WithReplacement(size=size):
-                unseen = power((count - 1 + unseen_below) / count, size)
-                empty = power(((count - 1) * (1 - nonempty) + empty_below) / count, size)
+            case _ if not count:
+                unseen = empty = Fraction(1)
             case Fixed(size=size):
-                empty = power(1 - nonempty, size - 1) * (rate * empty_below + (1 - rate) * (1 - nonempty))
-            case CappedPoisson() as scheme:
-                empty = cut_empty_probability(scheme, count, empty_below)
-            case _:
-                empty = power(1 - rate * nonempty, count - 1) * (1 - rate + rate * empty_below)
+                drawn = min(size, count)
+                law = hypergeometric(count, members, drawn).items()
+                empty = sum((p * power(empty, h) * power(other_empty, drawn - h) for h, p in law), Fraction(0))
+                unseen = sum((p * power(unseen, h) for h, p in law), Fraction(0))
+            case WithReplacement(size=size):
+                rate = Fraction(members, count)
+                empty = power(rate * empty + (1 - rate) * other_empty, size)
+                unseen = power(1 - rate + rate * unseen, size)
+            case CappedPoisson() as scheme if not members:  # as if every other unit held records
+                unseen, empty = Fraction(1), power(1 - scheme.probability, count)
+            case CappedPoisson() as scheme:  # of one member
+                unseen = 1 - scheme.rate(count) * (1 - unseen)
+                empty = cut_empty_probability(scheme, count, empty)
+            case scheme:
+                rate = scheme.rate(count)
+                empty = power(1 - rate + rate * empty, members) * power(1 - rate + rate * other_empty, count - members)
+                unseen = power(1 - rate + rate * unseen, members)
     return unseen, empty
 
 
-class ContributionLaw(NamedTuple):
-    """The law of a number of contributions; inexact, it is that of a data set with fewer of them."""
-
-    law: Mixture
-    is_exact: bool
-
-
 @cached_with_cost(16)
-def _own_contributions(co_sampled: CoSampled) -> ContributionLaw:
-    """Return the law of a drawn unit's contributions; if it has too many values, an inexact one of fewer of them."""
+def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
+    """Return (law of a drawn unit's contributions, True); (that of fewer of them, False) if it has too many values."""
     nonempty, below = co_sampled.own_nonempty, co_sampled.levels_below
     drawn = below[0][0].scheme if below else None
     if isinstance(drawn, Fixed) and nonempty == 1:  # a fixed draw of children that surely hold records
-        children = co_sampled.child_contributions
-        if 0 < len(children) * drawn.size**2 * max(children, default=0) < _MAX_SUMS:
-            return ContributionLaw(_sum_of_some(children, drawn.size), is_exact=True)
+        children, size = co_sampled.child_contributions, drawn.size
+        if 0 < len(children) * size**2 * max(children, default=0) < _MAX_SUMS:
+            # ways[k][t]: number of k-subsets of the children so far with sum t; taken downwards, each is used once.
+            ways: list[dict[int, int]] = [{0: 1}, *({} for _ in range(size))]
+            for child in children:
+                spend(2 * TURN * sum(map(len, ways)))
+                for taken in range(size, 0, -1):
+                    for total, number in ways[taken - 1].items():
+                        ways[taken][total + child] = ways[taken].get(total + child, 0) + number
+            return {total: Fraction(number, comb(len(children), size)) for total, number in ways[size].items()}, True
     counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
     if co_sampled.own_contributions:
         return _compound({co_sampled.own_contributions: Fraction(1)}, counts)
@@ -338,38 +325,26 @@ def _own_contributions(co_sampled: CoSampled) -> ContributionLaw:
                 drawn_law = {level.scheme.max_drawn(count): Fraction(1)}
         counts, is_known = _compound(drawn_law, each)
         is_exact &= is_known
-    return ContributionLaw(counts, is_exact)
-
-
-def _sum_of_some(values: tuple[int, ...], size: int) -> Mixture:
-    """Return the exact distribution of the sum of `size` of the values, drawn without replacement."""
-    # ways[k][t]: number of k-subsets of the values so far with sum t; taken downwards, so that each value is used once.
-    ways: list[dict[int, int]] = [{0: 1}, *({} for _ in range(size))]
-    for value in values:
-        spend(2 * TURN * sum(map(len, ways)))
-        for taken in range(size, 0, -1):
-            for total, number in ways[taken - 1].items():
-                ways[taken][total + value] = ways[taken].get(total + value, 0) + number
-    return {total: Fraction(number, comb(len(values), size)) for total, number in ways[size].items()}
+    return counts, is_exact
 
 
 def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
     """Return the law of a Poisson draw's sum, of at most 32 units and about 96 values; further units add 0."""
     units = max(1, _MAX_RANDOM // max(1, len(each) - 1))
-    return _compound(binomial_lower(min(count, units, _MAX_INDEPENDENT), rate), each).law
+    return _compound(binomial_lower(min(count, units, _MAX_INDEPENDENT), rate), each)[0]
 
 
-def _compound(counts: CountDistribution, each: Mixture) -> ContributionLaw:
-    """Return the law of a sum of `counts` draws of `each`; inexact and of fewer draws if it has over 96 values."""
+def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
+    """Return (law of a sum of `counts` draws of `each`, True); (of fewer draws, False) if it has over 96 values."""
     if len(each) == 1:
-        return ContributionLaw(_scale(counts, *each), is_exact=True)
+        return _scale(counts, *each), True
     max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
-    total, sums, reached = dict[int, Fraction](), {0: Fraction(1)}, 0
+    total, sums, reached = Mixture(), {0: Fraction(1)}, 0
     for count, weight in sorted(counts.items()):
         while reached < min(count, max_draws):
             sums, reached = _round_weights(convolve(sums, each)), reached + 1
         _add_to(total, sums, weight)
-    return ContributionLaw(total, max(counts) <= max_draws)
+    return total, max(counts) <= max_draws
 
 
 def _round_weights(a: Mixture) -> Mixture:
@@ -382,9 +357,11 @@ def _round_weights(a: Mixture) -> Mixture:
     return {center: weight for center, weight in short.items() if weight}
 
 
-def _spend_on(a: Mixture) -> None:
-    """Charge the work limit with a product and a sum for each weight of a distribution."""
-    spend(fraction_units(2 * len(a), 2 * max((weight.denominator.bit_length() for weight in a.values()), default=1)))
+def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
+    """Add `factor` times the weights of a part to a mixture under construction."""
+    _spend_on(part)
+    for center, weight in part.items():
+        total[center] = total.get(center, Fraction(0)) + factor * weight
 
 
 def _scale(a: Mixture, factor: int) -> Mixture:
@@ -396,9 +373,40 @@ def _scale(a: Mixture, factor: int) -> Mixture:
     return total
 
 
-def _mix(rate: Fraction, a: Mixture, b: Mixture) -> Mixture:
-    """Return the mixture of `a` with probability `rate` and `b` otherwise, without zero weights."""
-    _spend_on(a)
-    _spend_on(b)
-    total = {x: rate * a.get(x, Fraction(0)) + (1 - rate) * b.get(x, Fraction(0)) for x in {**a, **b}}
-    return {x: p for x, p in total.items() if p}
+def _spend_on(a: Mixture) -> None:
+    """Count the work of a product and a sum for each weight of a distribution."""
+    spend(fraction_units(2 * len(a), 2 * max((weight.denominator.bit_length() for weight in a.values()), default=1)))
+
+
+# The loss of a pair under noise that is not Gaussian, as atoms. Noise around whole centers is reduced to the cell into
+# which it falls. That is post-processing, so the pair costs at most as much as the data set; the cells are so small
+# that it hardly costs less.
+
+_MIN_MASS = 1e-300  # of the only loss of two equal distributions
+_KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them too large: it lowers the bound
+_ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
+
+
+def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAtoms:
+    """Return atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
+
+    Source: docs/theory.md, Theorem 10.1.
+    """
+    centers = sorted({*p, *q})
+    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
+    rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
+    log_p, log_q = (
+        log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
+        for mixture in (p, q)
+    )
+
+    # Losses lowered by their round-off, and masses by a share of 1e-12, are those of a profile nowhere above.
+    both = (log_p > -np.inf) & (log_q > -np.inf)
+    losses = log_p[both] - log_q[both]
+    losses -= _ROUNDED * (1 + np.abs(log_p[both]) + np.abs(log_q[both]))
+    values, place = np.unique(losses, return_inverse=True)
+    logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
+    alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
+    if not values.size:  # accountants look at losses
+        return OneWayAtoms(losses=(0.0,), log_masses=(math.log(_MIN_MASS),), infinity_mass=alone)
+    return OneWayAtoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)

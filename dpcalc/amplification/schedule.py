@@ -14,8 +14,10 @@ from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
+from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.atoms import chained
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.mechanisms.pate import PateMechanism
@@ -51,6 +53,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 
 # Profiles of steps, and releases of phases.
 
+_UNLIKE_MATES = 1 / 20  # share of delta for mates whose outputs are unlike the unit's
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
@@ -111,6 +114,11 @@ class PhaseBound:
     later: tuple[Bound, ...] = ()
     units_together: int = 0  # of an allocation: 0, or the bound is of the whole group, in each visit of so many units
     is_gaussian_alone: bool = False  # True if the bound holds for Gaussian noise alone
+    # of passes whose order is secret: (chance, batches over which the unit's place is uniform); `bound` is then that of
+    # a step that holds the unit
+    secret: tuple[tuple[Fraction, int], ...] = ()
+    # of passes whose order is secret: the bound of a step with another unit in the place of the unit
+    mates: "PhaseBound | None" = None
 
     @property
     def plain(self) -> StepBound | None:
@@ -145,6 +153,27 @@ def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float)
     return ahead, steps_under_draws(
         passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
     )
+
+
+def secret_pass_steps(
+    phase_bound: PhaseBound, *, steps: int, noise_multiplier: float, delta: float
+) -> tuple[Steps, Steps] | None:
+    """Return the Gaussian steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
+
+    Source: docs/theory.md, Theorem 7.10.
+    """
+    if phase_bound.mates is None:
+        raise TypeError("secret_pass_steps: expected a secret order, got the bound of another draw")
+    passes = -(-steps // phase_bound.steps_of_a_pass)
+    step, mates = (
+        step_profile(each.bound, noise_multiplier=noise_multiplier / math.sqrt(each.squared))
+        for each in (phase_bound, phase_bound.mates)
+    )
+    one = shuffled_pass(step, mates, phase_bound.secret, _UNLIKE_MATES * delta / passes)
+    if one is None:
+        return None
+    whole = chained(one, len(phase_bound.links))
+    return {whole: passes}, {whole.swapped: passes}
 
 
 def steps_under_draws(

@@ -11,8 +11,8 @@ from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
 from dpcalc.planner.words import shared_facts
-from dpcalc.report.fields import Field, Output, Table, config_field, json_only, origin_fields, yes_no
-from dpcalc.report.guarantees import assumptions_field, epsilon_text, unit_fields
+from dpcalc.report.guarantees import assumes_row, epsilon_text, unit_json
+from dpcalc.report.output import Json, Output, Table, config_json, lines, origin_json, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
@@ -21,7 +21,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
     verdict = "the log agrees with the declared sampling"
     if not result.agrees:
         verdict = f"the log contradicts the declared sampling: {'; '.join(map(visible, result.findings))}"
-    tests, lines, rows = [], [], []
+    tests, texts, rows = [], [], []
     for each in result.tests:
         test = each.test
         tests.append(
@@ -42,21 +42,25 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
         note = visible(test.sentence) if each.contradicts else ""
         rows.append((level, test.quantity, expected, logged, p_value, yes_no(not each.contradicts), note))
         end = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
-        lines.append(f"{level}: {test.quantity}: expected {expected}, logged {logged}, p-value {p_value}{end}")
+        texts.append(f"{level}: {test.quantity}: expected {expected}, logged {logged}, p-value {p_value}{end}")
+    summary = {
+        "agrees": result.agrees,
+        "findings": list(result.findings),
+        "steps": result.steps,
+        "entries": result.entries,
+        "false_alarm": FALSE_ALARM,
+    }
     return Output(
         command="audit-sampler",
-        fields=(
-            config_field(loaded),
-            json_only("log", log),
-            Field("agrees", result.agrees),
-            Field("findings", list(result.findings)),
-            Field("steps", result.steps),
-            Field("entries", result.entries),
-            Field("false_alarm", FALSE_ALARM),
-            Field("tests", tests, plain=tuple(lines)),
-            json_only("notes", list(result.notes)),
-            *origin_fields(loaded),
-        ),
+        result={
+            "config": config_json(loaded),
+            "log": log,
+            **summary,
+            "tests": tests,
+            "notes": list(result.notes),
+            **origin_json(loaded),
+        },
+        blocks=[[("name", visible(loaded.plan.name)), *lines(summary), *(("tests", text) for text in texts)]],
         table=Table(
             headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
             f"contradicted with probability <= {FALSE_ALARM:g}",
@@ -87,7 +91,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     verdict = "the scores agree with the config" if result.agrees else "the scores contradict the config"
     confidence = f"{1 - result.false_alarm:.12g}"  # 1 - 0.9 is 0.09999999999999998
     shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {confidence})"
-    rules, lines = [], []
+    rules, texts = [], []
     for test in result.tests:
         counts = test.counts
         if isinstance(counts, Guesses):
@@ -105,46 +109,47 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
                 f"{counts.excluded:,} without"
             )
         rules.append({"rule": test.rule, **numbers, "p_value": test.p_value})
-        lines.append(f"{test.rule}: {words}, p-value {_bound_text(test.p_value)}")
+        texts.append(f"{test.rule}: {words}, p-value {_bound_text(test.p_value)}")
+    summary: Json = {
+        "agrees": result.agrees,
+        "test": "many runs" if result.has_many_runs else "one run",
+        "canaries": result.canaries,
+        "included": result.included,
+        "rules": rules,
+        "p_value": result.p_value,
+        "false_alarm": result.false_alarm,
+        "epsilon_lower": result.epsilon_lower,
+        "confidence": float(confidence),
+        "epsilon": result.guarantee.epsilon,
+        "delta": result.guarantee.delta,
+        **unit_json(loaded.plan),
+        "assumptions": list(result.assumptions),
+    }
+    facts = lines({**summary, "rules": texts}, p_value=_bound_text, epsilon_lower=rounded_down, epsilon=rounded_up)
     return Output(
         command="audit",
+        result={
+            "config": config_json(loaded),
+            "scores": path,
+            **summary,
+            "roc": [point._asdict() for point in result.roc],
+            "notes": list(result.notes),
+            **origin_json(loaded),
+        },
         headline=f"{verdict}: p-value {_bound_text(result.p_value)}",
-        fields=(
-            config_field(loaded),
-            json_only("scores", path),
-            Field("agrees", result.agrees),
-            Field("test", "many runs" if result.has_many_runs else "one run", label="test"),
-            Field(
-                "canaries",
-                result.canaries,
-                label="canaries",
-                row=f"{result.canaries:,}, of which {result.included:,} were in",
+        blocks=[[("name", visible(loaded.plan.name)), *facts]],
+        rows=[
+            ("run", visible(loaded.plan.name)),
+            ("test", str(summary["test"])),
+            ("canaries", f"{result.canaries:,}, of which {result.included:,} were in"),
+            *(("rule", text) for text in texts),
+            (
+                "false alarm",
+                f"an honest run is contradicted with probability <= {as_given(result.false_alarm)}",
             ),
-            Field("included", result.included),
-            Field("rules", rules, plain=tuple(lines), label="rule"),
-            Field("p_value", result.p_value, rounding=_bound_text),
-            Field(
-                "false_alarm",
-                result.false_alarm,
-                label="false alarm",
-                row=f"an honest run is contradicted with probability <= {as_given(result.false_alarm)}",
-            ),
-            Field("epsilon_lower", result.epsilon_lower, rounding=rounded_down),
-            Field("confidence", float(confidence)),
-            Field(
-                "epsilon",
-                result.guarantee.epsilon,
-                rounding=rounded_up,
-                label="epsilon",
-                row=f"{shown}; at most {declared} by the config; delta {as_given(result.guarantee.delta)}",
-            ),
-            Field("delta", result.guarantee.delta),
-            *unit_fields(loaded.plan),
-            assumptions_field(result.assumptions),
-            json_only("roc", [point._asdict() for point in result.roc]),
-            json_only("notes", list(result.notes)),
-            *origin_fields(loaded),
-        ),
+            ("epsilon", f"{shown}; at most {declared} by the config; delta {as_given(result.guarantee.delta)}"),
+            assumes_row(result.assumptions),
+        ],
     )
 
 

@@ -13,8 +13,8 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind, Result, html_table, shown_number
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Field, Output, diagnostic_fields, json_only
-from dpcalc.report.guarantees import epsilon_text, unit_fields
+from dpcalc.report.guarantees import epsilon_text, unit_json
+from dpcalc.report.output import Output, diagnostics_json
 from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
@@ -232,25 +232,25 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
     """Return the result of `curve KIND` for JSON: configs, axes, lines with all their points, limits, diagnostics."""
     sources = []
     for loaded in configs:
-        named = Field("path", loaded.path), Field("name", loaded.plan.name), Field("config_hash", loaded.config_hash)
-        sources.append((*named, *unit_fields(loaded.plan), Field("delta", loaded.plan.delta)))
+        named = {"path": loaded.path, "name": loaded.plan.name, "config_hash": loaded.config_hash}
+        sources.append({**named, **unit_json(loaded.plan), "delta": loaded.plan.delta})
     lines = []
     for series in chart.series:
         pairs = zip(series.xs, series.ys, strict=True)
-        points = [(Field("x", x), Field("y", y), Field("answer", y is not None)) for x, y in pairs]
-        named = Field("name", series.name), Field("kind", str(series.kind)), Field("method", series.method or None)
-        lines.append((*named, Field("points", points)))
+        points = [{"x": x, "y": y, "answer": y is not None} for x, y in pairs]
+        named = {"name": series.name, "kind": str(series.kind)}
+        lines.append({**named, "method": series.method or None, "points": points})
     return Output(
         command="curve",
-        fields=(
-            json_only("curve", kind),
-            json_only("configs", sources),
-            json_only("x", {"name": chart.x.name, "scale": chart.x.scale}),
-            json_only("y", {"name": chart.y.name, "scale": chart.y.scale}),
-            json_only("series", lines),
-            json_only("limits", [dataclasses.asdict(limit) for limit in chart.limits]),
-            json_only("diagnostics", diagnostic_fields(each for loaded in configs for each in loaded.diagnostics)),
-        ),
+        result={
+            "curve": kind,
+            "configs": sources,
+            "x": {"name": chart.x.name, "scale": chart.x.scale},
+            "y": {"name": chart.y.name, "scale": chart.y.scale},
+            "series": lines,
+            "limits": [dataclasses.asdict(limit) for limit in chart.limits],
+            "diagnostics": diagnostics_json(each for loaded in configs for each in loaded.diagnostics),
+        },
     )
 
 

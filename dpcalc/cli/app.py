@@ -88,10 +88,10 @@ def _print_error(error: Exception) -> int:
 def _print_json_error(command: str, errors: Sequence[Exception]) -> None:
     """Print exceptions as one JSON document to standard output; do nothing if that fails."""
     with suppress(Exception):  # it has been said on standard error
-        from dpcalc.report.fields import ReportedError, error_field, json_document
+        from dpcalc.report.output import ReportedError, error_json, json_document
 
-        field = error_field([ReportedError(error, *_diagnosis(error)) for error in errors])
-        print_result(CommandResult(text=json_document(command, (field,))))
+        described = error_json([ReportedError(error, *_diagnosis(error)) for error in errors])
+        print_result(CommandResult(text=json_document(command, described)))
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:

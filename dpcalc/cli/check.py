@@ -276,13 +276,12 @@ def _update_lock_file(new: Lock, *, removed: set[str]) -> None:
     """Add or replace entries in the file of `new`, drop removed ones, and keep what others have written meanwhile."""
     from dpcalc.config.files import create, exclusive_lock, save
     from dpcalc.gate.lock import Lock, read_or_new_lock
-    from dpcalc.report.gate import lock_text
 
     # Entries are read again under the lock: another process may have written some since the configs were judged.
     with exclusive_lock(new.path):
         entries = read_or_new_lock(Path(new.path)).entries
         others = {name: entry for name, entry in entries.items() if name not in removed}
-        data = lock_text(Lock(path=new.path, entries=others | dict(new.entries))).encode()
+        data = Lock(path=new.path, entries=others | dict(new.entries)).text().encode()
         if not create(new.path, data):
             save(new.path, data)
 

@@ -203,10 +203,14 @@ def import_(
             raise run
         result = imported(run, terms, file)
         evaluation = evaluate(result.loaded.plan)
-    cost, notes, findings = import_output(result, evaluation, file), note_texts(evaluation), result.loaded.diagnostics
+    cost, notes, findings = (
+        import_output(result, evaluation, file, verbose=verbose),
+        note_texts(evaluation),
+        result.loaded.diagnostics,
+    )
     if output is None and not as_json and not quiet:
         return CommandResult(text=result.text, asides=remarks(findings, (cost.headline, *notes)))
-    text = output_text(cost, as_json=as_json, quiet=quiet, verbose=verbose)
+    text = output_text(cost, as_json=as_json, quiet=quiet)
     if output is None:
         return CommandResult(text=text, asides=remarks(findings, notes, quiet=quiet))
     write_file("--output", output, result.text.encode(), force=force)

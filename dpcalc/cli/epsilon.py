@@ -28,11 +28,10 @@ if TYPE_CHECKING:
 
     from dpcalc.config.load import Loaded
     from dpcalc.mechanisms.pate import Aggregation, Votes
-    from dpcalc.planner.compare import CrossCheck, PrefixErrors
-    from dpcalc.planner.composition import Composition
     from dpcalc.planner.evaluate import Evaluation
+    from dpcalc.planner.pate import DataDependentResult
     from dpcalc.planner.plan import Plan
-    from dpcalc.report.fields import Fields, Output
+    from dpcalc.report.output import Output
     from dpcalc.report.statement import StatementView
 
 
@@ -62,7 +61,7 @@ def epsilon(
         answer = _epsilon_of_one(loaded_plan(context), with_checks=with_checks, with_votes=as_json or not quiet)
     findings = tuple(dict.fromkeys(finding for loaded in answer.files for finding in loaded.diagnostics))
     asides = (*remarks(findings, answer.notes, quiet=quiet), *answer.warnings)
-    text = output_text(answer.output, as_json=as_json, quiet=quiet, verbose=verbose)
+    text = output_text(answer.output, as_json=as_json, quiet=quiet)
     return CommandResult(text=text, asides=asides, errors=answer.errors)
 
 
@@ -84,35 +83,29 @@ def _epsilon_of_one(loaded: Loaded, *, with_checks: bool, with_votes: bool) -> _
 
     composition = composed(loaded.plan)
     evaluation = evaluate(composition)
-    votes, warnings = _votes_field(loaded) if with_votes else ((), ())
-    checks = _checks(composition, loaded.plan) if with_checks else _Checks()
-    output = evaluation_output(
-        evaluation, loaded, checks=checks.cross_checks, errors=checks.prefix_errors, extra=(*checks.gdp_field, *votes)
-    )
-    return _Answer(output, (loaded,), (*note_texts(evaluation), *checks.notes), warnings)
+    cost = _cost_of_votes(loaded) if with_votes else None
+    output, notes = evaluation_output(evaluation, loaded), list(note_texts(evaluation))
+    if with_checks:
+        from dpcalc.planner.compare import cross_checks, prefix_errors
+        from dpcalc.planner.gdp import gaussian_summary
+        from dpcalc.report.guarantees import gdp_json, gdp_line, gdp_text
+        from dpcalc.work import optional
 
+        checks, errors = cross_checks(composition), prefix_errors(loaded.plan)
+        output = evaluation_output(evaluation, loaded, checks=checks, errors=errors, verbose=True)
+        gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
+        if gdp is not None:
+            output = output.with_last("gdp", gdp_json(gdp), line=gdp_line(gdp), row=("mu-GDP", gdp_text(gdp)))
+        if missing:
+            notes.append(missing)
+    if cost is None:
+        return _Answer(output, (loaded,), tuple(notes))
 
-class _Checks(NamedTuple):
-    """Additions of `-v` to the answer on one config: other accountants, errors of prefix sums, mu-GDP or a note."""
+    from dpcalc.pate.view import WARNING, votes_json, votes_text
 
-    cross_checks: tuple[CrossCheck, ...] = ()
-    prefix_errors: tuple[PrefixErrors, ...] = ()
-    gdp_field: Fields = ()
-    notes: tuple[str, ...] = ()
-
-
-def _checks(composition: Composition, plan: Plan) -> _Checks:
-    """Return the additions of `-v` to the answer on a plan; a note in place of mu-GDP if that cannot be computed."""
-    from dpcalc.planner.compare import cross_checks, prefix_errors
-    from dpcalc.planner.gdp import gaussian_summary
-    from dpcalc.report.fields import Section
-    from dpcalc.report.guarantees import gdp_field
-    from dpcalc.work import optional
-
-    checks, errors = cross_checks(composition), prefix_errors(plan)
-    gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
-    field = () if gdp is None else (gdp_field(gdp, Section.LAST),)
-    return _Checks(checks, errors, field, (missing,) if missing else ())
+    words = votes_text(cost)
+    output = output.with_last("with_these_votes", votes_json(cost), line=words, row=("these votes", words))
+    return _Answer(output, (loaded,), tuple(notes), (f"warning: {WARNING}",))
 
 
 def _epsilon_of_several(context: typer.Context, paths: tuple[str, ...]) -> _Answer:
@@ -149,18 +142,16 @@ def _epsilon_of_every_unit(files: tuple[Loaded, ...]) -> _Answer:
     return _Answer(units_output(answers), files, tuple(notes))
 
 
-def _votes_field(loaded: Loaded) -> tuple[Fields, tuple[str, ...]]:
-    """Return ((field of the data-dependent cost,), (warning that it is private,)); ((), ()) if no votes apply."""
+def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
+    """Return the data-dependent cost of a config with votes; None if no votes apply."""
     aggregation = _aggregation_of_votes(loaded.plan)
     if aggregation is None:
-        return (), ()
+        return None
 
-    from dpcalc.pate.view import WARNING, votes_field
     from dpcalc.planner.pate import data_dependent_guarantee
 
     try:
-        cost = data_dependent_guarantee(aggregation, _votes(loaded), delta=loaded.plan.delta)
-        return (votes_field(cost),), (f"warning: {WARNING}",)
+        return data_dependent_guarantee(aggregation, _votes(loaded), delta=loaded.plan.delta)
     except InputError as error:  # votes that cannot be read, or do not fit the config
         place = loaded.mark("mechanism.votes")
         stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "

@@ -438,31 +438,22 @@ def simulate(
     draws: Annotated[
         str | None,
         typer.Option(
-            metavar="N", help="Steps to draw from the sampler of each phase; by default one or two seconds of them."
+            metavar="N", help="Steps to draw from the sampler of each phase; by default a second of all phases."
         ),
-    ] = None,
-    runs: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Runs whose privacy loss is drawn; by default one or two seconds of them."),
     ] = None,
     as_json: options.Json = False,
 ) -> CommandResult:
-    """Check the computed numbers by Monte Carlo simulation.
+    """Check the computed law of the draws by Monte Carlo simulation.
 
-    Draws batches as configured, from data of the declared sizes, and privacy losses of the claimed dominating
-    pairs. Exit code 1: a computed number is contradicted.
+    Draws batches as configured, from data of the declared sizes. Exit code 1: a computed number is contradicted.
     """
-    from dpcalc.simulation.checks import Effort
-    from dpcalc.simulation.simulate import simulate_plan, simulation_output
+    from dpcalc.audit.simulate import simulate_plan, simulation_output
 
-    effort = Effort(
-        seed=options.whole_number("--seed", seed, min_value=0) or 0,
-        draws=options.whole_number("--draws", draws, min_value=1),
-        runs=options.whole_number("--runs", runs, min_value=1),
-    )
+    number = options.whole_number("--seed", seed, min_value=0) or 0
+    steps = options.whole_number("--draws", draws, min_value=1)
     loaded = loaded_plan(context)
     announce("simulation")
-    result = simulate_plan(loaded.plan, effort, on_progress=report_progress)
+    result = simulate_plan(loaded.plan, seed=number, draws=steps, on_progress=report_progress)
     asides = remarks(loaded.diagnostics, result.notes)
-    code = 0 if result.agrees else CONTRADICTED
+    code = 0 if all(check.agrees for check in result.checks) else CONTRADICTED
     return CommandResult(text=output_text(simulation_output(result, loaded), as_json=as_json), code=code, asides=asides)

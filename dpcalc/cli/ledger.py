@@ -50,7 +50,7 @@ def add(
     from dpcalc.config.load import load
     from dpcalc.gate.ledger import LedgerEntry
     from dpcalc.gate.ledger import add as added_to
-    from dpcalc.report.gate import ledger_add_output
+    from dpcalc.report.ledger import ledger_output
 
     run = load(config, key=key, assignments=assignments or ())
     entry = LedgerEntry(
@@ -66,17 +66,17 @@ def add(
     asides += _budget_remarks(account.keeps_budget, written, dry_run)
     # A dry run answers as the real one would.
     code = 0 if written or (dry_run and account.keeps_budget) else 1
-    text = output_text(ledger_add_output(account, is_added=written), as_json=as_json)
+    text = output_text(ledger_output(account, is_added=written), as_json=as_json)
     return CommandResult(text=text, code=code, asides=tuple(asides), changed=(ledger,) if written else ())
 
 
 def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     """Show the cost of each run in a ledger alone, and of all together."""
     from dpcalc.gate.ledger import account
-    from dpcalc.report.gate import ledger_show_output
+    from dpcalc.report.ledger import ledger_output
 
     evaluated = account(ledger)
-    text = output_text(ledger_show_output(evaluated), as_json=as_json)
+    text = output_text(ledger_output(evaluated), as_json=as_json)
     return CommandResult(text=text, asides=remarks(evaluated.loaded.diagnostics))
 
 

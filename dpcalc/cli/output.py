@@ -18,7 +18,7 @@ from dpcalc.errors import DpcalcError, InputError, OutputError, diagnosis, syste
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
-    from dpcalc.report.fields import Output
+    from dpcalc.report.output import Output
 
 
 def on_terminal() -> bool:
@@ -36,7 +36,7 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, verbose: bool = False) -> str:
+def output_text(output: Output, *, as_json: bool = False, quiet: bool = False) -> str:
     """Return a result as JSON, as numbers alone, as plain lines or, on a terminal, as rows and tables."""
     if as_json:
         return output.json_text()
@@ -47,7 +47,7 @@ def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, v
 
     from dpcalc.report.terminal import terminal_text
 
-    return terminal_text(output, width=width(), styled=has_styles(), verbose=verbose)
+    return terminal_text(output, width=width(), styled=has_styles())
 
 
 def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
@@ -55,10 +55,10 @@ def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
     if not errors:
         return output
 
-    from dpcalc.report.fields import ReportedError, error_field
+    from dpcalc.report.output import ReportedError, error_json
 
-    described = error_field([ReportedError(error, *diagnosis(error)) for error in errors])
-    return replace(output, fields=(*output.fields, described))
+    described = error_json([ReportedError(error, *diagnosis(error)) for error in errors])
+    return replace(output, result={**output.result, **described})
 
 
 # Verdicts and findings as a terminal shows them: wrapped at its width, the words that decide in colour.

@@ -345,7 +345,7 @@ def _unsolved_result(failure: NoSolution, loaded: Loaded, request: SolveRequest)
         notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {', '.join(kept)}"]
     asides = _solver_remarks(loaded, loaded.plan, request, notes)
     if request.quiet and not request.as_json:
-        asides = (*asides, f"{output.headline}; {dict(output.rows())['best']}")
+        asides = (*asides, f"{output.headline}; {dict(output.rows)['best']}")
     text = output_text(output, as_json=request.as_json, quiet=request.quiet)
     return CommandResult(text=text, code=1, asides=asides)
 

@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
+from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
-from dpcalc.config.schema import SECTIONS, Episodes, keys_in, mechanism_keys
-from dpcalc.config.source import Diagnostic, Mark, error
+from dpcalc.config.schema import SECTIONS, keys_in, mechanism_keys
+from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at
 from dpcalc.config.words import (
     Beside,
@@ -23,7 +24,7 @@ from dpcalc.config.words import (
 from dpcalc.errors import KeyedInputError, listed
 from dpcalc.keys import WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
-from dpcalc.records import dataclass
+from dpcalc.sampling.hierarchy import Episodes
 
 # Hints for unknown words in a config: synonyms of other tools, settings that are not covered, and misspellings.
 
@@ -36,46 +37,42 @@ PLANNED_METHODS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suggestion:
-    """The key that an unknown key probably stands for.
+class Suggestion(NamedTuple):
+    """What an unknown key probably stands for."""
 
-    Attributes:
-        hint: sentence for the user, or "".
-        key: last part of the meant key, or "".
-        section: top-level section that the meant key is in, or is itself; "" if none is near.
-        is_same: whether the value may be copied to that key.
-    """
-
-    hint: str = ""
-    key: str = ""
-    section: str = ""
-    is_same: bool = False
+    hint: str = ""  # sentence for the user
+    key: str = ""  # last part of the meant key
+    section: str = ""  # top-level section that the meant key is in, or is itself; "" if none is near
+    is_same: bool = False  # whether the value may be copied to that key
 
 
 def section_kind(path: str) -> str:
-    """Return the key of `schema.SECTIONS` for a path, such as "sampling.*" for "phases[3].sampling.task".
-
-    Example:
-        >>> section_kind("phases[3].sampling.task"), section_kind("data.levels[0]"), section_kind("phases[2]")
-        ('sampling.*', 'data.levels[]', 'phases[]')
-    """
-    general = re.sub(r"\[[0-9]+\]", "[]", path)
-    general = general.removeprefix("phases[].").replace("also[]", "also")
+    """Return the key of `schema.SECTIONS` for a path, such as "sampling.*" for "phases[3].sampling.task"."""
+    general = re.sub(r"\[[0-9]+\]", "[]", path).removeprefix("phases[].").replace("also[]", "also")
     return "sampling.*" if general.startswith("sampling.") and general not in SECTIONS else general
 
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
 def key_suggestion(section: str, key: str) -> Suggestion:
-    """Return what an unknown key means: a word of another tool, misplaced or misspelt; else a list of the
-    allowed keys."""
+    """Return what an unknown key means: a word of another tool, misplaced or misspelt; else the allowed keys."""
     # From what is surely meant to what is only near: a key of another section is more likely misplaced than misspelt.
-    likely = _foreign(section, meaning(section, key)) or _misplaced_suggestion(key)
-    likely = likely or _misspelling_suggestion(section, key)
-    if likely is not None:
-        return likely
-    allowed = ", ".join(keys_in(section))
-    return Suggestion(hint=f"allowed here: {allowed}; your own data may stand under `x-...` keys" if allowed else "")
+    foreign = _foreign(section, meaning(section, key))
+    if foreign is not None:
+        return foreign
+    homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
+    if homes:
+        home = min(homes, key=lambda each: _LAST_HOMES.index(each) if each in _LAST_HOMES else -1)
+        # The meaning too: `rate` may be a learning rate, `mean` that of the noise.
+        meant = re.split(r"[.,;:] ", keys_in(home)[key].meaning)[0].rstrip(".")
+        hint = f"it belongs in `{home}`: {meant[:1].lower()}{meant[1:]}"
+        return Suggestion(hint, key, home.partition(".")[0], is_same=True)
+    allowed = tuple(keys_in(section))
+    near = nearest(key, allowed)
+    if near:  # the keys of the top and of a phase are sections
+        home = near if section in {"", "phases[]"} else section.partition(".")[0]
+        return Suggestion(f"did you mean `{near}`?", near, home, is_same=True)
+    hint = f"allowed here: {', '.join(allowed)}; your own data may stand under `x-...` keys"
+    return Suggestion(hint if allowed else "")
 
 
 def _foreign(section: str, found: Meaning | None) -> Suggestion | None:
@@ -85,28 +82,7 @@ def _foreign(section: str, found: Meaning | None) -> Suggestion | None:
     top, name = found.about.partition(".")[0], found.about.rpartition(".")[2]
     is_here = found.is_rename and name in keys_in(section) and top == section.partition(".")[0]
     hint = found.hint.replace(f"`{found.about}`", f"`{name}`", 1) if is_here else found.hint
-    return Suggestion(hint=hint, key=name, section=top, is_same=found.is_rename)
-
-
-def _misplaced_suggestion(key: str) -> Suggestion | None:
-    """Return a hint to move a key to the section that has it; None if no section has it."""
-    homes = [home for home in SECTIONS if home not in {"", "phases[]", "sampling.*"} and key in keys_in(home)]
-    homes.sort(key=lambda home: _LAST_HOMES.index(home) if home in _LAST_HOMES else -1)
-    if not homes:
-        return None
-    # The meaning too: `rate` may be a learning rate, `mean` that of the noise.
-    meant = re.split(r"[.,;:] ", keys_in(homes[0])[key].meaning)[0].rstrip(".")
-    hint = f"it belongs in `{homes[0]}`: {meant[:1].lower()}{meant[1:]}"
-    return Suggestion(hint=hint, key=key, section=homes[0].partition(".")[0], is_same=True)
-
-
-def _misspelling_suggestion(section: str, key: str) -> Suggestion | None:
-    """Return the section's key that is spelt most like an unknown one; None if none is near."""
-    near = nearest(key, tuple(keys_in(section)))
-    if not near:
-        return None
-    home = near if section in {"", "phases[]"} else section.partition(".")[0]  # keys of those two are sections
-    return Suggestion(hint=f"did you mean `{near}`?", key=near, section=home, is_same=True)
+    return Suggestion(hint, name, top, is_same=found.is_rename)
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
@@ -141,11 +117,12 @@ DRAW_FORM = "a mapping such as {scheme: poisson, rate: 0.01}"
 
 
 def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
-    """Return the error (DPC103) for a key that a section lacks, with advice on how to write it."""
-    kind = section_kind(section.path)
-    declared = None if advice else keys_in("" if kind == "phases[]" else kind).get(key)
-    hint = declared.advice if declared else advice
-    return error("DPC103", section.anchor, f"`{join(section.path, key)}` is missing", hint)
+    """Return DPC103 for a key that a section lacks, with advice (by default that of its declaration)."""
+    if not advice:  # of all mechanisms it is looked up only where nobody knows better: that loads them
+        kind = section_kind(section.path)
+        declared = keys_in("" if kind == "phases[]" else kind).get(key)
+        advice = declared.advice if declared else ""
+    return error("DPC103", section.anchor, f"`{join(section.path, key)}` is missing", advice)
 
 
 def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
@@ -167,42 +144,33 @@ _RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
 
 
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:
-    """Return the error (DPC102) "... must be `expected`, got ..." for a value of the wrong type, with a hint."""
-    name = f"`{node.path}`" if node.path else "the file"
-    message = f"{name} must be {expected}, got {scalars.describe(node)}"
-    return error("DPC102", node.anchor, message, _type_hint(node, expected))
-
-
-def _type_hint(node: Node, expected: str) -> str:
-    """Return the advice to quote a text, to write a range as {min, max}, or on the form of a number; "" without any."""
-    if expected in {"a text", "a name"} and isinstance(node, Scalar) and not isinstance(scalars.value(node), str):
-        return "quote it to make it a text"
-    key = node.path.rpartition(".")[2]
+    """Return DPC102 "... must be `expected`, got ..." with a hint at quotes, {min, max} or the form of a number."""
+    key, hint = node.path.rpartition(".")[2], ""
     if isinstance(node, Items):
         norms = [scalars.number_of(each) for each in node.items]
-        return list_meaning(key, [norm for norm in norms if norm is not None])
-    if isinstance(node, Section):
-        found = [meaning(section_kind(node.path.rpartition(".")[0]), word) for word in entries_of(node)]
-        return next((each.hint for each in found if each), "")
-    return (
-        _range_hint(node) or ("number" in expected and (scalars.number_hint(node) or no_number(key, node.text))) or ""
-    )
-
-
-def _range_hint(node: Node) -> str:
-    """Return how to write a `count` such as 5-10 of a level that is not the outermost; "" for other values."""
-    is_inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # the outermost has no units that differ
-    ends = _RANGE.fullmatch(node.text) if is_inner and isinstance(node, Scalar) else None
-    return f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}" if ends else ""
+        hint = list_meaning(key, [norm for norm in norms if norm is not None])
+    elif isinstance(node, Section):
+        found = (meaning(section_kind(node.path.rpartition(".")[0]), word) for word in entries_of(node))
+        hint = next((each.hint for each in found if each), "")
+    elif expected in {"a text", "a name"} and not isinstance(scalars.value(node), str):
+        hint = "quote it to make it a text"
+    else:
+        is_inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # the outermost is only one
+        ends = _RANGE.fullmatch(node.text) if is_inner else None
+        if ends:
+            hint = f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}"
+        elif "number" in expected:
+            hint = scalars.number_hint(node) or no_number(key, node.text)
+    name = f"`{node.path}`" if node.path else "the file"
+    return error("DPC102", node.anchor, f"{name} must be {expected}, got {scalars.describe(node)}", hint)
 
 
 def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
-    """Return the error (DPC101) for a key that the schema does not have, with the key that was probably meant."""
-    mark = value.key or value.anchor
+    """Return DPC101 for a key that the schema does not have, with the key that was probably meant."""
     place = f"in `{section.path}`" if section.path else "at the top level"
     kind = section_kind(section.path)
     found = _foreign(kind, meaning(kind, key, beside(section))) or key_suggestion(kind, key)
-    return error("DPC101", mark, f"unknown key `{key}` {place}", found.hint)
+    return error("DPC101", value.key or value.anchor, f"unknown key `{key}` {place}", found.hint)
 
 
 _recent: list[tuple[Node, Beside]] = []  # the section asked about last: one of thousands of wrong keys asks for each
@@ -228,10 +196,8 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
 
 def missing_scheme_errors(draw: Section) -> Iterator[Diagnostic]:
     """Yield an error for each unknown key of a draw without `scheme`, and DPC103 unless one of them means `scheme`."""
-    known = {*DRAW_KEYS, BATCH_SIZE}
-    unknown = [key for key in draw.entries if key not in known and not key.startswith(USER_KEY)]
-    for key in unknown:
-        yield unknown_key_error(draw, key, draw.entries[key])
+    unknown = [key for key in entries_of(draw) if key not in {*DRAW_KEYS, BATCH_SIZE}]
+    yield from (unknown_key_error(draw, key, draw.entries[key]) for key in unknown)
     if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
         yield missing_key_error(draw, "scheme")
 
@@ -242,74 +208,44 @@ def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
     named = f" and names the level `{names[0]}` as well"
     message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
     hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-    return error("DPC107", _first_added_mark(sampling), message, hint)
-
-
-def _first_added_mark(section: Section) -> Mark:
-    """Return the place of the first key that the command line added to a section, or of the section without one."""
     # What the command line added is more likely the mistake than what the file says.
-    added = (each for each in section.entries.values() if each.mark.source is not section.mark.source)
-    return next((each.key or each.anchor for each in added), section.anchor)
+    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
+    return error("DPC107", next((each.key or each.anchor for each in added), sampling.anchor), message, hint)
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
     """Return DPC101 for the first unknown key that is near `episodes` or a key of it, and near no level; else None."""
-    known = keys_in("sampling")
+    known, inside = keys_in("sampling"), keys_of(Episodes)
     for key, value in islice(sampling.entries.items(), MAX_COMPARED):
         if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
             continue
-        near = nearest(key, (*known, *keys_of(Episodes)))
-        if near == EPISODES or near in keys_of(Episodes):
+        near = nearest(key, (*known, *inside))
+        if near == EPISODES or near in inside:
             hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
             return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{sampling.path}`", hint)
     return None
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
-    """Return the error of a key that a section does not take: DPC107 if another value excludes it, DPC101 if
-    unknown."""
+    """Return the error of a key that a section does not take: DPC107 if another value excludes it, else DPC101."""
+    mark, scheme, stated = value.key or value.anchor, entry(section, "scheme"), entry(section, "type")
     if key == "examples" and section.path == "data":
-        return _examples_beside_levels_error(value)
+        message = "`examples` and `levels` in `data` both say what there is"
+        return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
-        return _other_type_error(section, key, value)
+        name = stated.text if isinstance(stated, Scalar) else "gaussian"
+        allowed = [f"`{each}`" for each in mechanism_keys(name) if each != "type"] if name in MECHANISMS else []
+        hint = excluded_key(key, name) or (f"`{name}` takes {', '.join(allowed)}" if allowed else "")
+        return error("DPC107", mark, f"`{key}` does not go with type `{name}`", hint)
     # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
-    scheme = entry(section, "scheme")
-    if isinstance(scheme, Scalar) and key in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
-        second = _second_amount_error(section, value) if key == BATCH_SIZE and scheme.text != "all" else None
-        return second or _other_scheme_error(key, value, scheme.text)
-    return unknown_key_error(section, key, value)
-
-
-def _examples_beside_levels_error(examples: Node) -> Diagnostic:
-    """Return DPC107 for `data.examples` beside `data.levels`."""
-    message = "`examples` and `levels` in `data` both say what there is"
-    hint = "`examples: N` is short for one level; keep one of them"
-    return error("DPC107", examples.key or examples.anchor, message, hint)
-
-
-def _other_type_error(mechanism: Section, key: str, value: Node) -> Diagnostic:
-    """Return DPC107 for a key of another mechanism type, with the keys of the stated type as a hint."""
-    stated = entry(mechanism, "type")
-    name = stated.text if isinstance(stated, Scalar) else "gaussian"
-    fields = mechanism_keys(name) if name in MECHANISMS else ()
-    allowed = ", ".join(f"`{field}`" for field in fields if field != "type")
-    hint = excluded_key(key, name) or (f"`{name}` takes {allowed}" if allowed else "")
-    return error("DPC107", value.key or value.anchor, f"`{key}` does not go with type `{name}`", hint)
-
-
-def _second_amount_error(draw: Section, batch_size: Node) -> Diagnostic | None:
-    """Return DPC107 for a draw's `batch_size` beside its `size`, `expected` or `rate`; None if it has none of them."""
-    other = next((name for name in ("size", "expected", "rate") if name in draw.entries), None)
-    if other is None:
-        return None
-    message = f"`batch_size` and `{other}` both say how many are drawn"
-    return error("DPC107", batch_size.key or batch_size.anchor, message, "keep one of them")
-
-
-def _other_scheme_error(key: str, value: Node, scheme: str) -> Diagnostic:
-    """Return DPC107 for a draw's key that its scheme does not take, with advice."""
-    message = f"`{key}` does not go with scheme `{scheme}`"
-    return error("DPC107", value.key or value.anchor, message, _extra_key_hint(key, scheme))
+    if not isinstance(scheme, Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
+        return unknown_key_error(section, key, value)
+    amount = next((name for name in ("size", "expected", "rate") if name in section.entries), None)
+    if key == BATCH_SIZE and scheme.text != "all" and amount:
+        return error("DPC107", mark, f"`batch_size` and `{amount}` both say how many are drawn", "keep one of them")
+    hint = _EXTRA_KEY_HINTS.get((key, scheme.text)) or _EXTRA_KEY_HINTS.get((key, ""), "")
+    hint = hint or f"`{scheme.text}` {_TAKES.get(scheme.text, 'takes `size`')}"
+    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme.text}`", hint)
 
 
 # By key of a draw, and the scheme that it does not go with; "" for every other one.
@@ -320,6 +256,8 @@ _EXTRA_KEY_HINTS = {
     "loader cuts",
     ("drop_last", "poisson"): "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws "
     "at `rate: 1/N`, N the batches of its loader",
+    ("order", ""): "only a shuffle has an order: take it out, or say `scheme: shuffle` if the loader goes through "
+    "shuffled data",
     ("drop_last", ""): "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if "
     "the loader goes through shuffled data",
 }
@@ -331,9 +269,3 @@ _TAKES = {
     "balls-in-bins": "takes `bins`",
     "random-allocation": "takes `times`",
 }
-
-
-def _extra_key_hint(key: str, scheme: str) -> str:
-    """Return the advice for a draw's key that its scheme excludes: of key and scheme, or key, or what it takes."""
-    hint = _EXTRA_KEY_HINTS.get((key, scheme)) or _EXTRA_KEY_HINTS.get((key, ""))
-    return hint or f"`{scheme}` {_TAKES.get(scheme, 'takes `size`')}"

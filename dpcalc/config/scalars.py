@@ -1,7 +1,6 @@
 """Values of single words by our own rules, because YAML 1.1 reads `010` as 8 and `1e-5` as a text."""
 
 import re
-from collections.abc import Callable
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 
@@ -32,10 +31,9 @@ Value = str | bool | Fraction | None
 def value(scalar: Scalar) -> Value:
     """Return the exact number, boolean, None or text that a scalar means.
 
-    Note:
-        Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a
-        point, an exponent. Anything else that looks like a number (`010`, `0x1f`, `1/256`, `.inf`) is a text
-        here, and an error where a number is due; where a probability is due, `parse_quotient` reads `1/256`.
+    Quoted words are always texts. Numbers are decimal: digits with single underscores between them, a point, an
+    exponent. Anything else that looks like a number (`010`, `0x1f`, `1/256`, `.inf`) is a text here, and an error where
+    a number is due; where a probability is due, `parse_quotient` reads `1/256`.
     """
     if not scalar.plain:
         return scalar.text
@@ -134,41 +132,25 @@ def word_hint(text: str) -> str:
     word = text.strip()
     if len(word) > MAX_DIGITS:
         return ""
-    return next((advice(word) for pattern, advice in _LOOKALIKES if pattern.fullmatch(word)), "")
-
-
-def _with_suffix(text: str) -> str:
-    """Return the hint for a number with a suffix for thousands, millions or billions."""
-    amount = Fraction(text[:-1].strip()) * {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}[text[-1].lower()]
-    return f"write {amount.numerator:_}" if amount.denominator == 1 else f"write {decimal_text(amount)}"
-
-
-def _in_decimal(text: str) -> str:
-    """Return "write it in decimal", with the value of a hexadecimal, octal or binary text if it can be read."""
-    try:
-        return f"write it in decimal: {int(text, 0)}"
-    except ValueError:
-        return "write it in decimal"
-
-
-_LOOKALIKES: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (
-    (
-        re.compile(r"[-+]?0[0-9_]+"),
-        lambda text: f"leading zero: YAML 1.1 reads this as octal; write {text.lstrip('-+').lstrip('0_') or '0'}",
-    ),
-    (re.compile(r"0[xob][0-9a-fA-F]+"), _in_decimal),
-    (
-        re.compile(r"[0-9.]+ */ *[0-9.]+"),
-        lambda _: "write a decimal number; rates and probabilities may be quotients of two whole numbers, such as 1/97",
-    ),
-    (
-        re.compile(r"[0-9]+(\.[0-9]+)? *%"),
-        lambda text: f"write a plain number: {text} is {decimal_text(Fraction(text.rstrip(' %')) / 100)}",
-    ),
-    (re.compile(r"[0-9]+(\.[0-9]+)? *[kKmMbBgG]"), _with_suffix),
-    (re.compile(r"[0-9]{1,3}(,[0-9]{3})+"), lambda text: f"write {text.replace(',', '_')}"),
-    (re.compile(r"[-+]?[0-9]+,[0-9]+"), lambda text: f"write {text.replace(',', '.')}, with a decimal point"),
-)
+    if re.fullmatch(r"[-+]?0[0-9_]+", word):
+        return f"leading zero: YAML 1.1 reads this as octal; write {word.lstrip('-+').lstrip('0_') or '0'}"
+    if re.fullmatch(r"0[xob][0-9a-fA-F]+", word):
+        try:
+            return f"write it in decimal: {int(word, 0)}"
+        except ValueError:
+            return "write it in decimal"
+    if re.fullmatch(r"[0-9.]+ */ *[0-9.]+", word):
+        return "write a decimal number; rates and probabilities may be quotients of two whole numbers, such as 1/97"
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)? *%", word):
+        return f"write a plain number: {word} is {decimal_text(Fraction(word.rstrip(' %')) / 100)}"
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)? *[kKmMbBgG]", word):
+        amount = Fraction(word[:-1].strip()) * {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}[word[-1].lower()]
+        return f"write {amount.numerator:_}" if amount.denominator == 1 else f"write {decimal_text(amount)}"
+    if re.fullmatch(r"[0-9]{1,3}(,[0-9]{3})+", word):
+        return f"write {word.replace(',', '_')}"
+    if re.fullmatch(r"[-+]?[0-9]+,[0-9]+", word):
+        return f"write {word.replace(',', '.')}, with a decimal point"
+    return ""
 
 
 # Types of values that only a config has: sizes of draws, names of levels, names that are printed.
@@ -188,6 +170,7 @@ DRAW_KEYS = (
     "max_batch_size",
     "redraw_every",
     "drop_last",
+    "order",
     "groups",
     "max_group_size",
     "bins",
@@ -209,11 +192,7 @@ _COUNT_RANGE: Schema = {
 
 @dataclass(frozen=True)
 class AtMost:
-    """A fixed draw size that is capped by what a parent holds.
-
-    Attributes:
-        size: largest number drawn from one parent, >= 1; a parent that holds fewer gives all of them.
-    """
+    """A fixed draw size that is capped by what a parent holds: one that holds fewer gives all of them."""
 
     size: int
 
@@ -222,13 +201,11 @@ class DrawSize(ValueType):
     """Size of a draw without replacement: an integer >= 1, or `{at_most: 8}`, which `sections` reads."""
 
     def check(self, value: object) -> int:
-        """Return a whole number from 1 as int; WrongValueError for anything else."""
         if not isinstance(value, Fraction):
             raise WrongValueError("DPC102", f"a whole number, or {{{AT_MOST}: 8}}")
         return COUNT.check(value)
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of a whole number, or of `{at_most: number}`."""
         limit: Schema = {
             "type": "object",
             "properties": {AT_MOST: COUNT.as_json_schema()},
@@ -243,7 +220,6 @@ class LevelName(ValueType):
     """Names of levels: words that fit into a dotted path and into a sentence, and are no reserved key."""
 
     def check(self, value: object) -> str:
-        """Return the name; WrongValueError if it is reserved, begins with `x-`, or is no word of 1 to 64 characters."""
         if not isinstance(value, str):
             raise WrongValueError("DPC102", "a name")
         if not re.fullmatch(r"[^\W\d_][\w-]{0,63}", value) or value.startswith(USER_KEY):
@@ -254,7 +230,6 @@ class LevelName(ValueType):
         return value
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of nearly the same names: regular expressions disagree on what a letter is."""
         pattern = r"^(?!x-)[^\s0-9_.$\-\[\]=][^\s.$\[\]=]{0,63}$"
         return {"type": "string", "pattern": pattern, "not": {"enum": sorted(RESERVED)}}
 
@@ -266,7 +241,6 @@ class Label(ValueType):
     min_length: int = 0
 
     def check(self, value: object) -> str:
-        """Return the text; WrongValueError if it is too long, too short or not printable."""
         text: str = TEXT.check(value)
         if len(text) > MAX_LABEL or visible(text) != text:
             raise WrongValueError("DPC104", f"at most {MAX_LABEL} printable characters")
@@ -275,7 +249,6 @@ class Label(ValueType):
         return text
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema of nearly the same texts: it excludes the best-known control characters."""
         text = rf"[^\s{_INVISIBLE}][^{_INVISIBLE}]*" if self.min_length else ""
         return {"type": "string", "maxLength": MAX_LABEL, "pattern": f"^[^{_INVISIBLE}]*{text}$"}
 
@@ -284,7 +257,6 @@ class LevelCount(WholeNumber):
     """A number of units; users may also write a range, or `unknown`, which the long form replaces."""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema that allows all forms."""
         return {"anyOf": [super().as_json_schema(), _COUNT_RANGE, {"const": UNKNOWN}]}
 
 
@@ -292,7 +264,6 @@ class ExampleCount(WholeNumber):
     """A number of examples; users may also write `unknown`, which the long form replaces."""
 
     def as_json_schema(self) -> Schema:
-        """Return the JSON Schema that allows both forms."""
         return {"anyOf": [super().as_json_schema(), {"const": UNKNOWN}]}
 
 

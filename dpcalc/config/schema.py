@@ -26,15 +26,16 @@ from dpcalc.keys import (
     ListOf,
     Schema,
     Structure,
-    ValueType,
     Word,
     exact,
     key,
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
+from dpcalc.planner.plan import Budget
 from dpcalc.records import dataclass
 from dpcalc.sampling import schemes
+from dpcalc.sampling.hierarchy import Episodes
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
@@ -58,7 +59,6 @@ def _list_of(name: str, min_length: int, max_length: int) -> Structure:
 
 
 _EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
-_AMOUNT = exact(0, 10**9, "from 0 to 1e9")
 _COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "string"]}, "minItems": 1}
 
 
@@ -83,12 +83,6 @@ class Level:
     )
     min: int | None = key(COUNT, "The fewest under one unit of the level above, with `max`.", default=None)
     max: int | None = key(COUNT, "The most under one unit of the level above, with `min`.", default=None)
-
-    @property
-    def count_range(self) -> tuple[int, int] | None:
-        """(fewest, most) units under one parent; None if a size is missing or `min` is larger than `max`."""
-        fewest, largest = (self.min, self.max) if self.count is None else (self.count, self.count)
-        return None if fewest is None or largest is None or fewest > largest else (fewest, largest)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +156,13 @@ class Draw:
         "in each pass, so that every batch holds `size`.",
         default=False,
     )
+    order: str = key(
+        Word(("any", "secret")),
+        "For scheme shuffle: secret says that each pass has a uniform order of its own, from a seed that nobody else "
+        "knows, with each unit once, no batch across two passes, and the same noise in each batch. any says nothing: "
+        "then no amplification is claimed.",
+        default="any",
+    )
     groups: int = key(
         COUNT,
         "Number of groups into which the units are split beforehand, for scheme cyclic-poisson; step i draws from "
@@ -202,28 +203,6 @@ def draw_keys(scheme: str) -> dict[str, Key]:
         keys["size"] = replace(keys["size"], kind=COUNT)
     required = {name: replace(each, is_required=True) for name, each in keys.items() if name in _REQUIRED_DRAW_KEYS}
     return keys | required
-
-
-@dataclass(frozen=True, kw_only=True)
-class Episodes:
-    """Construction of tasks in a step, as in few-shot learning: over two levels, classes and their records."""
-
-    tasks: int = key(
-        COUNT,
-        "Tasks that a step constructs, independently of each other.",
-        advice="say how many tasks one step constructs",
-    )
-    ways: int = key(COUNT, "Classes in a task, drawn without replacement.", advice="say how many classes a task has")
-    shots: int = key(
-        NUMBER,
-        "Records of each class in a task that it learns from.",
-        advice="say how many records of each class a task learns from; 0 if none",
-    )
-    queries: int = key(
-        NUMBER,
-        "Further records of each class in a task, by which it is judged.",
-        advice="say how many further records of each class judge it; 0 if none",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,16 +266,6 @@ class Accounting:
     """The choice of the accountant."""
 
     method: str = key(Word(METHODS), "The accountant; auto is the tightest that applies.", default="auto")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The limits on epsilon that `check` tests."""
-
-    epsilon: Fraction = key(_AMOUNT, "The largest epsilon that passes.", advice="say what the run may cost at most")
-    max_increase_pct: Fraction | None = key(
-        _AMOUNT, "The largest rise of epsilon against a base, in percent.", default=None
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -444,7 +413,7 @@ SECTIONS: dict[str, type | None] = {
 def keys_in(section: str) -> dict[str, Key]:
     """Return the keys allowed in a kind of section, for `mechanism` those of all types; {} for none of SECTIONS."""
     if section == "mechanism":
-        return all_mechanism_keys()
+        return _all_mechanism_keys(tuple(MECHANISMS))
     if section == "mechanism.also":
         kind = mechanism_keys("gaussian")["also"].kind
         return keys_of(kind.item) if isinstance(kind, ListOf) else {}
@@ -457,29 +426,24 @@ def mechanism_keys(name: str) -> dict[str, Key]:
     return {"type": TYPE, **keys_of(mechanism_class(name))}
 
 
-def all_mechanism_keys() -> dict[str, Key]:
-    """Return the keys of all mechanisms; one that several declare has all their meanings and the widest type."""
-    return _merged_keys(tuple(MECHANISMS))
-
-
 @cache
-def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
-    """Return the keys of several mechanism types by name; a shared key has all meanings and the widest type."""
+def _all_mechanism_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
+    """Return the keys of several mechanism types; one that several declare has all meanings and takes all values."""
     merged: dict[str, Key] = {}
     for mechanism in mechanisms:
         for name, each in mechanism_keys(mechanism).items():
             before = merged.get(name, each)
             meanings = (before.meaning,) if each.meaning in before.meaning else (before.meaning, each.meaning)
-            merged[name] = replace(before, kind=_widest(before.kind, each.kind), meaning=" ".join(meanings))
+            kind, other = before.kind, each.kind
+            if isinstance(kind, Exact) and isinstance(other, Exact) and kind != other:
+                kind = Exact(
+                    min(kind.min_value, other.min_value),
+                    max(kind.max_value, other.max_value),
+                    kind.words,
+                    gap=tuple(dict.fromkeys((*kind.gap, *other.gap))),
+                    quotients=kind.quotients or other.quotients,
+                )
+            elif kind != other:
+                kind = AnyOf((*kind.kinds, other) if isinstance(kind, AnyOf) else (kind, other))
+            merged[name] = replace(before, kind=kind, meaning=" ".join(meanings))
     return merged
-
-
-def _widest(kind: ValueType, other: ValueType) -> ValueType:
-    """Return a type that takes the values of both types."""
-    if kind == other:
-        return kind
-    if isinstance(kind, Exact) and isinstance(other, Exact):
-        ends = min(kind.min_value, other.min_value), max(kind.max_value, other.max_value)
-        gap = tuple(dict.fromkeys((*kind.gap, *other.gap)))
-        return Exact(*ends, kind.words, gap=gap, quotients=kind.quotients or other.quotients)
-    return AnyOf((*kind.kinds, other) if isinstance(kind, AnyOf) else (kind, other))

@@ -1,4 +1,8 @@
-"""Marked trees: the content of a config file with the place of every value, and dotted paths into it."""
+"""Marked trees: the content of a config file with the place of every value, and dotted paths into it.
+
+A tree never changes: each function that edits one returns a new tree that shares what stays the same. Paths are keys of
+mappings and 0-based indices of lists.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,17 +16,11 @@ USER_KEY = "x-"  # keys with this prefix belong to the user and are never read
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class _Marked:
-    """A value of a config with its place.
+    """A value of a config with its place."""
 
-    Attributes:
-        mark: place of its beginning.
-        key: place of its key, None inside lists and at the top.
-        path: dotted path as written, "data.levels[0].count"; "" at the top.
-    """
-
-    mark: Mark
-    key: Mark | None
-    path: str
+    mark: Mark  # of its beginning
+    key: Mark | None  # of its key, None inside lists and at the top
+    path: str  # dotted, as written: "data.levels[0].count"; "" at the top
 
     @property
     def anchor(self) -> Mark:
@@ -32,12 +30,9 @@ class _Marked:
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Scalar(_Marked):
-    """A single value as text; `scalars.value` interprets it.
+    """A single value as text, with quotes and escapes resolved; `scalars.value` interprets it.
 
-    Attributes:
-        text: as written, with quotes and escapes resolved.
-        plain: True if it was written without quotes.
-        origin: place of the value that a reference was replaced with, else None.
+    `plain` is True if it was written without quotes, `origin` the place of the value that replaced a reference.
     """
 
     text: str
@@ -52,23 +47,14 @@ class Scalar(_Marked):
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Items(_Marked):
-    """A list.
-
-    Attributes:
-        items: its values.
-    """
+    """A list."""
 
     items: "tuple[Node, ...]"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Section(_Marked):
-    """A mapping.
-
-    Attributes:
-        entries: values by key, in the order of the file.
-        repeated: keys that the file gives more than once; `entries` holds the first value.
-    """
+    """A mapping, in the order of the file; of keys in `repeated`, given more than once, it holds the first value."""
 
     entries: "Mapping[str, Node]"
     repeated: frozenset[str] = frozenset()
@@ -102,6 +88,38 @@ def within(above: str, path: str) -> bool:
     return not above or path == above or path.startswith((f"{above}.", f"{above}["))
 
 
+_PART = re.compile(r"(?P<key>[^.\[\]=\s]+)|\[(?P<index>[0-9]{1,6})\]")
+
+
+def split_path(text: str) -> tuple[list[tuple[str | int, int, int]], int]:
+    """Return (key, start, width) of each step of a dotted path, and how many characters were read.
+
+    Fewer than all are read if the path is malformed.
+
+    Example:
+        >>> split_path("phases[0].training")[0], split_path("a..b")[1]
+        ([('phases', 0, 6), (0, 6, 3), ('training', 10, 8)], 2)
+    """
+    steps: list[tuple[str | int, int, int]] = []
+    position = 0
+    while position < len(text):
+        # A point only between steps; an index only behind a key without a point: `a[0].b`, neither `a.[0]` nor `[0]`.
+        if steps and text[position] == ".":
+            position += 1
+        match = _PART.match(text, position)
+        if not match or (match["index"] is not None) == (not steps or text[position - 1] == "."):
+            break
+        key = match["key"] if match["index"] is None else int(match["index"])
+        steps.append((key, match.start(), len(match.group())))
+        position = match.end()
+    return steps, position
+
+
+def step_text(key: str | int) -> str:
+    """Return a key or index as a message names it."""
+    return f"[{key}]" if isinstance(key, int) else f"`{key}`"
+
+
 def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
     """Yield (dotted path, node) of a node and all below it, parents first, without the values of `x-` keys."""
     yield path, node
@@ -123,65 +141,14 @@ def entries_of(node: Node | None) -> dict[str, Node]:
     return {key: value for key, value in stated.items() if not key.startswith(USER_KEY)}
 
 
-# Dotted paths as users write them.
-
-
-_PART = re.compile(r"(?P<key>[^.\[\]=\s]+)|\[(?P<index>[0-9]{1,6})\]")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PathStep:
-    """One step of a dotted path.
-
-    Attributes:
-        key: key of a mapping, or 0-based index of a list.
-        start: 0-based position of its first character in the path.
-        width: number of its characters.
-    """
-
-    key: str | int
-    start: int
-    width: int
-
-
-def split_path(text: str) -> tuple[tuple[PathStep, ...], int]:
-    """Return the steps of a dotted path and the number of characters read, fewer than all if it is malformed.
-
-    Example:
-        >>> [step.key for step in split_path("phases[0].training")[0]], split_path("a..b")[1]
-        (['phases', 0, 'training'], 2)
-    """
-    steps: list[PathStep] = []
-    position = 0
-    while position < len(text):
-        # A point only between steps; an index only behind a key without a point: `a[0].b`, neither `a.[0]` nor `[0]`.
-        if steps and text[position] == ".":
-            position += 1
-        match = _PART.match(text, position)
-        if not match or (match["index"] is not None) == (not steps or text[position - 1] == "."):
-            break
-        key = match["key"] if match["index"] is None else int(match["index"])
-        steps.append(PathStep(key=key, start=match.start(), width=len(match.group())))
-        position = match.end()
-    return tuple(steps), position
-
-
-def step_text(key: str | int) -> str:
-    """Return a key or index as a message names it."""
-    return f"[{key}]" if isinstance(key, int) else f"`{key}`"
-
-
 def node_at(node: Node | None, *keys: str | int) -> Node | None:
-    """Return the value at a path of keys and 0-based indices, None if there is none."""
+    """Return the value at a path, None if there is none."""
     for key in keys:
         if isinstance(key, str):
             node = entry(node, key)
         else:
             node = node.items[key] if isinstance(node, Items) and key < len(node.items) else None
     return node
-
-
-# Edits of trees. A tree never changes: each function returns a new one that shares what stays the same.
 
 
 def with_entries(section: Section, entries: "Mapping[str, Node]") -> Section:
@@ -194,29 +161,30 @@ def without_keys(section: Section, *keys: str) -> Section:
     return replace(section, entries={key: value for key, value in section.entries.items() if key not in keys})
 
 
-def replace_at(root: Node, keys: Sequence[str | int], value: Node) -> Node:
-    """Return a tree with `value` at a path, whose last key may be new; unchanged if the path leads nowhere."""
+def replace_at(root: Node, keys: Sequence[str | int], value: Node | None) -> Node:
+    """Return a tree with `value` at a path, whose last key may be new; None removes what stands there.
+
+    The tree stays as it is where the path leads nowhere.
+    """
     if not keys:
-        return value
-    below = node_at(root, keys[0])
-    if len(keys) > 1 and below is None:
-        return root
-    changed = value if len(keys) == 1 else replace_at(below or root, keys[1:], value)
-    if isinstance(root, Section) and isinstance(keys[0], str):
-        return with_entries(root, {keys[0]: changed})
-    if isinstance(root, Items) and isinstance(keys[0], int) and below is not None:
-        return replace(root, items=(*root.items[: keys[0]], changed, *root.items[keys[0] + 1 :]))
+        return value or root
+    head, *rest = keys
+    below = node_at(root, head)
+    if rest:
+        if below is None:
+            return root
+        value = replace_at(below, rest, value)
+    if isinstance(root, Section) and isinstance(head, str):
+        return without_keys(root, head) if value is None else with_entries(root, {head: value})
+    if isinstance(root, Items) and isinstance(head, int) and below is not None:
+        changed = () if value is None else (value,)
+        return replace(root, items=(*root.items[:head], *changed, *root.items[head + 1 :]))
     return root
 
 
 def remove_at(root: Node, keys: Sequence[str | int]) -> Node:
-    """Return a tree without the value at a path; the tree itself where the path leads nowhere."""
-    parent, last = node_at(root, *keys[:-1]), keys[-1]
-    if isinstance(parent, Section) and isinstance(last, str):
-        return replace_at(root, keys[:-1], without_keys(parent, last))
-    if isinstance(parent, Items) and isinstance(last, int):
-        return replace_at(root, keys[:-1], replace(parent, items=(*parent.items[:last], *parent.items[last + 1 :])))
-    return root
+    """Return a tree without the value at a path."""
+    return replace_at(root, keys, None)
 
 
 def with_path(node: Node, path: str) -> Node:

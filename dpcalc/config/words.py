@@ -214,6 +214,9 @@ def _absolute_noise(word: str, beside: Beside) -> Meaning:
     if noise is None or clip is None:
         return Meaning(hint=rule, about=about)
     value = _quotient(noise, clip)
+    if word in _EITHER.split() and clip != 1:
+        hint = f"with noise of deviation {word} `noise_multiplier: {value}`; with noise of deviation {word} x clip "
+        return Meaning(hint=f"{hint}norm `noise_multiplier: {_text(noise)}`", about=about)
     said = f"{word} {_text(noise)} at clip norm {_text(clip)}: `noise_multiplier: {value}`"
     return Meaning(hint=f"{said}; {rule}", about=about, keys={about: value})
 
@@ -400,6 +403,11 @@ _ABSOLUTE = (
     "noise_std_dev scale noise_variance variance noise_parameter noise_sigma dp_noise_std gaussian_noise noise_amount "
     "noise_amplitude noise_on_mean mean_noise noise_stdev stdev laplace_scale local_noise_stddev sum_stddev "
     "absolute_noise noise_intensity noise_magnitude noise_scale_factor noise_factor"
+)
+# Of these, the words that code also uses for noise relative to the clip norm.
+_EITHER = (
+    "noise_scale noise noise_level scale noise_parameter noise_sigma gaussian_noise noise_amount noise_amplitude "
+    "noise_intensity noise_magnitude noise_scale_factor noise_factor"
 )
 _SCHEDULES = "`phases:` with a value each, or `dpcalc.Accountant` in the training loop"
 _NOT_POISSON = "not covered: such batches are no Poisson draw, and what a unit's chance is depends on the data"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,6 @@ from dpcalc.imports.run import (
     Call,
     ImportedRun,
     NoJsonError,
-    Part,
     Terms,
     called_name,
     json_value,
@@ -35,12 +34,19 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import certified_measure, solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
-from dpcalc.report.fields import Field, Output, Section, json_only
+from dpcalc.report.output import Output, lines
 from dpcalc.report.solution import with_safe_decimal
 
-_STDIN_PATH = "-"
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 _MAX_SEARCHED = 10_000  # dictionaries of a checkpoint in which a state is looked for
+_JAX_PRIVACY = {
+    "DPKerasConfig",
+    "dpsgd_event",
+    "fixed_dpsgd_event",
+    "truncated_dpsgd_event",
+    "amplified_bandmf_event",
+    "truncated_amplified_bandmf_event",
+}
 _KINDS = (
     "the state of an Opacus accountant (JSON or checkpoint), a dp_accounting DpEvent, or a call of "
     f"{', '.join(sorted(CALLS))}"
@@ -54,91 +60,67 @@ def read_run_of(task: tuple[str, bytes | None, Terms]) -> ImportedRun:
 
 
 def read_run(path: str, terms: Terms, *, data: bytes | None = None) -> ImportedRun:
-    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it states no
-    known run."""
-    start = b"" if path == _STDIN_PATH else _first_bytes(path)
+    """Return the run in a checkpoint, pickle or text; ConfigError if unreadable, InputError if it states no known
+    run."""
+    start = b""
+    if path != "-":
+        try:
+            with open_regular(path) as stream:
+                start = stream.read(len(_ZIP))
+        except FileNotFoundError:
+            raise whole_file(path, "DPC100", "no such file", "check the name and the directory you are in") from None
+        except ConfigError:
+            raise  # it is a ValueError too
+        except (OSError, ValueError) as cause:
+            raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
     try:
         # By content: checkpoints have any ending, and a pickle that is named *.json must not pass for text.
         if start.startswith(_ZIP):
             with open_regular(path) as stream:
-                return _pickled_run(checkpoint_value(stream), terms)
-        if start.startswith(_PICKLE):
-            return _pickled_run(pickle_value(read_bytes(path, limit=MAX_PICKLE)), terms)
-        return _text_run(decode(read_bytes(path) if data is None else data, path).text, terms)
+                value = checkpoint_value(stream)
+        elif start.startswith(_PICKLE):
+            value = pickle_value(read_bytes(path, limit=MAX_PICKLE))
+        else:
+            return _value_run(_text_value(decode(read_bytes(path) if data is None else data, path).text), terms)
+        _refuse_terms_of_calls(terms)
+        return accountant_run(_only_state(value))
     except ConfigError:
         raise  # it has the name of the file
     except InputError as error:
         raise InputError(f"{visible(path)}: {error}") from None
 
 
-def _first_bytes(path: str) -> bytes:
-    """Return the first four bytes of a regular file, all of a shorter one; ConfigError if it cannot be read."""
-    try:
-        with open_regular(path) as stream:
-            return stream.read(len(_ZIP))
-    except FileNotFoundError:
-        raise whole_file(path, "DPC100", "no such file", "check the name and the directory you are in") from None
-    except ConfigError:
-        raise  # it is a ValueError too
-    except (OSError, ValueError) as cause:
-        raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
-
-
-def _pickled_run(value: object, terms: Terms) -> ImportedRun:
-    """Return the run of the only accountant state in a pickle's value; InputError for terms that only calls take."""
-    _refuse_terms_of_calls(terms)
-    return accountant_run(_only_state(value))
-
-
-def _text_run(text: str, terms: Terms) -> ImportedRun:
-    """Return the run in JSON, in a Python literal, or in the only known call of a script; InputError for other text."""
+def _text_value(text: str) -> Any:
+    """Return the value of JSON, of a Python literal, or of the only known call of a script; InputError for others."""
     if text.lstrip().startswith(("{", "[")):
         try:
-            return _value_run(json_value(text), terms)
+            return json_value(text)
         except NoJsonError:
             pass  # a dictionary as Python prints it
     tree = python_tree(text.strip())
     if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and not isinstance(tree.body[0].value, ast.Call):
-        return _value_run(literal_value(tree.body[0].value), terms)
-    return _value_run(literal_value(_only_call(tree)), terms)
-
-
-def _only_call(tree: ast.Module) -> ast.Call:
-    """Return the only call in a script that states a run; InputError if there is none or more than one."""
+        return literal_value(tree.body[0].value)
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
     calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
-    if not calls:
-        raise InputError(f"expected {_KINDS}, got {_other_library(tree)}")
     if len(calls) > 1:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
-    return calls[0]
-
-
-_OTHERS = {
-    "DPKerasConfig": "JAX-Privacy",
-    "dpsgd_event": "JAX-Privacy",
-    "fixed_dpsgd_event": "JAX-Privacy",
-    "truncated_dpsgd_event": "JAX-Privacy",
-    "amplified_bandmf_event": "JAX-Privacy",
-    "truncated_amplified_bandmf_event": "JAX-Privacy",
-}
-
-
-def _other_library(tree: ast.Module) -> str:
-    """Return what stands in a script without a known call: the call of a library that is not read, with a way out."""
-
-    def library(name: str) -> str:
-        if name in _OTHERS:
-            return _OTHERS[name]
-        return "TF-Privacy" if re.fullmatch(r"(Vectorized)?DP(Keras|FTRL|Sparse)?\w*Optimizer", name) else ""
-
-    for call in outermost_calls(tree, lambda name: bool(library(name)) or name == "PrivacyEngine"):
+    if calls:
+        return literal_value(calls[0])
+    # The call of a library that is not read is named, with a way out.
+    for call in outermost_calls(tree, lambda name: bool(_library(name)) or name == "PrivacyEngine"):
         name = called_name(call)
-        if library(name) or call.keywords:  # the engine of Opacus takes no numbers of a run
-            of = f" of {library(name)}" if library(name) else ""
-            return f"a call of {name}{of} on line {call.lineno}; {OTHER_LIBRARY}"
-    return "none of these"
+        if _library(name) or call.keywords:  # the engine of Opacus takes no numbers of a run
+            of = f" of {_library(name)}" if _library(name) else ""
+            raise InputError(f"expected {_KINDS}, got a call of {name}{of} on line {call.lineno}; {OTHER_LIBRARY}")
+    raise InputError(f"expected {_KINDS}, got none of these")
+
+
+def _library(name: str) -> str:
+    """Return the library whose call has this name and is not read, "" for any other name."""
+    if name in _JAX_PRIVACY:
+        return "JAX-Privacy"
+    return "TF-Privacy" if re.fullmatch(r"(Vectorized)?DP(Keras|FTRL|Sparse)?\w*Optimizer", name) else ""
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:
@@ -146,33 +128,27 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
-        case {"cells": _, "nbformat": _}:
-            return _state_run(value)  # which says that it is a notebook, before options are judged
+        case {"cells": _, "nbformat": _}:  # before options are judged
+            raise InputError(
+                "expected a script, got a notebook; write its code to a file: jupyter nbconvert --to script FILE"
+            )
     _refuse_terms_of_calls(terms)
     match value:
         case Call(name=name) if name.endswith("DpEvent"):
             return event_run(value, terms)
         case dict():
-            return _state_run(value)
+            if str(value.get("format", "")).startswith("dpcalc."):
+                raise InputError(
+                    "expected a file of another library, got a state of dpcalc.Accountant, which has a config"
+                )
+            return accountant_run(value if "history" in value else _only_state(value))
         case [[_, _, _], *_]:
             return accountant_run({"history": value})
         case _:
             raise InputError(f"expected {_KINDS}, got {shown(value)}")
 
 
-def _state_run(entries: dict[str, Any]) -> ImportedRun:
-    """Return the run in an accountant's state, which may be nested; InputError for a state of dpcalc or a notebook."""
-    if "cells" in entries and "nbformat" in entries:
-        raise InputError(
-            "expected a script, got a notebook; write its code to a file: jupyter nbconvert --to script FILE"
-        )
-    if str(entries.get("format", "")).startswith("dpcalc."):
-        raise InputError("expected a file of another library, got a state of dpcalc.Accountant, which has a config")
-    return accountant_run(entries if "history" in entries else _only_state(entries))
-
-
 def _refuse_terms_of_calls(terms: Terms) -> None:
-    """Raise InputError if the user gave a term that only calls take, such as a batch size."""
     # Everything but a call says these itself. An option that had no effect would be taken for one that had.
     for argument in arguments_of_terms(terms):
         if argument != "n":  # the number of examples, which has a place in every config
@@ -182,7 +158,15 @@ def _refuse_terms_of_calls(terms: Terms) -> None:
 
 def _only_state(value: object) -> Mapping[str, Any]:
     """Return the only accountant state in nested dicts; InputError if there is none or more than one."""
-    states = [each for each in _nested_dicts(value) if "history" in each and "mechanism" in each]
+    # Nothing is expanded: a pickle may hold the same dictionary in a million places.
+    pending, seen, states = [value], set[int](), []
+    while pending and len(seen) < _MAX_SEARCHED:
+        holder = pending.pop()
+        if isinstance(holder, dict) and id(holder) not in seen:
+            seen.add(id(holder))
+            pending.extend(holder.values())
+            if "history" in holder and "mechanism" in holder:
+                states.append(holder)
     if len(states) != 1:
         raise InputError(
             "expected one state of an Opacus accountant (a dictionary with history and mechanism), got "
@@ -191,91 +175,63 @@ def _only_state(value: object) -> Mapping[str, Any]:
     return states[0]
 
 
-def _nested_dicts(value: object) -> Iterator[dict[Any, Any]]:
-    """Yield a dict and those nested in its values, each one once; the search ends after 10,000 of them."""
-    # Nothing is expanded: a pickle may hold the same dictionary in a million places.
-    pending, seen = [value], set[int]()
-    while pending and len(seen) < _MAX_SEARCHED:
-        holder = pending.pop()
-        if isinstance(holder, dict) and id(holder) not in seen:
-            seen.add(id(holder))
-            pending.extend(holder.values())
-            yield holder
-
-
 # The config of an imported run, its price, and the output of `dpcalc import`.
-
-_NOISE = "{noise}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Import:
-    """An imported run and its config.
-
-    Attributes:
-        run: what the file says.
-        loaded: the config.
-        text: its YAML, with what the file does not say in comments.
-    """
+    """An imported run and its config."""
 
     run: ImportedRun
     loaded: Loaded
-    text: str
+    text: str  # its YAML, with what the file does not say in comments
 
 
 def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
     """Return a run with its complete config, its noise solved for if need be; InputError without a delta."""
-    complete = _with_terms(run, terms, path)
-    noise = _solved_noise(complete, path)
-    loaded = _load(complete, noise, path).accepted()
-    return Import(run=complete, loaded=loaded, text=_config_text(complete, noise, path))
-
-
-def _with_terms(run: ImportedRun, terms: Terms, path: str) -> ImportedRun:
-    """Return the run with the user's delta, adjacency and missing number of examples; InputError without a delta."""
     delta = terms.delta or run.delta
     if not delta:
         raise InputError(f"{visible(path)}: expected a delta, got none; give --delta, e.g. --delta 1e-5")
     examples = run.examples
     if examples is None and terms.examples is not None:
         examples = whole_number(terms.examples, f"{visible(path)}: --dataset-size")
-    adjacency = terms.adjacency or run.adjacency
-    return replace(run, delta=delta, adjacency=adjacency, examples=examples, unknown=(*_unknown(run, terms),))
-
-
-def _solved_noise(run: ImportedRun, path: str) -> str:
-    """Return the least noise multiplier for the target epsilon, rounded up to a short decimal; "" without a target."""
-    if run.target_epsilon is None:
-        return ""
-    # Any noise will do for a start: the search sets it.
-    before = _load(run, "1", path).plan
-    goal = EpsilonGoal(limit=run.target_epsilon)
-    solution = solve(before, "sigma", goal=goal)
-    solution = with_safe_decimal(solution, before, lambda plan: certified_measure(plan, goal))
-    return repr(solution.plan.phases[0].noise_multiplier)
-
-
-def import_output(result: Import, evaluation: Evaluation, path: str) -> Output:
-    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
-    source = Field(
-        "source", f"{STDIN if path == '-' else path}: {result.run.origin}", label="source", section=Section.RUN
-    )
-    unknown = Field("unknown", list(result.run.unknown), label="not in the file", section=Section.LAST)
-    output = evaluation_output(
-        evaluation, result.loaded, extra=(source, unknown, json_only("config_text", result.text))
-    )
-    return replace(output, command="import")
-
-
-def _unknown(run: ImportedRun, terms: Terms) -> Iterator[str]:
-    """Yield sentences on what the file does not state, except an adjacency or a number of examples in `terms`."""
-    for sentence in run.unknown:
-        if not (terms.adjacency and sentence.startswith("adjacency:")):
-            yield sentence
-    if run.examples is None and terms.examples is None:
-        yield "number of examples: epsilon does not depend on it, but delta should be well below 1 / it; --dataset-size"
+    unknown = [each for each in run.unknown if not (terms.adjacency and each.startswith("adjacency:"))]
+    if examples is None:
+        unknown.append(
+            "number of examples: epsilon does not depend on it, but delta should be well below 1 / it; --dataset-size"
+        )
     if not run.delta:
-        yield "delta: that of --delta"
+        unknown.append("delta: that of --delta")
+    adjacency = terms.adjacency or run.adjacency
+    run = replace(run, delta=delta, adjacency=adjacency, examples=examples, unknown=tuple(unknown))
+
+    # The least noise for the target, rounded up to a short decimal. Any noise will do for a start: the search sets it.
+    noise = ""
+    if run.target_epsilon is not None:
+        before = _load(run, "1", path).plan
+        goal = EpsilonGoal(limit=run.target_epsilon)
+        solution = solve(before, "sigma", goal=goal)
+        solution = with_safe_decimal(solution, before, lambda plan: certified_measure(plan, goal))
+        noise = repr(solution.plan.phases[0].noise_multiplier)
+    return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
+
+
+def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
+    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
+    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
+    added = {
+        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
+        "unknown": list(result.run.unknown),
+    }
+    (source, *unknown), ((name, *facts),) = lines(added), output.blocks
+    run, *rows = output.rows
+    return replace(
+        output,
+        command="import",
+        result={**output.result, **added, "config_text": result.text},
+        blocks=[[name, source, *facts, *unknown]],
+        rows=[run, source, *rows, *(("not in the file", text) for _, text in unknown)],
+    )
 
 
 def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
@@ -291,7 +247,16 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
     lines += ["version: 1", f"data: {{examples: {run.examples or UNKNOWN}}}"]
-    lines += _phase_lines(run.parts, noise)
+    lines += [] if len(run.parts) == 1 else ["phases:"]
+    for number, part in enumerate(run.parts, start=1):
+        sections = [
+            f"sampling: {part.sampling}",
+            f"mechanism: {part.mechanism.replace('{noise}', noise)}",
+            f"training: {{{part.training or f'steps: {part.steps}'}}}",
+        ]
+        if len(run.parts) > 1:
+            sections = [f"  - name: part-{number}", *(f"    {line}" for line in sections)]
+        lines += sections
     group = f", group_size: {run.group_size}" if run.group_size > 1 else ""
     lines.append(f"privacy: {{adjacency: {run.adjacency}, delta: {run.delta}{group}}}")
     if run.tuning:
@@ -299,21 +264,3 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
     if run.target_epsilon is not None:
         lines.append(f"budget: {{epsilon: {run.target_epsilon!r}}}")
     return "\n".join(lines) + "\n"
-
-
-def _phase_lines(parts: Sequence[Part], noise: str) -> list[str]:
-    """Return the sections of the only part, or `phases:` with a named phase for each of several parts."""
-    sections = [_part_sections(part, noise) for part in parts]
-    if len(sections) == 1:
-        return sections[0]
-    lines = ["phases:"]
-    for number, own in enumerate(sections, start=1):
-        lines += [f"  - name: part-{number}", *(f"    {line}" for line in own)]
-    return lines
-
-
-def _part_sections(part: Part, noise: str) -> list[str]:
-    """Return the lines `sampling:`, `mechanism:` and `training:` (or its steps) of a part, with its noise filled in."""
-    mechanism = part.mechanism.replace(_NOISE, noise)
-    training = f"{{{part.training or f'steps: {part.steps}'}}}"
-    return [f"sampling: {part.sampling}", f"mechanism: {mechanism}", f"training: {training}"]

@@ -15,13 +15,15 @@ from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
 
-# Values of imported files: JSON, and Python text of which literals and calls are read and nothing is executed.
+# Values of imported files: JSON, and Python text of which literals and calls are read and nothing is executed. A value
+# is None, a bool, a str, a Fraction, an infinite float, a list, a dict with str keys, an Expression or a Call.
 
 MAX_DEPTH = 60
 """Brackets within one another; an event has less than ten. Every level costs stack in the recursive functions here."""
 ORDERED = "OrderedDict"  # the type of the state of an accountant, which prints its name
 _TRUNCATING = frozenset(["int", "int64"])
 _CONVERSIONS = frozenset(["float", "float64", "float32"]) | _TRUNCATING  # numpy prints its numbers so
+_OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _MAX_BITS = 4096  # of a number; a larger one is an attack by arithmetic
 _MAX_POWER = 64  # exponents that are computed exactly
 
@@ -32,38 +34,23 @@ class NoJsonError(InputError):
 
 @dataclass(frozen=True)
 class Expression:
-    """A part of Python text that is no literal, and is never evaluated.
+    """A part of Python text that is no literal, and is never evaluated."""
 
-    Attributes:
-        text: as written, shortened.
-    """
-
-    text: str
+    text: str  # as written, shortened
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call in Python text, or an event as a mapping with the name of its class.
+    """A call in Python text, or an event as a mapping with the name of its class."""
 
-    Attributes:
-        name: last part of the name of what is called.
-        arguments: positional arguments.
-        keywords: keyword arguments by name.
-        line: of the text, from 1; 0 where it is no Python text.
-    """
-
-    name: str
+    name: str  # last part of the name of what is called
     arguments: tuple[Any, ...]
     keywords: Mapping[str, Any]
-    line: int = 0
-
-
-# A value is None, a bool, a str, a Fraction, an infinite float, a list, a dict with str keys, an Expression or a Call.
+    line: int = 0  # of the text, from 1; 0 where it is no Python text
 
 
 def json_value(text: str) -> Any:
-    """Return the value of JSON text as `plain_value` does; NoJsonError for other text, InputError if NaN or
-    too deep."""
+    """Return the value of JSON text; NoJsonError for other text, InputError if NaN or too deep."""
     try:
         return plain_value(json_content(text))
     except RecursionError:
@@ -75,25 +62,25 @@ def json_value(text: str) -> Any:
 
 
 def plain_value(value: object, depth: int = 0) -> Any:
-    """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if NaN or
-    too deep."""
+    """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if too deep."""
+    # The file decides how deep this recursion goes, so that MAX_DEPTH has to stop it before the stack does.
     if depth > MAX_DEPTH:
         raise _too_deep()
-    if isinstance(value, (list, tuple)):
-        return [plain_value(each, depth + 1) for each in value]
-    if isinstance(value, dict):
-        # The file decides how deep this recursion goes, so that MAX_DEPTH has to stop it before the stack does.
-        return call_if_class_named({str(key): plain_value(each, depth + 1) for key, each in value.items()})
-    if value is None or isinstance(value, (bool, str)):
-        return value
-    return number_value(value) if isinstance(value, (int, float)) else Expression(repr(value)[:80])
+    match value:
+        case list() | tuple():
+            return [plain_value(each, depth + 1) for each in value]
+        case dict():
+            return call_if_class_named({str(key): plain_value(each, depth + 1) for key, each in value.items()})
+        case None | bool() | str():
+            return value
+        case int() | float():
+            return number_value(value)
+        case _:
+            return Expression(repr(value)[:80])
 
 
 def number_value(number: float | Fraction) -> Fraction | float:
-    """Return a number exactly as its digits state it, or infinity; InputError if it is NaN or too large.
-
-    A float stands for its shortest decimal: 0.1 is 1/10.
-    """
+    """Return a number exactly as its digits state it, or infinity; InputError if it is NaN or too large."""
     if isinstance(number, float):
         if math.isnan(number):
             raise InputError("expected numbers, got nan; was the run still valid?")
@@ -108,8 +95,7 @@ def number_value(number: float | Fraction) -> Fraction | float:
 
 
 def python_tree(text: str) -> ast.Module:
-    """Return the syntax tree of Python text, of which nothing is run; InputError if it is no Python or nested
-    too deep."""
+    """Return the syntax tree of Python text, of which nothing is run; InputError if it is none or too deep."""
     try:
         # It builds a tree and runs nothing. Deep brackets end in one of two exceptions, by version of Python.
         with warnings.catch_warnings():
@@ -150,8 +136,7 @@ def called_name(node: ast.Call) -> str:
 
 
 def literal_value(node: ast.expr, depth: int = 0) -> Any:
-    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if NaN or
-    too deep."""
+    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if too deep."""
     if depth > MAX_DEPTH:
         raise _too_deep()
     deeper = depth + 1
@@ -163,27 +148,43 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:
         case ast.List() | ast.Tuple():
             return [literal_value(each, deeper) for each in node.elts]
         case ast.Dict():
-            return _dict_value(node, deeper)
+            keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
+            if len(keys) == len(node.keys):
+                if len(set(keys)) < len(keys):
+                    raise InputError(
+                        f"line {node.lineno}: expected each key of a dictionary once, got one twice; delete one"
+                    )
+                values = [literal_value(each, deeper) for each in node.values]
+                return call_if_class_named(dict(zip(keys, values, strict=True)))
         case ast.UnaryOp(op=ast.USub()):
-            return _negated(node, literal_value(node.operand, deeper))
+            operand = literal_value(node.operand, deeper)
+            if isinstance(operand, (Fraction, float)):
+                return -operand
         # People write 64 / 60_000 into calls. It is computed exactly; names and functions are never looked up.
         case ast.BinOp():
-            return _arithmetic(node, literal_value(node.left, deeper), literal_value(node.right, deeper))
+            left, right = literal_value(node.left, deeper), literal_value(node.right, deeper)
+            result = _arithmetic(node.op, left, right)
+            if result is not None:
+                return result
         case ast.Call() if all(each.arg for each in node.keywords):
-            return _call_value(node, deeper)
-        case _:
-            return _expression(node)
-
-
-def _dict_value(node: ast.Dict, depth: int) -> Any:
-    """Return a dict with text keys, or the Call of a class that it names; an Expression if a key is no constant."""
-    keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
-    if len(keys) < len(node.keys):
-        return _expression(node)
-    if len(set(keys)) < len(keys):
-        raise InputError(f"line {node.lineno}: expected each key of a dictionary once, got one twice; delete one")
-    values = [literal_value(each, depth) for each in node.values]
-    return call_if_class_named(dict(zip(keys, values, strict=True)))
+            arguments, name = tuple(literal_value(each, deeper) for each in node.args), called_name(node)
+            first: Any = arguments[0] if len(arguments) == 1 else None
+            if name == ORDERED and len(arguments) == 1:
+                # It prints as a list of pairs, or as a dictionary.
+                is_list = isinstance(first, list) and all(isinstance(each, list) and len(each) == 2 for each in first)
+                return {str(key): value for key, value in first} if is_list else first
+            if name in _CONVERSIONS and isinstance(first, (Fraction, float)):
+                return Fraction(int(first)) if name in _TRUNCATING and math.isfinite(first) else first
+            # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
+            keywords = {str(each.arg): literal_value(each.value, deeper) for each in node.keywords}
+            event = call_if_class_named(keywords)
+            if isinstance(event, Call):
+                name, keywords = event.name, dict(event.keywords)
+            return Call(name, arguments, keywords, node.lineno)
+    try:
+        return Expression(ast.unparse(node)[:80])
+    except RecursionError:
+        raise _too_deep() from None
 
 
 def call_if_class_named(entries: dict[str, Any]) -> Any:
@@ -194,75 +195,24 @@ def call_if_class_named(entries: dict[str, Any]) -> Any:
     return Call(name, (), {key: each for key, each in entries.items() if key not in {"class_name", "module_name"}})
 
 
-def _call_value(node: ast.Call, depth: int) -> Any:
-    """Return the value of OrderedDict(x), float(x) or int(x), and any other call as a Call; nothing is run."""
-    arguments, name = tuple(literal_value(each, depth) for each in node.args), called_name(node)
-    if name == ORDERED and len(arguments) == 1:
-        return _dict_of_pairs(arguments[0])
-    if name in _CONVERSIONS and len(arguments) == 1 and isinstance(arguments[0], (Fraction, float)):
-        return _converted(name, arguments[0])
-    keywords = {str(each.arg): literal_value(each.value, depth) for each in node.keywords}
-    return _named_call(Call(name, arguments, keywords, node.lineno))
-
-
-def _named_call(call: Call) -> Call:
-    """Return a call under the name in its keyword `class_name`, if it has one; any other call unchanged."""
-    # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
-    event = call_if_class_named(dict(call.keywords))
-    return replace(call, name=event.name, keywords=event.keywords) if isinstance(event, Call) else call
-
-
-def _dict_of_pairs(items: Any) -> Any:
-    """Return a list of [key, value] lists as a dict with text keys; anything else, such as a dict, unchanged."""
-    is_list = isinstance(items, list) and all(isinstance(each, list) and len(each) == 2 for each in items)
-    return {str(key): value for key, value in items} if is_list else items
-
-
-def _converted(type_name: str, number: Fraction | float) -> Fraction | float:
-    """Return a finite number truncated toward 0 for int and int64; infinity, and any for float types, unchanged."""
-    is_cut = type_name in _TRUNCATING and math.isfinite(number)
-    return Fraction(int(number)) if is_cut else number
-
-
-def _negated(node: ast.UnaryOp, operand: Any) -> Any:
-    """Return minus the operand of `node` if it is a number; an Expression of `node` otherwise."""
-    return -operand if isinstance(operand, (Fraction, float)) else _expression(node)
-
-
-def _arithmetic(node: ast.BinOp, left: Any, right: Any) -> Any:
-    """Return + - * / or a power of two Fractions, an Expression for anything else; InputError if it is too large."""
+def _arithmetic(operation: ast.operator, left: Any, right: Any) -> Fraction | float | None:
+    """Return + - * / or a power of two Fractions, None for anything else; InputError if it is too large."""
     if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
-        return _expression(node)
-    if isinstance(node.op, ast.Pow):
-        return _power(node, left, right)
-    operations = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
-    operation = operations.get(type(node.op))
-    if operation is None or (operation is operator.truediv and not right):
-        return _expression(node)
-    return number_value(operation(left, right))
-
-
-def _power(node: ast.BinOp, base: Fraction, exponent: Fraction) -> Any:
-    """Return a power, exact for whole exponents up to 64, else by floats of a base > 0; an Expression if undefined."""
+        return None
     try:
+        if type(operation) in _OPERATIONS:
+            return number_value(_OPERATIONS[type(operation)](left, right))
         # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
-        if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
-            return number_value(base**exponent.numerator)
-        return number_value(float(base) ** float(exponent)) if base > 0 else _expression(node)
+        if isinstance(operation, ast.Pow) and right.denominator == 1 and abs(right) <= _MAX_POWER:
+            return number_value(left**right.numerator)
+        if isinstance(operation, ast.Pow) and left > 0:
+            return number_value(float(left) ** float(right))
     except (ZeroDivisionError, OverflowError):
-        return _expression(node)
-
-
-def _expression(node: ast.expr) -> Expression:
-    """Return a part of Python text, cut to 80 characters, as an Expression; InputError if it is nested too deep."""
-    try:
-        return Expression(ast.unparse(node)[:80])
-    except RecursionError:
-        raise _too_deep() from None
+        pass
+    return None
 
 
 def _too_deep() -> InputError:
-    """Return the error for a file that is nested too deep."""
     return InputError(f"expected at most {MAX_DEPTH} brackets within one another, got more; is this the right file?")
 
 
@@ -275,38 +225,18 @@ DECIMAL_LENGTH = 8  # characters from which on a rate is written as 1/n where th
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Steps of a run with one sampling and one mechanism.
-
-    Attributes:
-        sampling: content of the `sampling:` section.
-        mechanism: content of the `mechanism:` section; "{noise}" stands for a noise multiplier that is looked for.
-        training: content of the `training:` section, without `steps`.
-        steps: noisy updates; None where `training` says the length.
-        rate: inclusion probability, 1 without sampling; the smallest number of examples follows from it.
-    """
+    """Steps of a run with one sampling and one mechanism, as the sections of a config hold them."""
 
     sampling: str
-    mechanism: str
-    training: str = ""
-    steps: int | None = None
-    rate: Fraction = Fraction(1)
+    mechanism: str  # "{noise}" stands for a noise multiplier that is looked for
+    training: str = ""  # without `steps`
+    steps: int | None = None  # noisy updates; None where `training` says the length
+    examples: int | None = None  # in the data, where a draw states it
 
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """Terms that the user adds to a file, or puts in the place of its own; None for nothing.
-
-    Attributes:
-        delta: text of a number in (0, 1).
-        adjacency: name of an adjacency.
-        examples: number of examples.
-        batch_size: examples in a batch.
-        sample_rate: inclusion probability.
-        epochs: passes over the data, > 0.
-        steps: noisy updates.
-        noise_multiplier: noise standard deviation / clip norm.
-        target_epsilon: for which the noise is looked for, > 0.
-    """
+    """Terms that the user adds to a file, or puts in the place of its own; None for nothing."""
 
     delta: str | None = None
     adjacency: str | None = None
@@ -321,34 +251,21 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedRun:
-    """A run that a file of another library describes.
+    """A run that a file of another library describes."""
 
-    Attributes:
-        origin: what the file is, in words.
-        parts: in their order, equal ones once.
-        unknown: what the file does not say, a sentence each.
-        delta: text of a number that the file states, "" for none.
-        adjacency: what the library assumes.
-        examples: their number, None where the file does not say it.
-        group_size: units that are protected together.
-        tuning: content of the `tuning:` section, "" for one run.
-        target_epsilon: the epsilon for which a noise multiplier is looked for; None where the file states the noise.
-    """
-
-    origin: str
-    parts: tuple[Part, ...]
-    unknown: tuple[str, ...]
-    delta: str = ""
-    adjacency: str = "add-remove"
-    examples: int | None = None
-    group_size: int = 1
-    tuning: str = ""
-    target_epsilon: float | None = None
+    origin: str  # what the file is, in words
+    parts: tuple[Part, ...]  # in their order, equal ones once
+    unknown: tuple[str, ...]  # what the file does not say, a sentence each
+    delta: str = ""  # that the file states
+    adjacency: str = "add-remove"  # what the library assumes
+    examples: int | None = None  # None where the file does not say it
+    group_size: int = 1  # units that are protected together
+    tuning: str = ""  # content of the `tuning:` section, "" for one run
+    target_epsilon: float | None = None  # for which a noise multiplier is looked for
 
 
 def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Return the different parts in order with their total steps, without those of 0; InputError for none or
-    over 500."""
+    """Return the different parts in order with their total steps, without those of 0; InputError for none or many."""
     steps: dict[Part, int] = {}
     for part in parts:
         # Composition does not depend on the order of steps: a history of thousands of entries becomes a few phases.
@@ -393,14 +310,10 @@ def shown(value: Any) -> str:
             return f"a call of {name}, which is not run"
         case None:
             return "none"
+        case str() | int() | float():
+            text = repr(value)
         case _:
-            return _short_text(value)
-
-
-def _short_text(value: object) -> str:
-    """Return a text, number or bool as code, or the name of any other value, cut to 60 characters."""
-    is_plain = isinstance(value, (str, int, float, bool))
-    text = repr(value) if is_plain else getattr(value, "name", f"a {type(value).__name__}")
+            text = getattr(value, "name", f"a {type(value).__name__}")
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
@@ -420,12 +333,7 @@ def rate_of(value: Any, where: str) -> Fraction:
     if not 0 < rate <= 1:
         more = "; Opacus multiplies it by the accumulated batches: state what one step draws" if rate > 1 else ""
         raise InputError(f"{where}: expected a probability above 0 and at most 1, got {number_text(rate)}{more}")
-    return _quotient_of_batches(rate)
-
-
-def _quotient_of_batches(rate: Fraction) -> Fraction:
-    """Return exactly 1/n for a rate whose long decimal is the float of 1/n; any other rate unchanged."""
     # A loader of 97 batches has the rate 1/97, which a file holds as 0.010309278350515464.
-    batches = round(1 / rate)
-    is_quotient = len(number_text(rate)) > DECIMAL_LENGTH and float(Fraction(1, batches)) == float(rate)
-    return Fraction(1, batches) if is_quotient else rate
+    quotient = Fraction(1, round(1 / rate))
+    is_quotient = len(number_text(rate)) > DECIMAL_LENGTH and float(quotient) == float(rate)
+    return quotient if is_quotient else rate

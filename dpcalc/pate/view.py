@@ -8,8 +8,8 @@ from dpcalc.config.source import visible
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax
 from dpcalc.pate.answer import PateAnswer
 from dpcalc.planner.pate import DataDependentResult
-from dpcalc.report.fields import Field, Output, Section, json_only
-from dpcalc.report.guarantees import assumptions_field, epsilon_text, guarantee_field, quiet_line, row_fields
+from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
+from dpcalc.report.output import Json, Lines, Output, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
 
 PROTECTS = "one teacher's data, hence each of its records; its votes may be any others"
@@ -34,83 +34,110 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     if votes is not None:
         ensemble += f", {votes.labels} labels, {votes.teachers} teachers"
 
-    answered = Field("answered")
+    by_votes, terms = answer.by_votes, answer.sanitised
+    answered: Json | None = None
+    answered_words = votes_words = sanitised_words = ""
     if isinstance(aggregation, ConfidentGNMax) and votes is not None:
         expected = float(aggregation.answer_probability(votes.top).sum())
-        words = f"about {expected:.4g} of {queries} queries on average ({PRIVATE})"
-        answered = Field("answered", {"private": True, "expected": expected}, plain=words, label="answered")
-
-    sanitised = json_only("sanitised", None)
-    if answer.sanitised is not None:
-        epsilon, delta, terms, spread = answer.sanitised
+        answered = {"private": True, "expected": expected}
+        answered_words = f"about {expected:.4g} of {queries} queries on average ({PRIVATE})"
+    if by_votes is not None:
+        votes_words = votes_text(by_votes)
+    sanitised: Json | None = None
+    if terms is not None:
+        epsilon, delta, chosen, spread = terms
         note = "" if epsilon < safe_epsilon else "; no smaller than the data-independent one, so publish that"
-        public = {"epsilon": epsilon, "delta": delta, "spread": spread, **dataclasses.asdict(terms)}
-        words = (
-            f"epsilon <= {rounded_up(epsilon)} (order {terms.order:.4g}, beta {terms.smoothness:.4g}, "
-            f"noise {terms.noise:.4g}, spread {rounded_up(spread)}){note}"
+        sanitised = {"epsilon": epsilon, "delta": delta, "spread": spread, **dataclasses.asdict(chosen)}
+        sanitised_words = (
+            f"epsilon <= {rounded_up(epsilon)} (order {chosen.order:.4g}, beta {chosen.smoothness:.4g}, "
+            f"noise {chosen.noise:.4g}, spread {rounded_up(spread)}){note}"
         )
-        fields = tuple(Field(name, number) for name, number in public.items())
-        sanitised = Field("sanitised", fields, plain=words, label="sanitised")
 
     published = []
     for row in answer.published:
         value = "" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
         note = f"; {visible(row.note)}" if row.note else ""
-        published.append(f"{row.method}, {row.bound}: {value} ({row.kind}{note})")
+        published.append(("published", f"{row.method}, {row.bound}: {value} ({row.kind}{note})"))
 
-    target = json_only("target", None)
+    # JSON has one object; people see a row for each text, under one label.
+    target: Json | None = None
+    targets: Lines = []
     if answer.target is not None:
-        count, by_votes, least_noise = answer.target
+        count, count_by_votes, least_noise = answer.target
         limit = as_given(question.target or 0.0)
-        texts = {"labels": f"epsilon {limit} buys {count} {_queries(count)} whatever the votes are"}
-        if by_votes is not None:
-            texts["labels_with_these_votes"] = f"{by_votes} of {queries} with these votes ({PRIVATE})"
+        targets.append(("labels", f"epsilon {limit} buys {count} {_queries(count)} whatever the votes are"))
+        if count_by_votes is not None:
+            text = f"{count_by_votes} of {queries} with these votes ({PRIVATE})"
+            targets.append(("labels_with_these_votes", text))
         noise = _noise_text(
             least_noise, lambda x: rounded_up(x, digits=BARE_DIGITS), lambda x: rounded_down(x, digits=BARE_DIGITS)
         )
-        texts["least_noise"] = f"all {queries} queries keep to it, whatever the votes are, from {noise}"
-        # JSON has one object; people see a row for each text, under one label.
-        within = (
-            json_only("epsilon", question.target),
-            json_only("queries", count),
-            json_only("queries_with_these_votes", by_votes),
-            json_only("least_noise", dataclasses.asdict(least_noise)),
-            *(Field(name, plain=text, label="target", in_json=False) for name, text in texts.items()),
-        )
-        target = Field("target", within, is_inline=True)
+        targets.append(("least_noise", f"all {queries} queries keep to it, whatever the votes are, from {noise}"))
+        target = {
+            "epsilon": question.target,
+            "queries": count,
+            "queries_with_these_votes": count_by_votes,
+            "least_noise": dataclasses.asdict(least_noise),
+        }
 
     rows = list(query_rows(answer)) if verbose else []
     costliest = []
     for number, top, lead, other_wins, divergence in sorted(rows, key=lambda row: -row[-1])[:MAX_QUERY_ROWS]:
-        costliest.append(
+        text = (
             f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(other_wins)}, "
             f"divergence {rounded_up(divergence)}"
         )
-    noise = _noise_text(aggregation, as_given, as_given)
-    fields = (
-        Field("aggregation", dataclasses.asdict(aggregation), plain=noise, label="aggregation"),
-        json_only("queries", queries),
-        json_only("teachers", None if votes is None else votes.teachers),
-        json_only("labels", None if votes is None else votes.labels),
-        Field("ensemble", plain=ensemble, label="ensemble", in_json=False),
-        Field("protects", PROTECTS, label="protects"),
-        guarantee_field(answer.by_number),
-        votes_field(answer.by_votes, Section.BOUND),
-        answered,
-        sanitised,
-        Field("published", list(map(row_fields, answer.published)), plain=tuple(published), label="published"),
-        target,
-        Field("costliest", plain=tuple(costliest), label="costliest", in_json=False),
-        assumptions_field(assumptions),
-        json_only("notes", list(notes)),
-    )
+        costliest.append(("costliest", text))
+    result: Json = {
+        "aggregation": dataclasses.asdict(aggregation),
+        "queries": queries,
+        "teachers": None if votes is None else votes.teachers,
+        "labels": None if votes is None else votes.labels,
+        "protects": PROTECTS,
+        "guarantee": answer.by_number.to_dict(),
+        "with_these_votes": None if by_votes is None else votes_json(by_votes),
+        "answered": answered,
+        "sanitised": sanitised,
+        "published": list(map(row_json, answer.published)),
+        "target": target,
+        "assumptions": list(assumptions),
+        "notes": list(notes),
+    }
     if verbose:
-        fields += (json_only("per_query", [dict(zip(COLUMNS, row, strict=True)) for row in rows]),)
+        result["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     given_delta = as_given(question.delta)
+    head = [
+        ("aggregation", _noise_text(aggregation, as_given, as_given)),
+        ("ensemble", ensemble),
+        ("protects", PROTECTS),
+    ]
     return Output(
         command="pate",
+        result=result,
         headline=f"epsilon <= {rounded_up(safe_epsilon)}   delta = {given_delta}   whatever the votes are",
-        fields=fields,
+        blocks=[
+            [
+                *guarantee_lines(answer.by_number),
+                *head,
+                ("with_these_votes", votes_words),
+                ("answered", answered_words),
+                ("sanitised", sanitised_words),
+                *published,
+                *targets,
+                *costliest,
+                *lines({"assumptions": list(assumptions)}),
+            ]
+        ],
+        rows=[
+            *head,
+            ("these votes", votes_words),
+            ("answered", answered_words),
+            ("sanitised", sanitised_words),
+            *published,
+            *(("target", text) for _, text in targets),
+            *costliest,
+            assumes_row(assumptions),
+        ],
         quiet_text=quiet_line(safe_epsilon),
     )
 
@@ -119,15 +146,14 @@ def _queries(count: int) -> str:
     return "query" if count == 1 else "queries"
 
 
-def votes_field(by_votes: DataDependentResult | None, section: Section = Section.LAST) -> Field:
-    """Return the field `with_these_votes` of the data-dependent guarantee, marked private; null in JSON for None."""
-    if by_votes is None:
-        return json_only("with_these_votes", None)
-    guarantee = by_votes.guarantee
-    epsilon = rounded_up(guarantee.epsilon)
-    text = f"epsilon <= {epsilon} ({guarantee.bound}, order {by_votes.order:.4g}, both directions; {PRIVATE})"
-    value = {"private": True, "order": by_votes.order, "guarantee": guarantee.to_dict()}
-    return Field("with_these_votes", value, plain=text, label="these votes", section=section)
+def votes_json(by_votes: DataDependentResult) -> Json:
+    return {"private": True, "order": by_votes.order, "guarantee": by_votes.guarantee.to_dict()}
+
+
+def votes_text(by_votes: DataDependentResult) -> str:
+    """Return the data-dependent epsilon in words, marked private."""
+    epsilon, bound = rounded_up(by_votes.guarantee.epsilon), by_votes.guarantee.bound
+    return f"epsilon <= {epsilon} ({bound}, order {by_votes.order:.4g}, both directions; {PRIVATE})"
 
 
 def query_csv(answer: PateAnswer) -> str:

@@ -3,11 +3,8 @@
 import math
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from fractions import Fraction
-from functools import partial
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,15 +37,18 @@ from dpcalc.planner.published import (
     opacus_epsilon,
     opacus_steps,
     rates_in_words,
-    share_of_a_step,
-    share_of_batch,
     strong_composition_row,
     theorem_3_row,
+    without_number,
 )
 from dpcalc.planner.vary import refusal
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Scheme, Shuffle
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle
 from dpcalc.work import SECOND, allowance, optional
+
+OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
+TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
+COMPARISON_WORK = 8.0 * SECOND  # for all rows together: what needs more is a row without a number
 
 # Numbers beside the guarantee that prove nothing: an accurate estimate and a limit theorem.
 
@@ -56,61 +56,51 @@ from dpcalc.work import SECOND, allowance, optional
 def inversion_row(plan: Plan | Composition) -> Row:
     """Return the row of the uncertified estimate by inversion; its epsilon is None, with the reason, if that fails."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
+
+    def no_estimate(_: StepCounts, error: ConvergenceError) -> float:
+        raise error  # no other method stands in for the estimate
+
     try:
         composition = composed(plan)
-        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta, otherwise=_no_estimate)
+        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta, otherwise=no_estimate)
     except (ConvergenceError, UnsupportedError) as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=result.epsilon, note="accurate to about nine digits, not certified: pld brackets it")
 
 
-def _no_estimate(_: StepCounts, error: ConvergenceError) -> float:
-    """Raise the error: no other method stands in for the estimate."""
-    raise error
-
-
 def gdp_row(plan: Plan | Composition) -> Row:
-    """Return the row of the central limit approximation; its epsilon is None, with the reason, if it does not apply."""
+    """Return the row of the central limit approximation; its epsilon is None, with the reason, if it does not apply.
+
+    The limit is one for flat add-remove Gaussian steps of single units.
+    """
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     composition = composed(plan)
-    refused = _central_limit_refusal(composition)
-    if refused:
-        return replace(row, note=refused)
-    phases = releasing_phases(composition.plan)
+    run = composition.plan
+    phases = releasing_phases(run)
+    if not run.is_gaussian:
+        return replace(row, note=GAUSSIAN_ONLY)
+    if run.group_size > 1 or not composition.is_plain:
+        return replace(row, note="does not apply: a limit for single units, drawn afresh in every step")
+    if run.unit > 1 or any(phase.clip != 1 for phase in phases):
+        return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
+    if run.adjacency is Adjacency.REPLACE_ONE:
+        return replace(row, note="does not apply: a limit for add-remove")
     mu = central_limit_mu([(composition.inclusion(p), p.gaussian.noise_multiplier, p.steps) for p in phases])
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")
     note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
     if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
-    return replace(row, epsilon=epsilon_of_mu(mu, delta=composition.plan.delta) if mu else 0.0, note=note)
-
-
-def _central_limit_refusal(composition: Composition) -> str:
-    """Return why the limit for flat add-remove Gaussian steps of single units does not apply, or "" if it does."""
-    run = composition.plan
-    if not run.is_gaussian:
-        return GAUSSIAN_ONLY
-    if run.group_size > 1 or not composition.is_plain:
-        return "does not apply: a limit for single units, drawn afresh in every step"
-    if run.unit > 1 or any(phase.clip != 1 for phase in releasing_phases(run)):
-        return "does not apply: a limit for one level of draws with one clipped vector a unit"
-    return "does not apply: a limit for add-remove" if run.adjacency is Adjacency.REPLACE_ONE else ""
+    return replace(row, epsilon=epsilon_of_mu(mu, delta=run.delta) if mu else 0.0, note=note)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrefixErrors:
-    """Error of the prefix sums of a phase with correlated noise, which its strategy is chosen for.
-
-    Attributes:
-        phase: its name.
-        mean: root of the mean over the steps of the variance of one coordinate, in clip norms.
-        largest: largest deviation of one coordinate at any step, in clip norms.
-    """
+    """Error of the prefix sums of a phase with correlated noise, which its strategy is chosen for; in clip norms."""
 
     phase: str
-    mean: float
-    largest: float
+    mean: float  # root of the mean over the steps of the variance of one coordinate
+    largest: float  # largest deviation of one coordinate at any step
 
 
 def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
@@ -133,23 +123,14 @@ def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class CrossCheck:
-    """The composed one-step bound of one direction by two methods.
+    """The composed one-step bound of one direction by two methods."""
 
-    Attributes:
-        direction: the ordered pair of data sets.
-        upper: certified upper end of its epsilon.
-        lower: certified lower end.
-        estimate: the same by inversion, or None where that does not converge.
-        order: the Renyi order that bounds it best.
-        note: why there is no estimate.
-    """
-
-    direction: str
-    upper: float
+    direction: str  # the ordered pair of data sets
+    upper: float  # certified ends of its epsilon
     lower: float
-    estimate: float | None
-    order: float
-    note: str = ""
+    estimate: float | None  # the same by inversion, or None where that does not converge
+    order: float  # the Renyi order that bounds it best
+    note: str = ""  # why there is no estimate
 
     @property
     def is_bracketed(self) -> bool:
@@ -176,31 +157,28 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
     def both() -> tuple[CrossCheck, ...]:
         protected, _ = composition.costliest()
-        names = (name for name in protected.direction_names if composition.steps[name])
-        return tuple(_checked(name, composition.steps[name], run.delta) for name in names)
+        checks = []
+        for direction in protected.direction_names:
+            counts = composition.steps[direction]
+            if not counts:
+                continue
+            # The certified interval stands without the estimate, not the other way round.
+            estimate, note = None, ""
+            try:
+                estimate = inversion(counts, delta=run.delta)
+            except ConvergenceError as error:
+                note = str(error)
+            upper, lower = epsilon_bounds(counts, delta=run.delta, sides=(UPPER, LOWER))
+            order = best_epsilon(counts, delta=run.delta).order + 1
+            checks.append(
+                CrossCheck(direction=direction, upper=upper, lower=lower, estimate=estimate, order=order, note=note)
+            )
+        return tuple(checks)
 
     return optional("the cross-check", both, ())[0]
 
 
-def _checked(direction: str, counts: dict[Curve, int], delta: float) -> CrossCheck:
-    """Return one direction's certified bounds and estimate, which is None, with a note, if inversion fails."""
-    # The certified interval stands without the estimate, not the other way round.
-    estimate, note = None, ""
-    try:
-        estimate = inversion(counts, delta=delta)
-    except ConvergenceError as error:
-        note = str(error)
-    upper, lower = epsilon_bounds(counts, delta=delta, sides=(UPPER, LOWER))
-    order = best_epsilon(counts, delta=delta).order + 1
-    return CrossCheck(direction=direction, upper=upper, lower=lower, estimate=estimate, order=order, note=note)
-
-
-# Rows of `dpcalc compare`: every accountant, estimates, published bounds and the numbers of other tools.
-
-OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
-COMPARISON_WORK = 8.0 * SECOND  # for all rows together: what needs more is a row without a number
-
-TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
+# What other tools print
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
@@ -216,39 +194,47 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     flat = flat_poisson_row(composition)
     if flat.epsilon is None and opacus_steps(composition) is not None:
         return (flat,)  # it does not apply to the noise
-    differences = (_draw_difference(composition), *_unit_differences(composition))
-    assumed = f"assumes {'; '.join(filter(None, differences)) or 'another run'}"
+    run = composition.plan
+
+    # What the tools assume and the run does not do: the first difference of its draws, all of its units.
+    schemes = [level.scheme for phase in releasing_phases(run) for level in phase.hierarchy.levels[: run.unit]]
+    differences = []
+    if any(isinstance(scheme, Fixed) for scheme in schemes):
+        differences.append("Poisson draws, not batches of a fixed size")
+    elif any(isinstance(scheme, CappedPoisson) for scheme in schemes):
+        differences.append("Poisson batches that are never cut")
+    elif run.group_size == 1 and not composition.is_plain:
+        differences.append("one Poisson draw, made afresh in every step")
+    if run.group_size > 1:
+        differences.append("single examples, not groups")
+    if run.unit > 1:
+        differences.append(f"one level of draws, not {run.unit}")
+    # Where another unit comes in its place, the distance is 2 with a single contribution, too.
+    is_replaced = any(isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in schemes)
+    if run.adjacency is Adjacency.REPLACE_ONE:
+        differences.append("add-remove, not replace-one")
+    elif not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(run)):
+        differences.append("one clipped contribution of the unit, not several")
+    assumed = f"assumes {'; '.join(differences) or 'another run'}"
     return (*_opacus_rows(composition, flat, assumed), *_tf_privacy_rows(composition, assumed))
 
 
 def _opacus_rows(composition: Composition, flat: Row, assumed: str) -> tuple[Row, Row]:
     """Return the two rows of Opacus, its default `prv` and its `rdp`; `flat` says whether they hold."""
-    rows = [replace(flat, method=name, kind=Kind.AS_PUBLISHED) for name in ("opacus-prv", "opacus-rdp")]
-    steps = opacus_steps(composition, hooked=True)
+    prv, rdp = (replace(flat, method=name, kind=Kind.AS_PUBLISHED) for name in ("opacus-prv", "opacus-rdp"))
+    steps = opacus_steps(composition, told="hook")
     if not steps:
         note = NO_LOADER if steps is None else "prints nothing before the first step"
-        return replace(rows[0], epsilon=None, note=note), replace(rows[1], epsilon=None, note=note)
+        return replace(prv, epsilon=None, note=note), replace(rdp, epsilon=None, note=note)
     asked = f"asked with the rate {rates_in_words(steps)}"
     printed = opacus_epsilon(composition)
-    prv = "the same bound, to which it adds 0.01 for its own error" if flat.valid else assumed
-    rdp = "the best of its fixed orders, 1.1 to 63" if flat.valid else assumed
-    too_large = "prints no number that means anything: exponentials overflow above 700"
+    note = f"{'the same bound, to which it adds 0.01 for its own error' if flat.valid else assumed}; {asked}"
+    if printed is None:
+        note = "prints no number that means anything: exponentials overflow above 700"
+    by_orders = f"{'the best of its fixed orders, 1.1 to 63' if flat.valid else assumed}; {asked}"
     epsilon = _renyi_epsilon(steps, OPACUS_ORDERS, composition.plan.delta)
-    return (
-        replace(rows[0], epsilon=printed, note=too_large if printed is None else f"{prv}; {asked}"),
-        replace(
-            rows[1], epsilon=max(0.0, epsilon), note=f"{rdp}; {asked}" + "; it prints a negative number" * (epsilon < 0)
-        ),
-    )
-
-
-class _Statement(NamedTuple):
-    """What a statement of TF-Privacy is asked with: rate, noise multiplier, Poisson steps, and epochs, rounded up."""
-
-    rate: Fraction
-    noise_multiplier: float
-    steps: int
-    epochs: int
+    by_orders += "; it prints a negative number" if epsilon < 0 else ""
+    return replace(prv, epsilon=printed, note=note), replace(rdp, epsilon=max(0.0, epsilon), note=by_orders)
 
 
 def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
@@ -256,121 +242,62 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
 
     Those without sampling are valid for one contribution of a unit in each pass: for a rate of 1, and for shuffled
     single examples under zero-out.
-    """
-    bounds = ("flat Poisson", "once per epoch", "flat Poisson, microbatches", "once per epoch, microbatches")
-    asked = _asked_of_tf_privacy(composition)
-    if isinstance(asked, str):
-        row = Row(method="tf-privacy", bound="", epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=asked)
-        return tuple(replace(row, bound=bound) for bound in bounds)
-    rate, noise, steps, epochs = asked
-    delta = composition.plan.delta
-    once = "assumes each example once per epoch in a fixed order, no amplification by sampling: "
-    once += counted(epochs, "Gaussian release")
-    rows = []
-    for number, bound in enumerate(bounds):
-        halves, is_sampled = number >= 2, number % 2 == 0
-        deviation = noise / 2 if halves else noise
-        told = "noise halved for microbatches of several examples, its default; " if halves else ""
-        # With halved noise the statement holds for a sum that a unit moves by two clip norms, too.
-        holds = any(
-            are_one_step_bounds(composition, [(rate, noise, steps)] * len(releasing_phases(composition.plan)), shift=n)
-            for n in ((1, 2) if halves else (1,))
-        )
-        if is_sampled:
-            epsilon = _renyi_epsilon([(rate, deviation, steps)], TF_PRIVACY_ORDERS, delta)
-            said = "the best of its fixed orders, 1.1 to 1024" if holds else assumed
-            note = f"{told}{said}; asked with the rate {rate}"
-        else:
-            epsilon = _unsampled_renyi_epsilon(deviation, epochs, delta)
-            holds = (holds and rate == 1) or _is_once_in_a_pass(composition)
-            note = told + once
-        rows.append(
-            Row(
-                method="tf-privacy",
-                bound=bound,
-                epsilon=max(0.0, epsilon),
-                kind=Kind.AS_PUBLISHED,
-                valid=holds,
-                note=note,
-            )
-        )
-    return tuple(rows)
-
-
-def _asked_of_tf_privacy(composition: Composition) -> _Statement | str:
-    """Return what TF-Privacy is asked about a run: batch size / examples, noise, and epochs; else why it has no answer.
 
     References:
         TF-Privacy 0.9.0, `compute_dp_sgd_privacy_lib`: ceil(epochs * examples / batch_size) Poisson steps or
         ceil(epochs) releases.
     """
-    phases = releasing_phases(composition.plan)
-    if not phases:
-        return "has no statement of a run without steps"
-    runs = set()
+    run = composition.plan
+    phases, delta = releasing_phases(run), run.delta
+    bounds = ("flat Poisson", "once per epoch", "flat Poisson, microbatches", "once per epoch, microbatches")
+    # A statement is asked with batch size / examples, the noise, and the epochs.
+    runs, refused = set(), "" if phases else "has no statement of a run without steps"
     for phase in phases:
-        rate = loader_share(composition, phase, share_of_batch)
-        in_a_pass = loader_share(composition, phase, share_of_a_step)
+        rate, in_a_pass = (loader_share(composition, phase, told) for told in ("batch", "step"))
         if rate is None or in_a_pass is None:
-            return NO_LOADER
+            refused = NO_LOADER
+            break
         runs.add((rate, in_a_pass, phase.gaussian.noise_multiplier))
     if len(runs) > 1:
-        return "does not apply: a statement is about one run of equal steps"
+        refused = refused or "does not apply: a statement is about one run of equal steps"
+    if refused:
+        return tuple(without_number("tf-privacy", bound, refused) for bound in bounds)
     ((rate, in_a_pass, noise),) = runs
     steps = sum(phase.steps for phase in phases)
     epochs = math.floor((steps - 1) * in_a_pass) + 1  # the fewest that take these steps
     if rate != in_a_pass:  # passes of a shuffle, which the statement turns into Poisson steps by itself
         steps = math.ceil(float(steps * in_a_pass) / float(rate))
-    return _Statement(rate, noise, steps, epochs)
-
-
-def _is_once_in_a_pass(composition: Composition) -> bool:
-    """Return True if a unit is one clipped vector that a shuffle uses once in each pass, and that turns to zero."""
-    plan = composition.plan
-    return (
-        plan.adjacency is Adjacency.ZERO_OUT
-        and plan.unit == plan.group_size == 1
-        and not plan.parts
+    # A unit that is one clipped vector, which a shuffle uses once in each pass and which turns to zero.
+    is_once_in_a_pass = (
+        run.adjacency is Adjacency.ZERO_OUT
+        and run.unit == run.group_size == 1
+        and not run.parts
         and all(
             phase.hierarchy.depth == phase.clip == 1
             and isinstance(phase.hierarchy.level(1).scheme, Shuffle)
             and phase.hierarchy.level(1).redraw_every == 1
-            for phase in releasing_phases(plan)
+            for phase in phases
         )
     )
-
-
-def _schemes_to_the_unit(composition: Composition) -> list[Scheme]:
-    """Return the schemes of all levels down to the protected one, in all phases that release it."""
-    plan = composition.plan
-    return [level.scheme for phase in releasing_phases(plan) for level in phase.hierarchy.levels[: plan.unit]]
-
-
-def _draw_difference(composition: Composition) -> str:
-    """Return in words the first assumption of the tools on draws that the run does not meet; "" if there is none."""
-    schemes = _schemes_to_the_unit(composition)
-    if any(isinstance(scheme, Fixed) for scheme in schemes):
-        return "Poisson draws, not batches of a fixed size"
-    if any(isinstance(scheme, CappedPoisson) for scheme in schemes):
-        return "Poisson batches that are never cut"
-    has_other_draws = composition.plan.group_size == 1 and not composition.is_plain
-    return "one Poisson draw, made afresh in every step" if has_other_draws else ""
-
-
-def _unit_differences(composition: Composition) -> Iterator[str]:
-    """Yield in words each assumption of the tools on units, adjacency or contributions that the plan does not meet."""
-    plan = composition.plan
-    if plan.group_size > 1:
-        yield "single examples, not groups"
-    if plan.unit > 1:
-        yield f"one level of draws, not {plan.unit}"
-    if plan.adjacency is Adjacency.REPLACE_ONE:
-        yield "add-remove, not replace-one"
-        return
-    # Where another unit comes in its place, the distance is 2 with a single contribution, too.
-    is_replaced = any(isinstance(each, Fixed | CappedPoisson | Shuffle) for each in _schemes_to_the_unit(composition))
-    if not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(plan)):
-        yield "one clipped contribution of the unit, not several"
+    rows = []
+    for number, bound in enumerate(bounds):
+        halves, is_sampled = number >= 2, number % 2 == 0
+        deviation = noise / 2 if halves else noise
+        note = "noise halved for microbatches of several examples, its default; " if halves else ""
+        # With halved noise the statement holds for a sum that a unit moves by two clip norms, too.
+        shifts = (1, 2) if halves else (1,)
+        holds = any(are_one_step_bounds(composition, [(rate, noise, steps)] * len(phases), shift=n) for n in shifts)
+        if is_sampled:
+            epsilon = _renyi_epsilon([(rate, deviation, steps)], TF_PRIVACY_ORDERS, delta)
+            note += f"{'the best of its fixed orders, 1.1 to 1024' if holds else assumed}; asked with the rate {rate}"
+        else:
+            # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
+            epsilon = _converted([(a, a * epochs / (2 * deviation**2)) for a in TF_PRIVACY_ORDERS], delta)
+            holds = (holds and rate == 1) or is_once_in_a_pass
+            note += "assumes each example once per epoch in a fixed order, no amplification by sampling: "
+            note += counted(epochs, "Gaussian release")
+        rows.append(replace(without_number("tf-privacy", bound, note), epsilon=max(0.0, epsilon), valid=holds))
+    return tuple(rows)
 
 
 def _renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: float) -> float:
@@ -391,12 +318,6 @@ def _renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: 
     return _converted([(a, float(value) / (a - 1)) for a, value in zip(near, cumulants, strict=True)], delta)
 
 
-def _unsampled_renyi_epsilon(noise: float, releases: int, delta: float) -> float:
-    """Return epsilon of unsampled Gaussian releases at the best order of TF-Privacy."""
-    # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
-    return _converted([(a, a * releases / (2 * noise**2)) for a in TF_PRIVACY_ORDERS], delta)
-
-
 def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
     """Return the smallest epsilon that one of the (order, Renyi divergence) pairs proves; it may be negative."""
     return min(rdp + math.log1p(-1 / a) - math.log(delta * a) / (a - 1) for a, rdp in divergences)
@@ -408,9 +329,7 @@ def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
 def compare(plan: Plan) -> tuple[Row, ...]:
     """Return the rows of all accountants and bounds, valid ones first, then by epsilon; one infinite row without noise.
 
-    Upper bounds of every accountant; the estimate by inversion and the central limit; Theorem 3 and strong
-    composition as published; what other tools print. What does not apply has no epsilon and says why. Without
-    noise: one row that says so.
+    What does not apply has no epsilon and says why.
     """
     if plan.tuning is not None:
         raise UnsupportedError("tuning: expected one run to compare accountants on, got several; --unset tuning")
@@ -421,72 +340,32 @@ def compare(plan: Plan) -> tuple[Row, ...]:
     if is_noiseless(plan):
         note = "no noise is added to a release that holds the unit: no finite bound"
         return (Row(method="none", bound=BOUND, epsilon=math.inf, kind=Kind.UPPER, valid=True, note=note),)
-    # Valid rows first: whoever reads one number reads a guarantee.
-    rows = _noisy_rows(composition)
-    return tuple(sorted(rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
-
-
-def _noisy_rows(composition: Composition) -> list[Row]:
-    """Return the rows of accountants, then the other rows; `_looser_row` last if no valid one has an epsilon."""
+    others: dict[str, Callable[[], Iterable[Row | None]]] = {
+        "theorem 3": lambda: [theorem_3_row(composition)],
+        "inversion": lambda: [inversion_row(composition)],
+        "the central limit": lambda: [gdp_row(composition)],
+        "strong composition": lambda: [strong_composition_row(composition)],
+        "what other tools print": lambda: tool_rows(composition),
+        "published group bounds": lambda: group_rows(composition),
+    }
     with allowance(COMPARISON_WORK):
-        rows = _accountant_rows(composition)
-        lower = next((row.epsilon_lower for row in rows if row.method == "pld"), None)
-        rows += _other_rows(composition)
-    if not any(row.valid and row.epsilon is not None for row in rows):
-        rows.append(_looser_row(composition))
-    return [_with_verdict(row, lower) for row in rows]
-
-
-def _accountant_rows(composition: Composition) -> list[Row]:
-    """Return every accountant's row; that of pld has the lower bound too, and a note on it unless it has another."""
-    rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
-    (lower, attained), missing = optional(
-        "the lower bound", lambda: _lower_end(composition), (None, ""), units=LOWER_WORK
-    )
-    return [
-        replace(row, epsilon_lower=lower, note=row.note or attained or missing) if row.method == "pld" else row
-        for row in rows
-    ]
-
-
-def _other_rows(composition: Composition) -> list[Row]:
-    """Return the rows of `_OTHER_ROWS` in their order; those that fail or need too much work are left out."""
-    rows = []
-    for name, part in _OTHER_ROWS.items():
-        others, _ = optional(name, partial(part, composition), ())
-        rows += list(filter(None, others))
-    return rows
-
-
-def _looser_row(composition: Composition) -> Row:
-    """Return the guarantee of `auto` as a row, for plans of which every accountant needs too much work."""
-    main = guarantee(composition, method="auto")
-    note = "; ".join(main.notes)
-    return Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note)
-
-
-def _lower_end(composition: Composition) -> tuple[float | None, str]:
-    """Return (certified lower bound on epsilon, words on its data set); (None, "") if no lower bound is known."""
-    lower = epsilon_lower(composition)
-    if lower is None:
-        return None, ""
-    words = "the data set that attains the bound" if lower.is_tight else "the worst data set known"
-    return lower.value, f"lower end: {words}"
-
-
-_OTHER_ROWS: dict[str, Callable[[Composition], Iterable[Row | None]]] = {
-    "theorem 3": lambda composition: [theorem_3_row(composition)],
-    "inversion": lambda composition: [inversion_row(composition)],
-    "the central limit": lambda composition: [gdp_row(composition)],
-    "strong composition": lambda composition: [strong_composition_row(composition)],
-    "what other tools print": tool_rows,
-    "published group bounds": group_rows,
-}
-"""Rows beside those of the accountants, by name; None where one has nothing to say."""
-
-
-def _with_verdict(row: Row, lower: float | None) -> Row:
-    """Return the row, with a note that a data set costs more if it is not valid and below the lower bound."""
-    if row.valid or lower is None or row.epsilon is None or not row.epsilon < lower:
-        return row
-    return replace(row, note=f"{row.note}; an actual data set costs more")
+        rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
+        end, missing = optional("the lower bound", lambda: epsilon_lower(composition), None, units=LOWER_WORK)
+        lower = None if end is None else end.value
+        if end is not None:
+            words = "the data set that attains the bound" if end.is_tight else "the worst data set known"
+            missing = f"lower end: {words}"
+        place = [row.method for row in rows].index("pld")
+        rows[place] = replace(rows[place], epsilon_lower=lower, note=rows[place].note or missing)
+        for name, part in others.items():  # those that fail or need too much work are left out
+            found, _ = optional(name, part, ())
+            rows += [row for row in found if row is not None]
+    if not any(row.valid and row.epsilon is not None for row in rows):  # every accountant needs too much work
+        main = guarantee(composition, method="auto")
+        note = "; ".join(main.notes)
+        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note))
+    for place, row in enumerate(rows):
+        if not row.valid and lower is not None and row.epsilon is not None and row.epsilon < lower:
+            rows[place] = replace(row, note=f"{row.note}; an actual data set costs more")
+    # Valid rows first: whoever reads one number reads a guarantee.
+    return tuple(sorted(rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))

@@ -7,27 +7,45 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
-from itertools import product
-from typing import NamedTuple
+from itertools import permutations, product
 
+from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
-from dpcalc.accountants.result import StepCounts
+from dpcalc.amplification.allocation import allocated_gaussian_steps
+from dpcalc.amplification.any_mechanism import (
+    BlackBoxSteps,
+    black_box_releases,
+    repeated_releases,
+    unamplified_releases,
+)
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
-from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import PhaseBound
+from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
+from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
+from dpcalc.amplification.schedule import (
+    PhaseBound,
+    ensemble_refusal,
+    phase_steps,
+    query_steps,
+    secret_pass_steps,
+)
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
-from dpcalc.errors import ConvergenceError, UnsupportedError
-from dpcalc.losses.moments import together
+from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
+from dpcalc.guarantee import Adjacency
+from dpcalc.losses.moments import Steps, together
 from dpcalc.mechanisms.black_box import Exponential
-from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.planner.phase_releases import MAX_AVERAGED, cheapest_bound, releases_of, valid_bounds
-from dpcalc.planner.plan import Phase, Plan, parted_steps, refuse_parts
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
+from dpcalc.mechanisms.pate import PateMechanism
+from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.work import SECOND, Meter, own_allowance
 
+MAX_AVERAGED = 4
+"""Different units averaged over their mates, up to a second each; more share one average of them all."""
+_MAX_MATES = 512  # draws of a unit's mates that are told apart before they are merged; 5,000 take a second
 FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
@@ -60,89 +78,61 @@ class ProtectedUnit:
         """The protected level's own one-step bound, one for each phase."""
         return tuple(bounds[0].bound for bounds in self.choices)
 
-    def direction_name(self, direction: str) -> str:
-        """Return the name of a direction with the unit's place: "D||D'" or "D||D', task 2"."""
-        return f"{direction}, {self.place}" if self.place else direction
-
     @property
     def direction_names(self) -> tuple[str, str]:
-        """The names of both directions, D||D' first."""
-        return self.direction_name(FORWARD), self.direction_name(BACKWARD)
+        """The names of D||D' and D'||D with the unit's place, as "D||D', task 2"."""
+        place = f", {self.place}" if self.place else ""
+        return FORWARD + place, BACKWARD + place
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     """Return the protected units or groups one of which costs most; InputError if the plan is not covered.
 
-    Noise, steps and delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
+    Single units, one for each worst path, or groups on the merged path, one for each placement. Noise, steps and delta
+    do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
     """
-    refuse_parts(plan)
+    if plan.parts:  # no unit takes part in every phase
+        raise UnsupportedError(
+            "part: expected a question about epsilon or delta, the only ones answered for runs on parts of the data, "
+            "got another one; ask about one run"
+        )
+    units = []
     with own_allowance(_LAWS_WORK) as meter:
-        units = _units_with_bounds(plan)
+        draws = [_draw(plan, phase) for phase in plan.phases]
+        first: dict[tuple[Hierarchy, int], int] = {}
+        places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]  # many phases have equal draws
+        # Where units choose their steps, the path is that of a step which they have chosen.
+        in_step = [(hierarchy.given_allocation(), clip) for hierarchy, clip in draws]
+        ways, is_group = worst_paths(in_step, unit=plan.unit), plan.group_size > 1
+        shared = path_above_all(ways) if is_group or len(ways) > MAX_AVERAGED else ()
+        ways = (shared,) if is_group else ways
+        placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
+
+        # Averages over mates share the work, so that all are composed; those of two placements cost as much as those of
+        # four units. One average on the shared path serves all single units; otherwise each path needs its own.
+        is_averaged = len(placed) <= MAX_AVERAGED and (plan.is_gaussian if is_group else plan.adds_noise)
+        single = 1 if shared else len(ways)
+        sharing = 2 * len(placed) if is_group else single
+        for paths, group in product(ways, placed):
+            bounds: dict[int, tuple[PhaseBound, ...]] = {}
+            for place in dict.fromkeys(places):
+                (hierarchy, clip), path = draws[place], paths[place]
+                bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
+                if is_averaged:
+                    both_paths = path, shared[place] if shared else None
+                    averaged = averaged_choices(bounds[place], (hierarchy, clip), both_paths, group, plan.adjacency)
+                    bounds[place] = tuple(bound.one_of(sharing) for bound in averaged)
+            units.append(
+                ProtectedUnit(
+                    place=group.words if is_group else _place(in_step[0][0], paths[0]),
+                    paths=paths,
+                    group=group,
+                    choices=tuple(bounds[place] for place in places),
+                    shares=len(ways),
+                )
+            )
     is_rough = meter.spent > meter.limit
     return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
-
-
-def _units_with_bounds(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return single units, one for each worst path, or groups on the merged path, one for each placement."""
-    draws = [_draw(plan, phase) for phase in plan.phases]
-    first: dict[tuple[Hierarchy, int], int] = {}
-    places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]
-    # Where units choose their steps, the path is that of a step which they have chosen.
-    in_step = [(hierarchy.given_allocation(), clip) for hierarchy, clip in draws]
-    ways = worst_paths(in_step, unit=plan.unit)
-    shared = path_above_all(ways) if plan.group_size > 1 or len(ways) > MAX_AVERAGED else ()
-    ways = (shared,) if plan.group_size > 1 else ways
-    placed = groups(plan.group_size, [levels for levels, _ in in_step], unit=plan.unit, adjacency=plan.adjacency)
-    averages = _averages(plan, shared, number_of_paths=len(ways), placements=len(placed))
-    return tuple(
-        ProtectedUnit(
-            place=_place(in_step[0][0], paths[0]) if plan.group_size == 1 else group.words,
-            paths=paths,
-            group=group,
-            choices=_choices(plan, places, paths, group, averages),
-            shares=len(ways),
-        )
-        for paths in ways
-        for group in placed
-    )
-
-
-class _Averages(NamedTuple):
-    """Averages of bounds over mates on the paths `shared`, () for the unit's own, whose work `sharing` units share."""
-
-    shared: tuple[Path, ...]
-    sharing: int
-
-
-def _averages(plan: Plan, shared: tuple[Path, ...], *, number_of_paths: int, placements: int) -> _Averages | None:
-    """Return how bounds of a group or of single units are averaged; None if noise or over 4 placements forbid it."""
-    is_valid = plan.is_gaussian if plan.group_size > 1 else plan.adds_noise
-    if placements > MAX_AVERAGED or not is_valid:
-        return None
-    # Averages share the work, so that all are composed; those of two placements cost as much as those of four units.
-    if plan.group_size > 1:
-        return _Averages(shared, 2 * placements)
-    # One average on the shared path serves all single units; otherwise each path needs its own.
-    return _Averages(shared, 1 if shared else number_of_paths)
-
-
-def _choices(
-    plan: Plan, first_places: list[int], paths: tuple[Path, ...], group: Group, averages: _Averages | None
-) -> tuple[tuple[PhaseBound, ...], ...]:
-    """Return the bounds to choose from in each phase, with averages where they hold; one object for equal draws.
-
-    `first_places` has, for each phase, the index of the first one with equal draws.
-    """
-    bounds: dict[int, tuple[PhaseBound, ...]] = {}
-    for place in dict.fromkeys(first_places):  # many phases have the same draws
-        draw, path = _draw(plan, plan.phases[place]), paths[place]
-        own = phase_bounds(draw[0], path, clip=draw[1], adjacency=plan.adjacency, group=group)
-        if averages is not None:
-            mates = averages.shared[place] if averages.shared else None
-            averaged = averaged_choices(own, draw, (path, mates), group, plan.adjacency)
-            own = tuple(bound.one_of(averages.sharing) for bound in averaged)
-        bounds[place] = own
-    return tuple(bounds[place] for place in first_places)
 
 
 def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
@@ -171,13 +161,133 @@ def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
 
 
 def _releases(plan: Plan, phase: Phase) -> bool:
-    """Return True if a phase has steps and can draw the protected unit: no level down to it has the rate 0."""
     return phase.steps > 0 and all(level.is_drawn for level in phase.hierarchy.levels[: plan.unit])
 
 
 def is_noiseless(plan: Plan) -> bool:
     """Return True if some phase releases the protected unit without noise, so that no epsilon is finite."""
     return any(phase.noise_multiplier == 0 for phase in releasing_phases(plan))
+
+
+# What a phase releases under one of its bounds, and which of its bounds hold and is the cheapest
+
+
+def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered."""
+    phase = plan.phases[place]
+    if isinstance(phase.mechanism, Gaussian):
+        with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
+            return gaussian_releases(phase, bound, plan.delta, protected.choices[place][0])
+    if isinstance(phase.mechanism, PateMechanism):
+        return ensemble_release(plan, phase)
+    why = black_box_refusal(
+        phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size
+    )
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    steps = black_box_steps(plan, protected, place, bound)
+    try:
+        return black_box_releases(steps)
+    except WorkExceededError:  # not amplified
+        with own_allowance(math.inf):
+            return unamplified_releases(steps)
+
+
+def gaussian_releases(
+    phase: Phase, bound: PhaseBound, delta: float = 1e-5, otherwise: PhaseBound | None = None
+) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
+
+    Passes in secret order are bounded for use at about `delta`, a bound at every epsilon; where they are not amplified
+    the bound `otherwise` is taken.
+    """
+    noise = phase.gaussian.noise_multiplier
+    if bound.secret and otherwise is not None:
+        steps = secret_pass_steps(bound, steps=phase.steps, noise_multiplier=noise, delta=delta)
+        if steps is not None:
+            return steps
+        bound = otherwise
+    releases = phase_steps if bound.allocation is None else allocated_gaussian_steps
+    return releases(bound, steps=phase.steps, noise_multiplier=noise)
+
+
+def ensemble_release(plan: Plan, phase: Phase) -> tuple[Steps, Steps]:
+    """Return a group's release of PATE queries, twice; UnsupportedError if it is not covered, TypeError for others."""
+    if not isinstance(phase.mechanism, PateMechanism):
+        raise TypeError(f"{phase.name}: expected teachers, got {phase.mechanism.name}")
+    why = ensemble_refusal(phase.mechanism, phase.hierarchy)
+    if why:
+        raise UnsupportedError(f"{phase.name}: {why}")
+    steps = query_steps(phase.mechanism, group_size=plan.group_size, queries=phase.steps)
+    return steps, steps
+
+
+def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> BlackBoxSteps:
+    """Return the black-box steps of a unit or group, of one unit if units choose steps; TypeError for other phases."""
+    phase = plan.phases[place]
+    if not isinstance(phase.mechanism, BlackBox):
+        raise TypeError(f"{phase.name}: expected a mechanism on a batch, got {phase.mechanism.name}")
+    change = change_of(phase.mechanism, plan.adjacency)
+    # To a promise for batches of one size a zeroed unit is one that takes the place of another.
+    is_replaced = plan.adjacency is Adjacency.ZERO_OUT and not change.covers_missing
+    adjacency = Adjacency.REPLACE_ONE if is_replaced else plan.adjacency
+    # What an allocation hides is the removal of one unit; its links make up the group, and the addition of another.
+    is_removal = "+" in bound.links
+    return BlackBoxSteps(
+        mechanism=phase.mechanism,
+        hierarchy=phase.hierarchy.given_allocation(),
+        path=protected.paths[place],
+        clip=plan.counted_level(phase),
+        adjacency=Adjacency.ADD_REMOVE if is_removal else adjacency,
+        group=protected.group if bound.allocation is None or bound.units_together else Group(),
+        removed=protected.group,
+        noise=bound,
+        number=phase.steps,
+        max_mates=_MAX_MATES if protected.shares <= MAX_AVERAGED else 0,
+        change=change,
+    )
+
+
+def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
+    """Return the bound with the least epsilon for the phase alone; the first one if they cannot be compared."""
+    first, mechanism = choices[0], phase.mechanism
+    # Without noise or steps epsilon ranks nothing, nor does it for PATE, and for a black box with passes.
+    is_single = first.steps_of_a_pass == first.squared == 1
+    is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and is_single)
+    if len(choices) == 1 or not (phase.noise_multiplier and phase.steps and is_known):
+        return first
+
+    def cost(bound: PhaseBound) -> float:
+        """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
+        if isinstance(mechanism, BlackBox):
+            releases = repeated_releases(mechanism, bound, phase.steps)
+        else:
+            releases = gaussian_releases(phase, bound, delta, first)
+        steps = [each for each in releases if each]
+        is_rare = phase.hierarchy.allocated or any(each.secret for each in choices)
+        if is_rare:  # large losses are: moments would rank them wrongly
+            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
+        # A joint bound takes longer to compose: it is chosen only where it gains something.
+        worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
+        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
+
+    return min(choices, key=cost)
+
+
+def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
+    """Return the bounds, in their order, that hold for the mechanism of a phase; all of them if it is Gaussian."""
+    mechanism = phase.mechanism
+    if isinstance(mechanism, Gaussian):
+        return choices
+    if phase.hierarchy.allocated:
+        # To hide the choice takes a mechanism that knows its losses and what a missing unit does.
+        hides = isinstance(mechanism, AdditiveNoise) or (
+            isinstance(mechanism, PairOnly) and change_of(mechanism, plan.adjacency).covers_missing
+        )
+        return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
+    # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
+    # sum of squared distances.
+    return (choices[0], *(each for each in choices[1:] if each.squared == 1 and not each.is_gaussian_alone))
 
 
 class Composition:
@@ -192,8 +302,9 @@ class Composition:
         """Store the plan and its independent steps; share units and chosen bounds with `relative` if draws agree."""
         self.stated = plan
         self.plan = plan.independent()
-        # Bounds depend on draws and protection, not on noise, steps or delta: a search over those computes them once.
-        shares = relative is not None and _has_same_units(self.plan, relative.plan)
+        # Bounds depend on draws, protection and the kind of noise, not on its amount, steps or delta: a search over
+        # those computes them once.
+        shares = relative is not None and _unit_facts(self.plan) == _unit_facts(relative.plan)
         self._relative = relative if shares else None
         self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
             self._relative._chosen if self._relative is not None else {}
@@ -277,40 +388,34 @@ class Composition:
 
     def _cheapest_bounds(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
         """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
+        phases, chosen, alike = self.plan.phases, dict[int, PhaseBound](), dict[int, list[int]]()
+
+        def cheapest(place: int) -> PhaseBound:
+            # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
+            key = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
+            if key not in self._chosen:
+                valid = valid_bounds(self.plan, phases[place], choices[place])
+                if len(valid) == 1 or meter.spent > meter.limit:
+                    return valid[0]
+                try:
+                    self._chosen[key] = cheapest_bound(valid, phases[place], self.plan.delta)
+                except ConvergenceError:  # for too much work, too, or centers too far apart
+                    return valid[0]
+            return self._chosen[key]
+
         # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
         # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
-        phases, chosen = self.plan.phases, dict[int, PhaseBound]()
-        runs = self._alike_by_noise(choices)
+        for place, each in enumerate(choices):
+            alike.setdefault(id(each), []).append(place)
+        runs = [sorted(places, key=lambda at: phases[at].noise_multiplier or 0.0) for places in alike.values()]
         while runs:
             run = runs.pop()
-            first, last = (self._cheapest_bound(choices[at], phases[at], meter) for at in (run[0], run[-1]))
+            first, last = cheapest(run[0]), cheapest(run[-1])
             if first is last or len(run) <= 2:
                 chosen |= dict.fromkeys(run[1:-1], first) | {run[-1]: last, run[0]: first}
             else:
                 runs += [run[: len(run) // 2 + 1], run[len(run) // 2 :]]
         return tuple(chosen[place] for place in range(len(choices)))
-
-    def _alike_by_noise(self, choices: tuple[tuple[PhaseBound, ...], ...]) -> list[list[int]]:
-        """Return the indexes of phases grouped by equal choices (the same object), each group by rising noise."""
-        alike: dict[int, list[int]] = {}
-        for place, each in enumerate(choices):
-            alike.setdefault(id(each), []).append(place)
-        noise = [phase.noise_multiplier or 0.0 for phase in self.plan.phases]
-        return [sorted(places, key=lambda at: noise[at]) for places in alike.values()]
-
-    def _cheapest_bound(self, choices: tuple[PhaseBound, ...], phase: Phase, meter: Meter) -> PhaseBound:
-        """Return the cheapest valid bound and remember it; the first valid one if comparing fails or work ran out."""
-        # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
-        key = (id(choices), phase.mechanism, phase.steps, self.plan.delta)
-        if key not in self._chosen:
-            valid = valid_bounds(self.plan, phase, choices)
-            if len(valid) == 1 or meter.spent > meter.limit:
-                return valid[0]
-            try:
-                self._chosen[key] = cheapest_bound(valid, phase, self.plan.delta)
-            except ConvergenceError:  # for too much work, too, or centers too far apart
-                return valid[0]
-        return self._chosen[key]
 
     @cached_property
     def statements(self) -> tuple["Composition", ...]:
@@ -338,7 +443,7 @@ class Composition:
         return tuple(found.values())
 
     @cached_property
-    def steps(self) -> dict[str, StepCounts]:
+    def steps(self) -> dict[str, Steps]:
         """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
@@ -349,14 +454,14 @@ class Composition:
                 "one; --unset tuning asks about one run"
             )
         with own_allowance(_STEPS_WORK):
-            if self.plan.parts:
-                return parted_steps(self.plan, lambda plan: Composition(plan).steps)
-            return self._steps_of_units()
+            # Directions of equal losses share one object, by whose id their moment bound is remembered.
+            steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units()
+            distinct: dict[frozenset[tuple[object, int]], Steps] = {}
+            return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self) -> dict[str, StepCounts]:
-        """Return the counts of step losses of each unit by direction name; equal counts are one object."""
-        steps: dict[str, StepCounts] = {}
-        distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
+    def _steps_of_units(self) -> dict[str, Steps]:
+        """Return the counts of step losses of each unit by direction name."""
+        steps: dict[str, Steps] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):
             pairs = [
                 releases_of(self.plan, each_unit, place, bound)
@@ -364,12 +469,42 @@ class Composition:
                 if _releases(self.plan, self.plan.phases[place])
             ]
             for at, name in enumerate(each_unit.direction_names):
-                counts = together(pair[at] for pair in pairs)
-                # Directions of equal losses share one object, by whose id their moment bound is remembered.
-                steps[name] = distinct.setdefault(frozenset(counts.items()), counts)
+                steps[name] = together(pair[at] for pair in pairs)
         return steps
 
-    def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
+    def _steps_of_parts(self) -> dict[str, Steps]:
+        """Return the counts of step losses of a unit of each part and, if units move, of each ordered pair of parts.
+
+        A unit pays for the runs on its own part and on all data. Source: docs/theory.md, Theorem 13.3.
+        """
+        plan = self.plan
+
+        def both_directions(run: Plan, part: str) -> tuple[Steps, Steps]:
+            phases = tuple(replace(phase, part="") for phase in run.phases if phase.part == part)
+            if not phases:
+                return {}, {}
+            counts = Composition(replace(run, phases=phases, partition=None)).steps  # as if on all data
+            if len(counts) != 2:
+                raise UnsupportedError("part: expected units of one cost with parts of the data, got several")
+            forward, backward = counts.values()
+            return forward, backward
+
+        on_all, steps = both_directions(plan, ""), dict[str, Steps]()
+        for part in plan.parts:
+            on_part = both_directions(plan, part)
+            for direction, of_all, of_part in zip((FORWARD, BACKWARD), on_all, on_part, strict=True):
+                steps[f"{direction}, part {part}"] = together((of_all, of_part))
+        if plan.moves_between_parts:
+            removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
+            removals = {part: both_directions(removal, part) for part in plan.parts}
+            for part, other in permutations((*removals, ""), 2):
+                removed, added = (removals.get(name, ({}, {})) for name in (part, other))
+                words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
+                for direction, of_all in zip((FORWARD, BACKWARD), on_all, strict=True):
+                    steps[f"{direction}, {words}"] = together((of_all, removed[0], added[1]))
+        return steps
+
+    def moment_bound(self, counts: Steps) -> tuple[float, float]:
         """Return (bound on epsilon by trimmed moments, its order) of one value of `steps`; (0, 1) if that is empty."""
         if id(counts) not in self._moment_bounds:
             best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None
@@ -392,9 +527,7 @@ def composed(plan: Plan | Composition) -> Composition:
     return plan if isinstance(plan, Composition) else Composition(plan)
 
 
-def _has_same_units(plan: Plan, other: Plan) -> bool:
-    """Return True if two plans agree in all that units and bounds depend on: draws, clips, unit, kind of noise."""
-    same_question = (plan.unit, plan.adjacency, plan.group_size) == (other.unit, other.adjacency, other.group_size)
-    noise = (plan.adds_noise, plan.is_gaussian) == (other.adds_noise, other.is_gaussian)
-    draws, others = ([_draw(each, phase) for phase in each.phases] for each in (plan, other))
-    return same_question and noise and draws == others
+def _unit_facts(plan: Plan) -> tuple[object, ...]:
+    """Return all that units and their bounds depend on: draws, clips, unit, adjacency, group, kind of noise."""
+    draws = tuple(_draw(plan, phase) for phase in plan.phases)
+    return plan.unit, plan.adjacency, plan.group_size, plan.adds_noise, plan.is_gaussian, draws

@@ -1,4 +1,8 @@
-"""The guarantee of a plan, the rows and notes beside it, and delta at an epsilon."""
+"""The guarantee of a plan, the rows and notes beside it, and delta at an epsilon.
+
+A bound that needs more work than it is allowed gives way to a looser one, with a note: moments for the sharp bound, and
+closed forms, which take next to no work, for both (`first_within_work`).
+"""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -13,49 +17,25 @@ from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
-from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
+from dpcalc.accountants.result import AccountantResult, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
-from dpcalc.losses.moments import total_infinity_mass
+from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work
-from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
+from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
-from dpcalc.planner.phase_releases import releases_of
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
-from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Repetitions, Runs
+from dpcalc.planner.tuning import CLOSED_FORM_RENYI
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
 from dpcalc.records import dataclass
-from dpcalc.work import FAILURES, SECOND, allowance, optional, own_allowance, spend
-
-
-@contextmanager
-def add_run_to_errors(plan: Plan) -> Iterator[None]:
-    """Context that prefixes ConvergenceErrors with a summary of the plan; WorkExceededErrors pass unchanged."""
-    try:
-        yield
-    except WorkExceededError:  # an answer by a looser bound is still to come
-        raise
-    except ConvergenceError as error:
-        raise ConvergenceError(f"{_run_text(plan)}: {error}") from error
-
-
-def _run_text(plan: Plan) -> str:
-    """Return one line: the run's name, its first phase's steps, mechanism and draws, how many more phases, delta."""
-    first = plan.phases[0]
-    others = len(plan.phases) - 1
-    more = f"; {counted(others, 'more phase')}" if others else ""
-    return (
-        f"{plan.name or 'this run'} ({counted(first.steps, 'step')}, {mechanism_text(first)}, "
-        f"{sampling_text(first)}{more}; delta {plan.delta:g})"
-    )
-
-
-# The guarantee of a plan, other accountants' bounds, and the notes for the reader.
+from dpcalc.work import FAILURES, SECOND, allowance, first_within_work, optional, own_allowance, spend
 
 CLOSED_FORM = "closed-form"
 """Name, for `guarantee` alone, of the bound that takes next to no work; it is one of rdp."""
+NEED_LOSSES = frozenset({"pld", "optimal", "advanced", "basic"})
+"""Accountants of which Renyi divergences alone are not enough."""
 ONE_RUN_NOTE = "of one run, not of the best of several"
 LOOSER_NOTE = "the bound is the looser one of rdp: pld needs more work, memory or precision than one answer may take"
 CLOSED_FORM_NOTE = (
@@ -94,43 +74,158 @@ class Evaluation:
     notes: tuple[Note, ...]
 
 
-NEED_LOSSES = frozenset({"pld", "optimal", "advanced", "basic"})
-"""Accountants of which Renyi divergences alone are not enough."""
+@dataclass(frozen=True, kw_only=True)
+class DeltaResult(Result):
+    """Delta of a plan at a given epsilon.
+
+    Attributes:
+        epsilon: what was asked.
+        delta: an upper bound, in [0, 1].
+        delta_lower: certified cost of an actual data set, or None where none could be had.
+        direction: the ordered pair of data sets that decides.
+        method: the accountant, as `auto` takes it.
+        notes: one sentence for each part that could not be computed.
+    """
+
+    epsilon: float
+    delta: float
+    delta_lower: float | None
+    direction: str
+    method: str = "pld"
+    notes: tuple[str, ...] = ()
 
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
-    """Return the guarantee with a certified upper bound on epsilon, infinite without noise.
+    """Return the guarantee with a certified upper bound on epsilon, infinite without noise; without a lower end.
 
     If auto or rdp run out of work, it is a looser bound, with a note.
-
-    An upper bound on epsilon, infinite without noise; without a lower end. Its notes say where it is a looser one.
     """
     composition = composed(plan)
     run = composition.plan
-    name = method or run.method
-    if run.tuning is not None:
-        return _tuned(composition, run.tuning, name)
+    name, tuning, delta = method or run.method, run.tuning, run.delta
+    if tuning is not None and name not in {"auto", "rdp"}:
+        raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {name!r}")
     if name not in {CLOSED_FORM, *METHODS}:
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
+    main = Guarantee(
+        epsilon=math.inf,
+        delta=delta,
+        kind=Kind.UPPER,
+        unit=run.unit_name,
+        adjacency=run.adjacency,
+        group_size=run.group_size,
+        method="none",
+        bound=BOUND,
+    )
     if is_noiseless(run):
-        return replace(_guarantee(run, math.inf, "none", ""), notes=(_infinite_note(composition),))
-    with add_run_to_errors(composition.stated), allowance(math.inf):
-        # An exponential mechanism is a pure one, too, whose losses are known.
-        stated = composition.statements[-1] if name in NEED_LOSSES else composition
-        _refuse_without_losses(stated, name)
-        bound = within_work(
-            stated.steps, name, delta=run.delta, moment_bound=lambda counts: stated.moment_bound(counts)[0]
-        )
-        for other in composition.statements[1:] if name == "auto" else ():
-            with suppress(ArithmeticError, UnsupportedError):
-                also = within_work(other.steps, name, delta=run.delta)
-                bound = min(bound, also, key=lambda each: each.result.epsilon)
-        if math.isnan(bound.result.epsilon):
-            raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
-    accountant, note = _accountant_and_note(bound, name, knows_losses=run.knows_losses)
-    main = _guarantee(run, bound.result.epsilon, accountant, bound.direction)
+        return replace(main, notes=(_infinite_note(composition),))
+    with _run_in_errors(run if tuning else composition.stated), allowance(math.inf):
+        if tuning is not None:
+            runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
+            epsilon, note = 0.0, ""
+            if runs:
+                epsilon, note = first_within_work(
+                    (_SHARP_WORK, ConvergenceError, lambda: tuning.epsilon(runs, delta=delta), ""),
+                    last=lambda: tuning.epsilon(runs, delta=delta, renyi=CLOSED_FORM_RENYI),
+                    note=CLOSED_FORM_NOTE,
+                )
+            main = replace(main, epsilon=epsilon, method="rdp", bound=f"{BOUND}, best of several runs")
+        else:
+            bound = _composed_bound(composition, name)
+            note = bound.note
+            accountant = "rdp" if note else name
+            if name == "auto" and not note:
+                accountant = bound.result.note or "pld"
+                note = LOOSER_NOTE if accountant == "rdp" and run.knows_losses else ""
+            main = replace(main, epsilon=bound.result.epsilon, method=accountant, direction=bound.direction)
     cause = "" if main.finite else _infinite_note(composition)
-    return replace(main, notes=_with_rough_note(composition, note, cause))
+    return replace(main, notes=_noted(note, cause, ROUGH_COUNTS if composition.is_rough else ""))
+
+
+def _composed_bound(composition: Composition, name: str) -> "WorkBound":
+    """Return the smallest bound of an accountant; UnsupportedError if it needs losses that are not known."""
+    stated = composition
+    if name in NEED_LOSSES:
+        stated = composition.statements[-1]  # an exponential mechanism is a pure one, too, whose losses are known
+        for phase in releasing_phases(stated.plan):
+            if isinstance(phase.mechanism, RdpOnly):
+                kind = phase.mechanism.name
+                where = f"phase {phase.name} ({kind})" if len(stated.plan.phases) > 1 else f"type {kind}"
+                raise UnsupportedError(
+                    f"method: expected rdp, rdp-classic or moments for {where}, of which only Renyi divergences are "
+                    f"known, got {name}; `auto` takes the best of them"
+                )
+    delta = composition.plan.delta
+    bound = within_work(stated.steps, name, delta=delta, moment_bound=lambda counts: stated.moment_bound(counts)[0])
+    for other in composition.statements[1:] if name == "auto" else ():
+        with suppress(ArithmeticError, UnsupportedError):
+            bound = min(bound, within_work(other.steps, name, delta=delta), key=lambda each: each.result.epsilon)
+    if math.isnan(bound.result.epsilon):
+        raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
+    return bound
+
+
+class WorkBound(NamedTuple):
+    """An upper bound on epsilon that took no more work than is allowed, for the costliest direction."""
+
+    result: AccountantResult
+    direction: str
+    note: str  # why it is looser than the accountant's; "" where it is the accountant's
+
+
+def within_work(
+    steps: Mapping[str, Steps],
+    name: str,
+    *,
+    delta: float,
+    moment_bound: Callable[[Steps], float] | None = None,
+) -> WorkBound:
+    """Return an accountant's bound within the allowed work; auto and rdp fall back on looser bounds, with a note."""
+
+    def moments(counts: Steps, *, delta: float) -> AccountantResult:
+        # The sharp bound has computed the moment bound first: it is at hand where the sharp one is too costly.
+        bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
+        return AccountantResult(epsilon=max(0.0, bound))
+
+    worst = partial(worst_direction, steps, delta=delta, moment_bound=moment_bound)
+    if name not in {"auto", "rdp", CLOSED_FORM}:
+        try:
+            with allowance(_SHARP_WORK):
+                return WorkBound(*worst(accountant_of(name)), "")
+        except WorkExceededError as error:
+            problem = "expected a run that takes less work; use --method auto, which has looser bounds"
+            raise ConvergenceError(f"{name}: {problem}") from error
+    attempts: list[tuple[float, type[Exception], Callable[[], tuple[AccountantResult, str]], str]] = []
+    if name == "auto":
+        attempts.append((_SHARP_WORK, ConvergenceError, lambda: worst(auto), ""))
+        attempts.append((_MOMENT_WORK, ConvergenceError, lambda: worst(moments), LOOSER_NOTE))
+    if name == "rdp":
+        attempts.append((_SHARP_WORK, WorkExceededError, lambda: worst(accountant_of("rdp")), ""))
+    (result, direction), note = first_within_work(
+        *attempts, last=lambda: worst_direction(steps, closed_form_rdp, delta=delta), note=CLOSED_FORM_NOTE
+    )
+    return WorkBound(result, direction, note)
+
+
+def _noted(*notes: str) -> tuple[str, ...]:
+    """Return the notes that are not ""."""
+    return tuple(text for text in notes if text)
+
+
+@contextmanager
+def _run_in_errors(plan: Plan) -> Iterator[None]:
+    """Context that prefixes ConvergenceErrors with a summary of the plan; WorkExceededErrors pass unchanged."""
+    try:
+        yield
+    except WorkExceededError:  # an answer by a looser bound is still to come
+        raise
+    except ConvergenceError as error:
+        first, others = plan.phases[0], len(plan.phases) - 1
+        more = f"; {counted(others, 'more phase')}" if others else ""
+        raise ConvergenceError(
+            f"{plan.name or 'this run'} ({counted(first.steps, 'step')}, {mechanism_text(first)}, "
+            f"{sampling_text(first)}{more}; delta {plan.delta:g}): {error}"
+        ) from error
 
 
 def _infinite_note(composition: Composition) -> str:
@@ -167,138 +262,6 @@ def _infinite_note(composition: Composition) -> str:
     )
 
 
-def _refuse_without_losses(composition: Composition, name: str) -> None:
-    """Raise UnsupportedError for an accountant that needs losses where Renyi divergences alone are known."""
-    if name not in NEED_LOSSES:
-        return
-    unknown = [phase for phase in releasing_phases(composition.plan) if isinstance(phase.mechanism, RdpOnly)]
-    if unknown:
-        kind = unknown[0].mechanism.name
-        where = f"phase {unknown[0].name} ({kind})" if len(composition.plan.phases) > 1 else f"type {kind}"
-        raise UnsupportedError(
-            f"method: expected rdp, rdp-classic or moments for {where}, of which only Renyi divergences are known, got "
-            f"{name}; `auto` takes the best of them"
-        )
-
-
-def _accountant_and_note(bound: "WorkBound", name: str, *, knows_losses: bool) -> tuple[str, str]:
-    """Return (accountant that answered, note if its bound is looser than that of the one asked for, else "")."""
-    if bound.note:
-        return "rdp", bound.note
-    if name != "auto":
-        return name, ""
-    accountant = bound.result.note or "pld"
-    return accountant, LOOSER_NOTE if accountant == "rdp" and knows_losses else ""
-
-
-def _with_rough_note(composition: Composition, *notes: str) -> tuple[str, ...]:
-    """Return the notes that are not "", and one more if bounds stand in for exact probabilities."""
-    return tuple(text for text in (*notes, ROUGH_COUNTS if composition.is_rough else "") if text)
-
-
-class WorkBound(NamedTuple):
-    """An upper bound on epsilon that took no more work than is allowed.
-
-    Attributes:
-        result: of the accountant, for the costliest direction.
-        direction: its name.
-        note: one sentence on why the bound is looser than the accountant's; "" where it is the accountant's.
-    """
-
-    result: AccountantResult
-    direction: str
-    note: str
-
-
-def within_work(
-    steps: Mapping[str, StepCounts],
-    name: str,
-    *,
-    delta: float,
-    moment_bound: Callable[[StepCounts], float] | None = None,
-) -> WorkBound:
-    """Return an accountant's bound within the allowed work; auto and rdp fall back on looser bounds, with a note."""
-    if name != CLOSED_FORM:
-        sharper = _auto_within_work if name == "auto" else partial(_accountant_within_work, name)
-        bound = sharper(steps, delta=delta, moment_bound=moment_bound)
-        if bound is not None:
-            return bound
-        spend(1.0)  # not if the allowance around this question is used up: who gave it knows what to do
-    with own_allowance(math.inf):  # the last bound there is: it is charged, and always answers
-        return WorkBound(*worst_direction(steps, closed_form_rdp, delta=delta), CLOSED_FORM_NOTE)
-
-
-def _accountant_within_work(
-    name: str,
-    steps: Mapping[str, StepCounts],
-    *,
-    delta: float,
-    moment_bound: Callable[[StepCounts], float] | None,
-) -> WorkBound | None:
-    """Return the bound of an accountant; if it takes too much work, None for rdp, ConvergenceError for all others."""
-    with suppress(WorkExceededError), allowance(_SHARP_WORK):
-        return WorkBound(*worst_direction(steps, accountant_of(name), delta=delta, moment_bound=moment_bound), "")
-    if name == "rdp":
-        return None
-    raise ConvergenceError(f"{name}: expected a run that takes less work; use --method auto, which has looser bounds")
-
-
-def _auto_within_work(
-    steps: Mapping[str, StepCounts], *, delta: float, moment_bound: Callable[[StepCounts], float] | None
-) -> WorkBound | None:
-    """Return the bound of `auto` within its work, else a looser one by moments, with a note; None if both fail."""
-
-    def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
-        # The sharp bound has computed the moment bound first: it is at hand where the sharp one is too costly.
-        bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
-        return AccountantResult(epsilon=max(0.0, bound))
-
-    with suppress(ConvergenceError), allowance(_SHARP_WORK):
-        return WorkBound(*worst_direction(steps, auto, delta=delta, moment_bound=moment_bound), "")
-    with suppress(ConvergenceError), allowance(_MOMENT_WORK):
-        return WorkBound(*worst_direction(steps, moments, delta=delta, moment_bound=moment_bound), LOOSER_NOTE)
-    return None
-
-
-def _tuned(composition: Composition, tuning: Repetitions, method: str) -> Guarantee:
-    """Return the guarantee for the best of several runs, `inf` without noise; UnsupportedError unless auto or rdp."""
-    plan = composition.plan
-    if method not in {"auto", "rdp"}:
-        raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {method!r}")
-    if is_noiseless(plan):
-        return replace(_guarantee(plan, math.inf, "none", ""), notes=(_infinite_note(composition),))
-    with add_run_to_errors(plan):
-        runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
-        epsilon, note = _tuned_within_work(tuning, runs, plan.delta) if runs else (0.0, "")
-    main = _guarantee(plan, epsilon, "rdp", "")
-    cause = "" if main.finite else _infinite_note(composition)
-    return replace(main, bound=f"{BOUND}, best of several runs", notes=_with_rough_note(composition, note, cause))
-
-
-def _tuned_within_work(tuning: Repetitions, runs: Runs, delta: float) -> tuple[float, str]:
-    """Return (upper bound on epsilon of the best run, note); it is in closed form, with a note, if moments fail."""
-    with suppress(ConvergenceError), allowance(_SHARP_WORK):
-        return tuning.epsilon(runs, delta=delta), ""
-    spend(1.0)  # not if the allowance around this question is used up
-    with own_allowance(math.inf):
-        return tuning.epsilon(runs, delta=delta, renyi=CLOSED_FORM_RENYI), CLOSED_FORM_NOTE
-
-
-def _guarantee(plan: Plan, epsilon: float, method: str, direction: str) -> Guarantee:
-    """Return the plan's Guarantee with an upper bound on epsilon by the one-step bound (K)."""
-    return Guarantee(
-        epsilon=epsilon,
-        delta=plan.delta,
-        kind=Kind.UPPER,
-        unit=plan.unit_name,
-        adjacency=plan.adjacency,
-        group_size=plan.group_size,
-        method=method,
-        bound=BOUND,
-        direction=direction,
-    )
-
-
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
     """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows.
 
@@ -309,60 +272,48 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
         composition = composed(plan)
         with own_allowance(math.inf):  # it has allowances of its own, and always answers
             main = guarantee(composition, method=method)
-        tuning = composition.plan.tuning
+        tuning, rows, notes = composition.plan.tuning, list[Row](), tuple[Note, ...]()
         if tuning is not None and main.finite:
-            rows, notes = _beside_repetitions(composition, tuning)
-        else:
-            main, rows, notes = _with_comparisons(composition, main)
+            alone = guarantee(composition.one_run)
+            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
+            rows.append(replace(row, note=ONE_RUN_NOTE))
+            text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
+            notes = (Note(text=text, epsilons=(alone.epsilon,)),)
+        elif main.finite and not composition.plan.parts:
+            main = with_lower_bound(composition, main)
+
+            # Rows: rdp if the guarantee is by another accountant, and published formulas that do not hold.
+            if main.method != "rdp":
+                rows.append(accountant_row(composition, "rdp"))
+            known = main.epsilon
+            published, _ = optional("theorem 3", lambda: theorem_3_row(composition, one_step_epsilon=known), None)
+            if published is not None and not published.valid:
+                rows.append(published)
+            groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
+            rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
+
+            # Advice, but not where the guarantee is in closed form: a changed run would hardly take less work.
+            def cost(changed: Composition) -> float:
+                spend(1.0)  # nothing once the allowance for advice is used up
+                if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
+                    rough = guarantee(changed, method="rdp").epsilon
+                    if rough > _FAR_ABOVE_FACTOR * known:
+                        return rough
+                return guarantee(changed).epsilon
+
+            units = 0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition)
+            notes, missing = optional("advice", lambda: advice(composition, known, cost), (), units=units)
+            if missing:
+                tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
+                main = replace(main, notes=(*main.notes, tried))
         return Evaluation(
             guarantee=main,
-            alternatives=rows,
+            alternatives=tuple(rows),
             steps=composition.stated.steps,
             phases=() if composition.plan.parts else phase_summaries(composition.one_run, main.direction),
             assumptions=assumptions(composition.stated),
             notes=notes,
         )
-
-
-def _with_comparisons(composition: Composition, main: Guarantee) -> tuple[Guarantee, tuple[Row, ...], tuple[Note, ...]]:
-    """Return (guarantee with lower bound, other rows, advice); unchanged, (), () if it is infinite or of parts."""
-    if not main.finite or composition.plan.parts:
-        return main, (), ()
-    main = with_lower_bound(composition, main)
-    rows = _alternatives(composition, main)
-    notes, missing = _advice_within_work(composition, main)
-    return replace(main, notes=(*main.notes, *missing)), rows, notes
-
-
-def _beside_repetitions(composition: Composition, tuning: Repetitions) -> tuple[tuple[Row, ...], tuple[Note, ...]]:
-    """Return a row and a note with the epsilon of one run alone, to stand beside the guarantee of a repeated run."""
-    alone = guarantee(composition.one_run)
-    row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
-    text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
-    return (replace(row, note=ONE_RUN_NOTE),), (Note(text=text, epsilons=(alone.epsilon,)),)
-
-
-def _advice_within_work(composition: Composition, main: Guarantee) -> tuple[tuple[Note, ...], tuple[str, ...]]:
-    """Return (notes of advice, ()), or ((), (a hint on what to try,)) if they fail or need too much work."""
-    # Where the guarantee is in closed form, a changed run would hardly take less work.
-    notes, missing = optional(
-        "advice",
-        lambda: advice(composition, main.epsilon, partial(_cost_of_change, main.epsilon)),
-        (),
-        units=0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition),
-    )
-    tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
-    return notes, (tried,) if missing else ()
-
-
-def _cost_of_change(known: float, changed: Composition) -> float:
-    """Return epsilon of a changed run by its own method; by rdp alone if auto is asked and rdp is far above `known`."""
-    spend(1.0)  # nothing once the allowance for advice is used up
-    if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
-        rough = guarantee(changed, method="rdp").epsilon
-        if rough > _FAR_ABOVE_FACTOR * known:
-            return rough
-    return guarantee(changed).epsilon
 
 
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
@@ -380,27 +331,6 @@ def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
     return main if lower is None else main.with_lower(lower.value)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DeltaResult(Result):
-    """Delta of a plan at a given epsilon.
-
-    Attributes:
-        epsilon: what was asked.
-        delta: an upper bound, in [0, 1].
-        delta_lower: certified cost of an actual data set, or None where none could be had.
-        direction: the ordered pair of data sets that decides.
-        method: the accountant, as `auto` takes it.
-        notes: one sentence for each part that could not be computed.
-    """
-
-    epsilon: float
-    delta: float
-    delta_lower: float | None
-    direction: str
-    method: str = "pld"
-    notes: tuple[str, ...] = ()
-
-
 def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     """Return bounds on delta at an epsilon >= 0, 1 without noise; the lower bound is None if it fails."""
     if not (math.isfinite(epsilon) and epsilon >= 0):
@@ -408,103 +338,61 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     composition = composed(plan)
     if is_noiseless(composition.plan):
         return DeltaResult(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
-    with add_run_to_errors(composition.stated), allowance(math.inf):
-        bound = _smallest_delta(composition, epsilon)
+    with _run_in_errors(composition.stated), allowance(math.inf):
+        # The smallest delta that a valid bound of the run proves: by those that rank cheapest at that delta.
+        best, known = _delta_within_work(composition.steps, epsilon), {composition}
+        for _ in range(_DELTA_ROUNDS):
+            others = [each for each in composition.alternatives(best.delta) if each not in known]
+            if not others:
+                break
+            known.update(others)
+            for other in others:
+                with suppress(ArithmeticError, UnsupportedError):
+                    best = min(best, _delta_within_work(other.steps, epsilon), key=attrgetter("delta"))
+    upper = best
     lower, missing = optional(
         "the lower bound",
-        lambda: min(bound.delta, delta_lower(composition, epsilon=epsilon, direction=bound.direction)),
+        lambda: min(upper.delta, delta_lower(composition, epsilon=epsilon, direction=upper.direction)),
         None,
         units=LOWER_WORK,
     )
-    return DeltaResult(
-        epsilon=epsilon,
-        delta=bound.delta,
-        delta_lower=lower,
-        direction=bound.direction,
-        method=bound.accountant,
-        notes=(*_with_rough_note(composition, bound.note), *([missing] if missing else [])),
-    )
+    rough = ROUGH_COUNTS if composition.is_rough else ""
+    return replace(best, delta_lower=lower, notes=_noted(*best.notes, rough, missing))
 
 
-class _DeltaBound(NamedTuple):
-    """An upper bound on delta, its accountant, its direction, and why it is not by pld for too much work, or ""."""
-
-    delta: float
-    accountant: str
-    direction: str
-    note: str
-
-
-def _smallest_delta(composition: Composition, epsilon: float) -> _DeltaBound:
-    """Return the smallest delta that a valid bound of the run proves: by those that rank cheapest at that delta."""
-    best = _delta_within_work(composition.steps, epsilon)
-    known = {composition}
-    for _ in range(_DELTA_ROUNDS):
-        others = [each for each in composition.alternatives(best.delta) if each not in known]
-        if not others:
-            break
-        known.update(others)
-        for other in others:
-            with suppress(ArithmeticError, UnsupportedError):
-                best = min(best, _delta_within_work(other.steps, epsilon), key=attrgetter("delta"))
-    return best
-
-
-def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> _DeltaBound:
+def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
     """Return the largest delta of any direction by pld, or by a looser bound, with a note, if work runs out."""
 
-    def moments(counts: StepCounts) -> float:
+    def moments(counts: Steps) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
 
-    with suppress(WorkExceededError), allowance(_SHARP_DELTA_WORK):
-        return _costliest_delta(steps, partial(_delta, epsilon=epsilon), ceiling=moments)
-    with suppress(WorkExceededError), allowance(_MOMENT_WORK):
-        return _costliest_delta(steps, lambda counts: (min(1.0, moments(counts)), "rdp"), note=LOOSER_NOTE)
-    spend(1.0)  # not if the allowance around this question is used up
-    with own_allowance(math.inf):
-        return _costliest_delta(
-            steps, lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp"), note=CLOSED_FORM_NOTE
-        )
+    def sharp(counts: Steps) -> tuple[float, str]:
+        try:
+            return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
+        except WorkExceededError:
+            raise
+        except (ArithmeticError, UnsupportedError):
+            return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
 
+    def costliest(
+        answer: Callable[[Steps], tuple[float, str]], ceiling: Callable[[Steps], float] = lambda _: math.inf
+    ) -> tuple[tuple[float, str], str]:
+        return costliest_release(steps, answer=answer, cost=itemgetter(0), ceiling=ceiling)
 
-def _costliest_delta(
-    steps: Mapping[str, StepCounts],
-    delta_and_accountant: Callable[[StepCounts], tuple[float, str]],
-    *,
-    ceiling: Callable[[StepCounts], float] = lambda _: math.inf,
-    note: str = "",
-) -> _DeltaBound:
-    """Return the largest delta over all directions, with its accountant, its direction and the given note.
-
-    Directions that a ceiling on their delta rules out are not computed.
-    """
-    (bound, accountant), direction = costliest_release(
-        steps, answer=delta_and_accountant, cost=itemgetter(0), ceiling=ceiling
+    ((delta, accountant), direction), note = first_within_work(
+        (_SHARP_DELTA_WORK, WorkExceededError, lambda: costliest(sharp, moments), ""),
+        (
+            _MOMENT_WORK,
+            WorkExceededError,
+            lambda: costliest(lambda counts: (min(1.0, moments(counts)), "rdp")),
+            LOOSER_NOTE,
+        ),
+        last=lambda: costliest(lambda counts: (closed_form_rdp_delta(counts, epsilon=epsilon), "rdp")),
+        note=CLOSED_FORM_NOTE,
     )
-    return _DeltaBound(bound, accountant, direction, note)
-
-
-def _delta(counts: StepCounts, epsilon: float) -> tuple[float, str]:
-    """Return (upper bound on delta, accountant): by pld, or by rdp if that fails; WorkExceededError is passed on."""
-    try:
-        return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
-    except WorkExceededError:
-        raise
-    except (ArithmeticError, UnsupportedError):
-        return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
-
-
-def _alternatives(composition: Composition, main: Guarantee) -> tuple[Row, ...]:
-    """Return rows beside the guarantee: rdp if it is by another accountant, and published formulas that do not hold."""
-    rows = []
-    if main.method != "rdp":
-        rows.append(accountant_row(composition, "rdp"))
-    published, _ = optional("theorem 3", lambda: theorem_3_row(composition, one_step_epsilon=main.epsilon), None)
-    if published is not None and not published.valid:
-        rows.append(published)
-    groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
-    rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
-    return tuple(rows)
+    return DeltaResult(
+        epsilon=epsilon, delta=delta, delta_lower=None, direction=direction, method=accountant, notes=_noted(note)
+    )
 
 
 def accountant_row(plan: Plan | Composition, name: str) -> Row:

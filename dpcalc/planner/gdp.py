@@ -10,7 +10,6 @@ Source: docs/theory.md, Theorem 11.6.
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 import numpy as np
 
@@ -79,62 +78,55 @@ class GaussianSummary(Result):
 
 @dataclass(frozen=True, kw_only=True)
 class _Bound:
-    """Upper bounds on delta of one direction, and its mu.
-
-    Attributes:
-        mu: upper bound.
-        profile: upper bounds on delta at epsilons from 0 to `end`.
-        end: an epsilon from which on delta is at most the floor.
-        decides: the epsilon that no smaller mu would allow.
-        is_rough: whether the profile is by moments in closed form.
-        is_exact: whether the direction is a Gaussian mechanism of this mu, or nothing for mu 0.
-    """
+    """Upper bounds on delta of one direction, and on its mu."""
 
     mu: float
-    profile: Profile
-    end: float
-    decides: float = 0.0
-    is_rough: bool = False
-    is_exact: bool = False
+    profile: Profile  # upper bounds on delta at epsilons from 0 to `end`
+    end: float  # an epsilon from which on delta is at most the floor
+    decides: float = 0.0  # the epsilon that no smaller mu would allow
+    is_rough: bool = False  # the profile is by moments in closed form
+    is_exact: bool = False  # the direction is a Gaussian mechanism of this mu, or nothing for mu 0
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest certified mu of Gaussian DP over all units, its regret and misfit; infinite without noise.
+    """Return the smallest mu certified for all units, its regret and misfit; infinite without noise.
 
-    mu, an upper bound; exact for Gaussian noise without sampling.
+    mu is an upper bound, exact for Gaussian noise without sampling.
     """
     composition = composed(plan)
     lowest = composition.plan.delta if floor is None else floor
     if is_noiseless(composition.plan):
         return GaussianSummary(mu=math.inf, floor=lowest, regret=0.0, misfit=0.0)
-    costliest, ahead, back = _bounds_of_costliest_unit(composition, lowest)
-    is_exact, is_rough = ahead.is_exact and back.is_exact, ahead.is_rough or back.is_rough
-    regret, misfit = (0.0, 0.0) if is_exact else _regret_and_misfit(costliest.mu, ahead, back)
-    return GaussianSummary(mu=costliest.mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
-
-
-def _bounds_of_costliest_unit(composition: Composition, floor: float) -> tuple[_Bound, _Bound, _Bound]:
-    """Return the bounds on mu of the unit with the largest one: (the larger one, that of D||D', that of D'||D)."""
     steps, known = composition.steps, dict[int, _Bound]()
 
     def bound(counts: StepCounts) -> _Bound:
         if id(counts) not in known:
-            known[id(counts)] = _sharp_bound(counts, floor)
+            known[id(counts)] = _sharp_bound(counts, lowest)
         return known[id(counts)]
 
     def ceiling(counts: StepCounts) -> float:  # of a single unit both directions are needed, whichever costs more
-        return _rough_bound(counts, floor).mu if counts and len(composition.units) > 1 else math.inf
+        return _rough_bound(counts, lowest).mu if counts and len(composition.units) > 1 else math.inf
 
     _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
+    mu = bound(steps[name]).mu
     ahead, back = (bound(steps[each]) for each in composition.by_direction[name].direction_names)
-    return bound(steps[name]), ahead, back
+    is_exact, is_rough = ahead.is_exact and back.is_exact, ahead.is_rough or back.is_rough
+    regret, misfit = (0.0, 0.0) if is_exact else _regret_and_misfit(mu, ahead, back)
+    return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
 
 
 def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
     """Return one direction's bound on mu: exact for Gaussian releases, else by composition, or else by moments."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
-        return _Bound(mu=exact * (1 + _FLOAT_ERROR), profile=partial(_gaussian_profile, exact), end=0.0, is_exact=True)
+        return _Bound(
+            mu=exact * (1 + _FLOAT_ERROR),
+            profile=lambda epsilons: np.array(
+                [gaussian_tangent(exact, x)[0] if exact else 0.0 for x in epsilons.tolist()]
+            ),
+            end=0.0,
+            is_exact=True,
+        )
     try:
         with allowance(_COMPOSITION_WORK):
             end = best_epsilon(counts, delta=floor).value
@@ -142,14 +134,7 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
             digits = max(min(floor, 2 * normal_cdf(-gaussian_mu(end, delta=floor) / 2)), UNIT_ROUNDOFF)
     except (ArithmeticError, UnsupportedError):  # too much work among them
         return _rough_bound(counts, floor)
-    return _composed_bound(counts, floor, end, digits) or _rough_bound(counts, floor)
 
-
-def _composed_bound(counts: StepCounts, floor: float, end: float, min_difference: float) -> _Bound | None:
-    """Return the bound on mu by up to four compositions, each sharp at the epsilon that decided last; None if all fail.
-
-    From `end` on delta is at most the floor; `min_difference` is that of `upper_profile`.
-    """
     parts: list[Profile] = []
 
     def profile(epsilons: Array) -> Array:
@@ -161,17 +146,12 @@ def _composed_bound(counts: StepCounts, floor: float, end: float, min_difference
     while len(sharp) < _COMPOSITIONS and all(abs(around - each) > _NEAR * end for each in sharp):
         sharp.append(around)
         with suppress(ArithmeticError, UnsupportedError), allowance(_COMPOSITION_WORK):
-            parts.append(upper_profile(counts, around=around, min_difference=min_difference))
+            parts.append(upper_profile(counts, around=around, min_difference=digits))
         around = end
         if parts:
             known = _bound_of_profile(profile, end, floor)
             end, around = known.end, known.decides
-    return known
-
-
-def _gaussian_profile(mu: float, epsilons: Array) -> Array:
-    """Return delta of a Gaussian mechanism at some epsilons; 0 for mu 0."""
-    return np.array([gaussian_tangent(mu, epsilon)[0] if mu else 0.0 for epsilon in epsilons.tolist()])
+    return known or _rough_bound(counts, floor)
 
 
 def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
@@ -180,46 +160,40 @@ def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
         end = closed_form_rdp(counts, delta=floor).epsilon
         nodes = np.linspace(0.0, max(min(end, _LARGEST_EPSILON), _SMALLEST_EPSILON), _NODES)
         deltas = closed_form_profile(counts, nodes)
+
+    def chords(epsilons: Array) -> Array:
+        """Upper bounds between the nodes: a profile is convex in e^epsilon. Beyond them those of the end."""
+        right = np.clip(np.searchsorted(nodes, epsilons), 1, nodes.size - 1)
+        width = nodes[right] - nodes[right - 1]
+        before = np.clip(epsilons - nodes[right - 1], 0.0, width)
+        share = np.exp(before - width) * np.expm1(-before) / np.expm1(-width)
+        bounds: Array = deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
+        return bounds
+
     has_sharper = not any(isinstance(step, RdpCurve) for step in counts)
-    return _bound_of_profile(partial(_chords, nodes, deltas), end, floor, is_rough=has_sharper)
-
-
-def _chords(nodes: Array, deltas: Array, epsilons: Array) -> Array:
-    """Return upper bounds on a convex profile between its nodes by chords in e^epsilon; beyond them the end values."""
-    right = np.clip(np.searchsorted(nodes, epsilons), 1, nodes.size - 1)
-    width = nodes[right] - nodes[right - 1]
-    before = np.clip(epsilons - nodes[right - 1], 0.0, width)
-    share = np.exp(before - width) * np.expm1(-before) / np.expm1(-width)
-    bounds: Array = deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
-    return bounds
+    return _bound_of_profile(chords, end, floor, is_rough=has_sharper)
 
 
 def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: bool = False) -> _Bound:
     """Return the bound on mu that an upper profile proves down to the floor; infinite if `end` is at least 1e5."""
     if end >= _LARGEST_EPSILON:
         return _Bound(mu=math.inf, profile=profile, end=0.0, is_rough=is_rough)
-    lowest_end = _first_at_floor(profile, end, floor)
-    mu, decides = smallest_mu(profile, lowest_end, floor)
-    return _Bound(mu=mu, profile=profile, end=lowest_end, decides=decides, is_rough=is_rough)
-
-
-def _first_at_floor(profile: Profile, end: float, floor: float) -> float:
-    """Return about the smallest epsilon up to `end` at which a falling profile is at most the floor; `end` if none."""
+    # About the smallest epsilon at which the falling profile is at most the floor.
     low, high = 0.0, end
     for _ in range(_ZOOM_ROUNDS):
         nodes = np.linspace(low, high, _ZOOM_POINTS)
-        reached = int(np.argmax(profile(nodes) <= floor))
-        if reached == 0:
-            return low if profile(nodes[:1])[0] <= floor else high
+        deltas = profile(nodes)
+        reached = int(np.argmax(deltas <= floor))
+        if reached == 0:  # the first node, or none
+            high = low if deltas[0] <= floor else high
+            break
         low, high = float(nodes[reached - 1]), float(nodes[reached])
-    return high
+    mu, decides = smallest_mu(profile, high, floor)
+    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
 
 
 def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (smallest mu whose profile covers a convex one above the floor, epsilon that decides); (0, 0) if none is.
-
-    mu, at most 1e-5 too large.
-    """
+    """Return (mu whose profile covers a convex one above the floor, at most 1e-5 too large, epsilon that decides)."""
 
     def point_at(epsilon: float) -> _Point:
         return epsilon, float(profile(np.array([epsilon]))[0])
@@ -227,25 +201,19 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
     first, last = point_at(0.0), (end, min(point_at(end)[1], floor))
     if first[1] <= floor:
         return 0.0, 0.0
-    start = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
-    return _covering_mu(point_at, (first, last), start)
-
-
-def _covering_mu(
-    point_at: Callable[[float], _Point], ends: tuple[_Point, _Point], start: tuple[float, float]
-) -> tuple[float, float]:
-    """Return `start`, a pair (mu, epsilon that decides), with mu raised until it covers all points between the ends."""
-    mu, decides = start
+    mu, decides = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
     # An interval whose chord lies below delta_mu is done. Others are halved until they are narrow; then mu grows until
     # the chord fits.
-    intervals = [ends]
+    intervals = [(first, last)]
     while intervals and mu < math.inf:
         left, right = intervals.pop()
         width = right[0] - left[0]
-        if width <= _WIDE_INTERVAL and _lies_below(left, right, mu):
+        if width <= _WIDE_INTERVAL and _chord_lies_below(left, right, mu):
             continue
         if width <= min(_NARROW_INTERVAL * mu, _WIDE_INTERVAL):
-            mu = _grown_mu(left, right, mu)
+            step = 1e-7
+            while not _chord_lies_below(left, right, mu):
+                mu, step = mu * (1 + step), 2 * step
             continue
         middle = point_at((left[0] + right[0]) / 2)
         if middle[1] > gaussian_tangent(mu, middle[0])[0]:
@@ -254,15 +222,7 @@ def _covering_mu(
     return mu, decides
 
 
-def _grown_mu(left: _Point, right: _Point, mu: float) -> float:
-    """Return mu, increased in growing steps until the chord between two points lies below its profile."""
-    step = 1e-7
-    while not _lies_below(left, right, mu):
-        mu, step = mu * (1 + step), 2 * step
-    return mu
-
-
-def _lies_below(left: _Point, right: _Point, mu: float) -> bool:
+def _chord_lies_below(left: _Point, right: _Point, mu: float) -> bool:
     """Return True if the chord between two points is proved to lie below the profile of mu."""
     # A convex function lies above each of its tangents: one that is above the chord at both ends is above it between.
     for at in ((left[0] + right[0]) / 2, right[0], left[0]):
@@ -278,48 +238,29 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
     nodes = np.linspace(0.0, max(bound.end, other.end), _NODES)
     factor = np.exp(np.minimum(nodes, 700.0))[:, None]
     ahead, back = (1 - each.profile(nodes)[:, None] for each in (bound, other))
-    return max(_regret(mu, factor, ahead, back), 0.0), max(_misfit(mu, factor, ahead, back), 0.0)
 
-
-def _regret(mu: float, factor: Array, ahead: Array, back: Array) -> float:
-    """Return the regret: half the largest excess of the profiles' least sum of both error rates over that of mu.
-
-    Of the profiles, it is the smaller one of both orders of the pair. `factor` is e^epsilon, `ahead` and `back` are
-    1 - delta there, in D||D' and D'||D.
-    """
-    # Points are written as (t, s), difference and sum of both error rates: a move by D towards both axes takes 2 D from
-    # s, and the two orders of the pair are t and -t.
-    t, smallest = _error_rates_of_mu(mu)
-    lowest = np.minimum(_least_sum(t, factor, ahead, back), _least_sum(-t, factor, ahead, back))
-    return float((lowest - smallest).max()) / 2
-
-
-def _error_rates_of_mu(mu: float) -> tuple[Array, Array]:
-    """Return (difference, sum) of both error rates at grid points of the trade-off curve of mu, which may be inf."""
-    if not math.isfinite(mu):
+    # Points of a trade-off curve are written as (t, s), difference and sum of both error rates: a move by D towards
+    # both axes takes 2 D from s, and the two orders of the pair are t and -t.
+    if math.isfinite(mu):
+        z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
+        first, second = (np.array([normal_cdf(sign * x - mu / 2) for x in z]) for sign in (-1, 1))
+        t, smallest = first - second, first + second
+    else:
         t = np.linspace(-1.0, 1.0, _TESTS)
-        return t, np.abs(t)
-    z = np.linspace(-8 - mu / 2, 8 + mu / 2, _TESTS)
-    first, second = (np.array([normal_cdf(sign * x - mu / 2) for x in z]) for sign in (-1, 1))
-    return first - second, first + second
+        smallest = np.abs(t)
 
+    def least_sum(differences: Array) -> Array:
+        # Each epsilon of a profile gives a line in each direction that the trade-off curve is above.
+        one_way = 2 * ahead + differences * (1 - factor)
+        other_way = 2 * back - differences * (1 - factor)
+        lines = np.maximum(one_way, other_way) / (1 + factor)
+        sums: Array = np.maximum(lines.max(axis=0), np.abs(differences))
+        return sums
 
-def _least_sum(differences: Array, factor: Array, ahead: Array, back: Array) -> Array:
-    """Return the least sum of both error rates that the profiles allow at each difference between them."""
-    # Each epsilon of a profile gives a line in each direction that the trade-off curve is above.
-    one_way = 2 * ahead + differences * (1 - factor)
-    other_way = 2 * back - differences * (1 - factor)
-    lines = np.maximum(one_way, other_way) / (1 + factor)
-    sums: Array = np.maximum(lines.max(axis=0), np.abs(differences))
-    return sums
-
-
-def _misfit(mu: float, factor: Array, ahead: Array, back: Array) -> float:
-    """Return the largest amount by which true positive rates of mu exceed those of the profiles; it may be negative."""
-
-    def missed(own: Array, opposite: Array) -> Array:
-        lowest: Array = np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
-        return lowest
-
-    detected = 1 - np.minimum(missed(ahead, back), missed(back, ahead))
-    return float((gaussian_true_positive_rates(mu, _RATES) - detected).max())
+    regret = float((np.minimum(least_sum(t), least_sum(-t)) - smallest).max()) / 2
+    missed = [
+        np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
+        for own, opposite in ((ahead, back), (back, ahead))
+    ]
+    misfit = float((gaussian_true_positive_rates(mu, _RATES) - (1 - np.minimum(*missed))).max())
+    return max(regret, 0.0), max(misfit, 0.0)

@@ -1,5 +1,8 @@
 """Certified lower bounds on epsilon and delta: the privacy loss of one explicit pair of data sets.
 
+Of each phase data sets are known that differ in what other units contribute. They are released as independent
+observations; the ones that cost most, phase by phase, are composed.
+
 Source: docs/theory.md, Theorem 10.1.
 """
 
@@ -10,9 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
-from itertools import product
-from operator import itemgetter
+from functools import cache, partial
+from itertools import pairwise, product
 from typing import NamedTuple
 
 import numpy as np
@@ -23,24 +25,43 @@ from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
-from dpcalc.amplification.counts import Average, Bound, CountPair, count_mixtures
-from dpcalc.amplification.data_set_atoms import data_set_atoms
-from dpcalc.amplification.data_sets import Contributions, Mixture, sign_patterns
-from dpcalc.amplification.schedule import PhaseBound
-from dpcalc.arrays import Array
+from dpcalc.amplification.counts import Average, CountPair, count_mixtures
+from dpcalc.amplification.data_sets import (
+    Contributions,
+    Mixture,
+    Pair,
+    data_set_atoms,
+    data_set_pair,
+    episode_pair,
+    sign_patterns,
+)
+from dpcalc.amplification.groups import Group
+from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
 from dpcalc.errors import TooLargeError, UnsupportedError
+from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import LossCurve, MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, releasing_phases
-from dpcalc.planner.phase_data_set import Pair, PhaseDataSet, Repetition, allocated_data_set, drawn_data_set
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.counts import drop_rare_tail
-from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import WithReplacement
+from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
+from dpcalc.sampling.counts import binomial, drop_rare_tail
+from dpcalc.sampling.paths import Path, one_pass
+from dpcalc.sampling.schemes import (
+    All,
+    AllocatedPass,
+    Allocation,
+    BallsInBins,
+    CappedPoisson,
+    Fixed,
+    Poisson,
+    RandomAllocation,
+    Shuffle,
+    WithReplacement,
+)
 from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
@@ -54,15 +75,13 @@ _NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off 
 _COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
 _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one data set takes minutes
+_MAX_SUMMED = 32  # draws under one draw above them whose sum is observed; more are left out
+_BELOW_1 = 1 - 2.0**-53  # the largest float below 1
+_SURE = 1400.0  # -log Pr[no copy] from which on `binomial` may be a bound: below, no work is spent on it
 
 
 class LowerEpsilon(NamedTuple):
-    """A certified lower bound on epsilon.
-
-    Attributes:
-        value: never above what the data set that it is of costs.
-        is_tight: True if the pair of that data set is the bound's own in every phase.
-    """
+    """A certified lower bound on epsilon, and whether the pair of its data set is the bound's own in every phase."""
 
     value: float
     is_tight: bool
@@ -77,10 +96,10 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
     worst = _worst_data_set(composition, direction)
     if worst is None:
         return None
-    counts, delta = worst.counts, composition.plan.delta
+    (counts, is_tight), delta = worst, composition.plan.delta
     two_outcomes = partial(two_outcome_epsilon, counts, delta=delta)
     value, is_composed = _lower_bound(two_outcomes, lambda: epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0])
-    return LowerEpsilon(value or two_outcomes(), is_tight=is_composed and worst.is_tight and bounding.is_attained)
+    return LowerEpsilon(value or two_outcomes(), is_tight=is_composed and is_tight and bounding.is_attained)
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
@@ -89,7 +108,8 @@ def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = ""
     worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
     if worst is None:
         return 0.0
-    counts, two_outcomes = worst.counts, partial(two_outcome_delta, worst.counts, epsilon=epsilon)
+    counts, _ = worst
+    two_outcomes = partial(two_outcome_delta, counts, epsilon=epsilon)
     value, is_composed = _lower_bound(two_outcomes, lambda: delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0])
     return max(value, two_outcomes()) if is_composed else value
 
@@ -106,84 +126,56 @@ def _lower_bound(two_outcomes: Callable[[], float], compose: Callable[[], float]
         return value, False
 
 
-class _WorstRun(NamedTuple):
-    """The steps of a data set of all phases, how often each occurs, and whether they attain the upper bound."""
-
-    counts: dict[Curve, int]
-    is_tight: bool
-
-
-def _worst_data_set(composition: Composition, direction: str) -> _WorstRun | None:
-    """Return the costliest known data set of the unit in `direction`, or of the costliest unit; None without any."""
-    if not composition.plan.adds_noise:  # for other mechanisms no worst data set is known
-        return None
-    protected, order = composition.costliest(direction)
-    # That order decides the upper bound; of a data set that costs much less it is a larger one.
-    best_runs = _best_runs(composition.plan, protected, direction, np.array([order, _LARGER_ORDER * order]))
-    if not best_runs or not any(candidate.counts for candidate in best_runs[0]):
-        return None
-    if not all(candidate.is_tight for candidate in best_runs[0]):
-        return _WorstRun(_with_best_lengths(best_runs, composition.plan.delta), is_tight=False)
-    return _WorstRun(_total_counts(best_runs[0]), is_tight=bool(direction) or len(composition.units) == 1)
-
-
-def _best_runs(plan: Plan, protected: ProtectedUnit, direction: str, orders: Array) -> "list[_Run]":
-    """Return, for each order, the run with the largest sum of log moments; none for an order without a complete run."""
-    # Log moments add up, and the data may change from phase to phase: the best candidate of each phase is in it.
-    best = _best_candidates(_candidates(plan, protected, direction), orders)
-    number, runs = len(releasing_phases(plan)), []
-    for index in range(orders.size):
-        by_direction = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
-        complete = [run for run in by_direction if len(run) == number]
-        if complete:
-            largest = max(complete, key=lambda run: sum(each.log_moment for each in run))
-            runs.append(tuple(each.candidate for each in largest))
-    return runs
-
-
-class _Ranked(NamedTuple):
-    """A candidate with what ranks it among those of its phase and direction: its log moment, then its tightness."""
-
-    log_moment: float
-    is_tight: bool
-    candidate: "_Candidate"
-
-
-def _best_candidates(candidates: "Iterable[_Candidate]", orders: Array) -> dict[tuple[int, bool, int], _Ranked]:
-    """Return the candidate with the largest log moment by (index of the order, is_swapped, phase), as work allows."""
-    best: dict[tuple[int, bool, int], _Ranked] = {}
-    with suppress(TooLargeError), allowance(_SEARCH_WORK):
-        for candidate in candidates:
-            for index, log_moment in enumerate(_log_moments(candidate.counts, orders)):
-                place = (index, candidate.is_swapped, candidate.phase)
-                if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
-                    best[place] = _Ranked(log_moment, candidate.is_tight, candidate)
-    return best
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
-    """A data set of one phase in one direction.
+    """A data set of one phase in one direction: its losses, how often each occurs, what other units contribute."""
 
-    Attributes:
-        phase: number of the phase among those that release something.
-        is_swapped: True for D'||D.
-        others: contributions of the other units by level.
-        counts: its steps and how often each occurs; {} if D and D' look the same.
-        is_tight: True if they attain the unit's bound.
-        counts_of: those of other contributions; None if they take too long.
+    phase: int  # its number among those that release something
+    is_swapped: bool  # True for D'||D
+    others: tuple[Fraction, ...]  # by level
+    counts: dict[Curve, int]  # {} if D and D' look the same
+    is_tight: bool  # they attain the unit's bound
+    observations: "tuple[_Observation, ...]"
+
+
+_Run = tuple[_Candidate, ...]  # of each phase, all in one direction
+
+
+def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
+    """Return (losses of the costliest known data set of all phases, whether they attain the bound); None without any.
+
+    It is one of the unit in `direction`, or of the costliest unit.
     """
+    plan = composition.plan
+    if not plan.adds_noise:  # for other mechanisms no worst data set is known
+        return None
+    # That order decides the upper bound; of a data set that costs much less it is a larger one.
+    protected, order = composition.costliest(direction)
+    orders = np.array([order, _LARGER_ORDER * order])
 
-    phase: int
-    is_swapped: bool
-    others: tuple[Fraction, ...]
-    counts: dict[Curve, int]
-    is_tight: bool
-    counts_of: Callable[[Contributions], dict[Curve, int] | None]
-
-
-_Run = tuple[_Candidate, ...]
-"""A candidate of each phase, all in one direction."""
+    # Log moments add up, and the data may change from phase to phase: the largest of each phase is in the costliest.
+    best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
+    with suppress(TooLargeError), allowance(_SEARCH_WORK):
+        for candidate in _candidates(plan, protected, direction):
+            log_moments = [0.0] * orders.size
+            if candidate.counts:
+                log_moments = composed_moments(candidate.counts, max_order=orders.max()).cumulants(orders)[0].tolist()
+            for index, log_moment in enumerate(log_moments):
+                place = (index, candidate.is_swapped, candidate.phase)
+                if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
+                    best[place] = log_moment, candidate.is_tight, candidate
+    runs: list[_Run] = []
+    for index in range(orders.size):
+        by_direction = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
+        complete = [run for run in by_direction if len(run) == len(releasing_phases(plan))]
+        if complete:
+            largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
+            runs.append(tuple(candidate for _, _, candidate in largest))
+    if not runs or not any(candidate.counts for candidate in runs[0]):
+        return None
+    if all(candidate.is_tight for candidate in runs[0]):
+        return _total_counts(runs[0]), bool(direction) or len(composition.units) == 1
+    return _with_best_lengths(plan, runs), False
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
@@ -194,84 +186,77 @@ def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
     return dict(counts)
 
 
-def _log_moments(counts: dict[Curve, int], orders: Array) -> list[float]:
-    """Return the log moments of a composition at some orders, 0 without steps."""
-    if not counts:
-        return [0.0] * orders.size
-    return [float(value) for value in composed_moments(counts, max_order=orders.max()).cumulants(orders)[0]]
-
-
-def _with_best_lengths(starts: Sequence[_Run], delta: float) -> dict[Curve, int]:
+def _with_best_lengths(plan: Plan, starts: Sequence[_Run]) -> dict[Curve, int]:
     """Return the costliest run's step losses, after varying what other units contribute to raise its epsilon.
 
     What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
-    length below 1 they may tell enough and hide less.
+    length below 1 they may tell enough and hide less. One level of one phase after the other is moved by a step that is
+    doubled after a success and halved otherwise.
     """
-    best = starts[0]
+
+    def moment_bound(run: _Run) -> float:
+        return trimmed_epsilon(_total_counts(run), delta=plan.delta).value
+
+    phases, best = releasing_phases(plan), starts[0]
     with suppress(TooLargeError), allowance(_LENGTH_WORK):
-        for run in _costlier_runs(starts, delta):
-            best = run
+        bound = moment_bound(best)
+        for start in starts[1:]:
+            if _total_counts(start) != _total_counts(best) and (value := moment_bound(start)) > bound:
+                bound, best = value, start
+
+        step = _FINEST_LENGTH
+        while step >= _FINEST_LENGTH:
+            is_better = False
+            for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
+                candidate, others = best[place], [*best[place].others]
+                others[level] += move
+                phase = phases[candidate.phase]
+                if abs(others[level]) > 1 or not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocated:
+                    continue
+                length = math.lcm(*(each.denominator for each in others))
+                contributions = Contributions(tuple(int(each * length) for each in others), length)
+                pairs = [each.pair(contributions) for each in candidate.observations]
+                if max((len(side) for pair in pairs for side in pair), default=0) > _MAX_CENTERS:
+                    continue
+                counts = _losses(phase, candidate.observations, contributions, is_swapped=candidate.is_swapped)
+                if not counts or counts == candidate.counts:
+                    continue
+                changed = replace(candidate, others=tuple(others), counts=counts)
+                run = (*best[:place], changed, *best[place + 1 :])
+                if (value := moment_bound(run)) > _MIN_GAIN_FACTOR * bound:
+                    bound, best, is_better = value, run, True
+            step = step * 2 if is_better else step / 2
     return _total_counts(best)
 
 
-def _costlier_runs(starts: Sequence[_Run], delta: float) -> Iterator[_Run]:
-    """Yield `_costliest_start`, then ever costlier runs with other contributions of other units, by moment bound.
-
-    One level of one phase after the other is moved by a step that is doubled after a success and halved otherwise.
-    """
-    bound, best = _costliest_start(starts, delta)
-    yield best
-    step = _FINEST_LENGTH
-    while step >= _FINEST_LENGTH:
-        is_better = False
-        for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
-            changed = _moved_run(best, place, level, move)
-            if changed and (value := _moment_bound(changed, delta)) > _MIN_GAIN_FACTOR * bound:
-                bound, best, is_better = value, changed, True
-                yield best
-        step = step * 2 if is_better else step / 2
-
-
-def _costliest_start(starts: Sequence[_Run], delta: float) -> tuple[float, _Run]:
-    """Return (moment bound on epsilon, run) of the run with the largest one."""
-    bound, best = _moment_bound(starts[0], delta), starts[0]
-    for start in starts[1:]:
-        if _total_counts(start) != _total_counts(best):
-            bound, best = max((bound, best), (_moment_bound(start, delta), start), key=itemgetter(0))
-    return bound, best
-
-
-def _moment_bound(run: _Run, delta: float) -> float:
-    """Return the moment bound on epsilon of a run."""
-    return trimmed_epsilon(_total_counts(run), delta=delta).value
-
-
-def _moved_run(run: _Run, place: int, level: int, move: Fraction) -> _Run | None:
-    """Return the run with other contributions in one phase; None if that is impossible or changes nothing."""
-    moved = _with_other_length(run[place], level, move)
-    if moved is None or moved.counts == run[place].counts:
-        return None
-    return (*run[:place], moved, *run[place + 1 :])
-
-
-def _with_other_length(candidate: _Candidate, level: int, move: Fraction) -> _Candidate | None:
-    """Return the data set whose other units at a level add `move` clip norms more; None if over 1 or slow to count."""
-    others = [*candidate.others[:level], candidate.others[level] + move, *candidate.others[level + 1 :]]
-    if abs(others[level]) > 1:
-        return None
-    length = math.lcm(*(each.denominator for each in others))
-    counts = candidate.counts_of(Contributions(tuple(int(each * length) for each in others), length))
-    return replace(candidate, others=tuple(others), counts=counts) if counts else None
-
-
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield the data sets of each phase that differ in their losses, in the directions that `_swaps` allows."""
-    phases, seen = releasing_phases(plan), set[tuple[int, bool, frozenset[tuple[Curve, int]]]]()
-    for place, phase_set, signs in _signed_data_sets(plan, protected):
-        is_tight = phase_set.is_complete and _attains_bound(phase_set.phase_bound, phase_set.repetitions, signs)
-        for is_swapped in _swaps(phases, direction):
-            released = partial(_released_curve, phases[place], is_swapped=is_swapped)
-            counts = _loss_counts(released, phase_set, signs)
+    """Yield the data sets of each phase that differ in their losses, in both directions.
+
+    Only in a named direction if a phase has an allocation, which is slow.
+    """
+    phases = releasing_phases(plan)
+    for phase in phases:  # the copies of a unit that draws with replacement can make
+        schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
+        sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if isinstance(scheme, WithReplacement))
+        if math.prod(sizes) > _MAX_COPIES:
+            return
+    data_sets = [_data_set(plan, phase, protected) for phase in phases]
+    known = [each for each in data_sets if each is not None]
+    if len(known) < len(phases):
+        return
+    directions: tuple[bool, ...] = (False, True)
+    if direction and any(phase.hierarchy.allocated for phase in phases):
+        directions = (direction.startswith(BACKWARD),)
+
+    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
+    seen = set[tuple[int, bool, frozenset[tuple[Curve, int]]]]()
+    for is_random, signs, (place, data_set) in product((False, True), sign_patterns(plan.unit), [*enumerate(known)]):
+        if any(signs.others[level] for level in data_set.random_levels) is not is_random:
+            continue
+        phase_bound = protected.choices[plan.phases.index(phases[place])][0]
+        is_tight = data_set.is_complete and _attains_bound(phase_bound, data_set.observations, signs)
+        for is_swapped in directions:
+            counts = _losses(phases[place], data_set.observations, signs, is_swapped=is_swapped)
             key = (place, is_swapped, frozenset(counts.items()))
             if key not in seen:
                 seen.add(key)
@@ -281,69 +266,31 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
                     others=tuple(map(Fraction, signs.others)),
                     counts=counts,
                     is_tight=is_tight,
-                    counts_of=partial(_loss_counts_if_few, phases[place], released, phase_set),
+                    observations=data_set.observations,
                 )
 
 
-def _swaps(phases: tuple[Phase, ...], direction: str) -> tuple[bool, ...]:
-    """Return both values of `is_swapped`, or only that of a named direction if a phase has a (slow) allocation."""
-    if direction and any(phase.hierarchy.allocated for phase in phases):
-        return (direction.startswith(BACKWARD),)
-    return (False, True)
-
-
-def _signed_data_sets(plan: Plan, protected: ProtectedUnit) -> Iterator[tuple[int, PhaseDataSet, Contributions]]:
-    """Yield (place of the phase, its data set, signs of contributions) for all signs, with random siblings last."""
-    places = tuple(enumerate(_phase_data_sets(plan, protected)))
-    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
-    for is_random, signs, (place, phase_set) in product((False, True), sign_patterns(plan.unit), places):
-        if any(signs.others[level] for level in phase_set.random_levels) is is_random:
-            yield place, phase_set, signs
-
-
-def _phase_data_sets(plan: Plan, protected: ProtectedUnit) -> tuple[PhaseDataSet, ...]:
-    """Return the known data sets of each releasing phase; () if one has none, or too many copies of a unit."""
-    phases = releasing_phases(plan)
-    paths = [(protected.paths[plan.phases.index(phase)], min(phase.clip, plan.unit)) for phase in phases]
-    if not all(_is_enumerable(path, lowest) for path, lowest in paths):
-        return ()
-    known = tuple(each for phase in phases if (each := _data_set(plan, phase, protected)) is not None)
-    return known if len(known) == len(phases) else ()
-
-
-def _loss_counts(
-    released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
+def _losses(
+    phase: Phase, observations: "Iterable[_Observation]", contributions: Contributions, *, is_swapped: bool
 ) -> dict[Curve, int]:
-    """Count the losses of a data set, with noise multiplied by the contributions' length; P = Q is left out."""
+    """Return how often each loss occurs; P = Q is left out, and that of an allocated pass is a lower bound."""
     counts: Counter[Curve] = Counter()
-    for part in phase_set.repetitions:
-        p, q = part.pair(contributions)
-        if p != q:
-            counts[released(replace(part, factor=part.factor * contributions.length), (p, q))] += part.number
+    for each in observations:
+        p, q = each.pair(contributions)
+        if p == q:
+            continue
+        factor = each.factor * contributions.length  # of the noise
+        if each.allocated is None:
+            loss: Curve = _observed_loss(phase, *((q, p) if is_swapped else (p, q)), factor)
+        else:
+
+            def bin_loss(steps: int, p: Mixture = p, q: Mixture = q, factor: float = factor) -> LossCurve:
+                return _observed_loss(phase, p, q, factor / math.sqrt(steps))  # of the sum of a bin's steps
+
+            estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
+            ((loss, _),) = pass_losses((replace(each.allocated, number=1),), bin_loss, estimate)
+        counts[loss] += each.number
     return dict(counts)
-
-
-def _loss_counts_if_few(
-    phase: Phase, released: Callable[[Repetition, Pair], Curve], phase_set: PhaseDataSet, contributions: Contributions
-) -> dict[Curve, int] | None:
-    """Return `_loss_counts` if it is quick; None for noise that is not Gaussian, an allocation or over 200 centers."""
-    if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocation is not None:
-        return None
-    sizes = [len(side) for part in phase_set.repetitions for side in part.pair(contributions)]
-    return None if max(sizes, default=0) > _MAX_CENTERS else _loss_counts(released, phase_set, contributions)
-
-
-def _released_curve(phase: Phase, part: Repetition, pair: Pair, *, is_swapped: bool) -> Curve:
-    """Return the loss of one repetition, or a lower bound on that of an allocated pass, in the given direction."""
-    if part.allocated is None:
-        return _observed_loss(phase, *(pair[::-1] if is_swapped else pair), part.factor)
-
-    def bin_loss(steps: int) -> LossCurve:  # of the sum of a bin's steps
-        return _observed_loss(phase, *pair, part.factor / math.sqrt(steps))
-
-    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
-    ((curve, _),) = pass_losses((replace(part.allocated, number=1),), bin_loss, estimate)
-    return curve
 
 
 def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
@@ -365,43 +312,25 @@ def _with_normal_weights(mixture: Mixture) -> Mixture:
     return raised
 
 
-def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> PhaseDataSet | None:
-    """Return the known data set of a phase, with or without an allocation; None if none is known."""
-    place, allocation = plan.phases.index(phase), phase.hierarchy.allocation
-    path, phase_bound = protected.paths[place], protected.choices[place][0]
-    if allocation is None:
-        return drawn_data_set(plan, phase, path, phase_bound)
-    return allocated_data_set(plan, phase, allocation, path, phase_bound)
-
-
-def _is_enumerable(path: Path, lowest: int) -> bool:
-    """Return True if draws with replacement down to level `lowest` make at most about 10,000 copies of a unit."""
-    sizes = (scheme.size for scheme in path.schemes[:lowest] if isinstance(scheme, WithReplacement))
-    return math.prod(min(size, _LIKELY_COPIES) for size in sizes) <= _MAX_COPIES
-
-
-def _attains_bound(phase_bound: PhaseBound, repetitions: tuple[Repetition, ...], signs: Contributions) -> bool:
+def _attains_bound(phase_bound: PhaseBound, observations: "tuple[_Observation, ...]", signs: Contributions) -> bool:
     """Return True if the data set has exactly the pairs of the bound; False also where they cannot be compared."""
-    if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not repetitions:
+    if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not observations:
         return False
     if phase_bound.allocation is not None and (phase_bound.is_revealed or phase_bound.links != "-"):
         return False
-    return all(_has_pair(phase_bound.bound, part.pair(signs)) for part in repetitions)
-
-
-def _has_pair(bound: Bound, pair: Pair) -> bool:
-    """Return True if a step or count bound, or the only one averaged, has this pair up to `_canonical`; else False."""
+    bound = phase_bound.bound
+    while isinstance(bound, Average) and len(bound.parts) == 1 and bound.parts[0][0] == 1:
+        ((_, bound),) = bound.parts
     match bound:
-        case Average(parts=((chance, one),)) if chance == 1:
-            return _has_pair(one, pair)
         case StepBound():
             own, other = (bound_mixtures(bound, each) for each in (bound.distances, bound.distances_swapped))
-            return _canonical(pair) == _canonical(own) and _canonical(pair[::-1]) == _canonical(other)
         case CountPair():
-            exact = replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items()))
-            return _canonical(pair) == _canonical(count_mixtures(exact))
+            own = count_mixtures(replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items())))
+            other = own[::-1]
         case _:
             return False
+    pairs = [each.pair(signs) for each in observations]
+    return all(_canonical(pair) == _canonical(own) and _canonical(pair[::-1]) == _canonical(other) for pair in pairs)
 
 
 def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
@@ -412,3 +341,222 @@ def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
     ahead = tuple((c - centers[0], p.get(c, 0.0), q.get(c, 0.0)) for c in centers)
     back = tuple((centers[-1] - c, p.get(c, 0.0), q.get(c, 0.0)) for c in reversed(centers))
     return min(ahead, back)
+
+
+# The data sets of one phase, as independent observations. Gradients do not change under one draw, so only the sum of a
+# pass, or of all steps under one outermost draw, is observed. A sum of other than Gaussian noise has no distribution of
+# the same kind: then one step under each outermost draw is observed.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Observation:
+    """Independent releases of a phase that have the same pair of distributions."""
+
+    pair: Callable[[Contributions], Pair]  # of one release, for the contributions of all units
+    factor: float = 1.0  # noise over that of a step: 1 / sqrt(k) for k steps under a draw, sqrt(n) for a sum of n steps
+    number: int  # of such releases, >= 1
+    allocated: AllocatedPass | None = None  # in whose bins a release happens, if units choose their steps
+
+
+class _DataSet(NamedTuple):
+    """The observations of a phase, whether they leave no step of the bound out, and levels of random siblings."""
+
+    observations: tuple[_Observation, ...]
+    is_complete: bool = True  # else the lower bound is valid, but not tight
+    random_levels: tuple[int, ...] = ()  # indices of those whose siblings contribute a random number when drawn
+
+
+def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _DataSet | None:
+    """Return the known data set of a phase; None if none is known."""
+    place, hierarchy = plan.phases.index(phase), phase.hierarchy
+    if hierarchy.allocation is not None:
+        return _allocated_data_set(plan, phase, hierarchy.allocation, protected.paths[place])
+    if hierarchy.episodes is not None:
+        built = partial(episode_pair, hierarchy, unit_and_clip=(plan.unit, phase.clip), members=plan.group_size)
+        return _DataSet((_Observation(pair=cache(partial(built, adjacency=plan.adjacency)), number=phase.steps),))
+    co_sampled = co_sampled_with(hierarchy, protected.paths[place], clip=phase.clip, members=plan.group_size)
+    drawn = _drawn_data_set(plan, phase, co_sampled, protected.choices[place][0].hold)
+    certain = co_sampled.sibling_contributions if co_sampled.frames else ()
+    return drawn and drawn._replace(random_levels=tuple(at for at, vectors in enumerate(certain) if not vectors))
+
+
+def _allocated_data_set(plan: Plan, phase: Phase, allocation: Allocation, path: Path) -> _DataSet | None:
+    """Return the passes of units that choose their steps, or of several chosen steps of a unit the sum of all steps.
+
+    One unit is zeroed or removed, and other units contribute zero. None where a unit chooses several steps and a sum of
+    them has another kind of noise, or some steps are missing.
+    """
+    co_sampled = co_sampled_with(phase.hierarchy.given_allocation(), path, clip=phase.clip, members=1)
+    adjacency = Adjacency.ZERO_OUT if plan.adjacency is Adjacency.REPLACE_ONE else plan.adjacency
+    pair = _pair_of(co_sampled, replace(plan, group_size=1, adjacency=adjacency), has_zero_others=True)
+    # Steps under a choice that is held depend on each other; only a sum of Gaussians is again of the same kind.
+    is_certain = all(len(side) == 1 for side in pair(Contributions((0,) * plan.unit)))
+    has_gaussian_sums = isinstance(phase.mechanism, Gaussian) and is_certain
+    if isinstance(allocation, RandomAllocation) and (times := allocation.times) > 1:
+        if not has_gaussian_sums or phase.steps < allocation.steps:
+            return None
+
+        def sum_of_all(contributions: Contributions) -> Pair:
+            p, q = ({center * times: weight for center, weight in side.items()} for side in pair(contributions))
+            return p, q
+
+        return _DataSet((_Observation(pair=sum_of_all, factor=math.sqrt(allocation.steps), number=1),), False)
+    steps, is_complete = phase.steps, True
+    if isinstance(allocation, BallsInBins) and allocation.is_held and not has_gaussian_sums:
+        steps, is_complete = min(steps, allocation.bins), False
+    passes = allocation.passes(steps)
+    return _DataSet(tuple(_Observation(pair=pair, number=each.number, allocated=each) for each in passes), is_complete)
+
+
+def _drawn_data_set(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) -> _DataSet | None:
+    """Return sums of passes or periods, or single steps where sums have no Gaussian law; None if counts are unknown."""
+    levels, unit, clip, members = phase.hierarchy.levels, plan.unit, phase.clip, plan.group_size
+    schemes = [level.scheme for level in levels]
+    path, co_sampled = co_sampled.path, replace(co_sampled, path=one_pass(co_sampled.path))  # a pass as one draw
+
+    # One parent must hold the group, with as many units left as a pass draws, if the group is removed from it.
+    scheme, left = co_sampled.path.schemes[-1], 0
+    if isinstance(path.schemes[-1], Shuffle) and plan.adjacency is Adjacency.ADD_REMOVE and isinstance(scheme, Fixed):
+        left = scheme.size
+    if co_sampled.path.counts[-1] - left < members:
+        return None
+
+    # Numbers of records are not known where draws are cut beside a shuffle; below the clip above Poisson draws; below
+    # clip or unit among unequal parents. Nor for Poisson draws below an `at_most` draw, of which smaller units have
+    # fewer, or below the unit together with a shuffle, whose last batches hold fewer.
+    has_shuffle = any(isinstance(scheme, Shuffle) for scheme in schemes)
+    has_limit = False
+    for at, scheme in enumerate(schemes):
+        below = schemes[at + 1 :]
+        if isinstance(scheme, CappedPoisson):
+            is_above_poisson = any(isinstance(each, Poisson | CappedPoisson) for each in below)
+            is_uneven = at >= min(clip, unit) and not levels[at].is_equal
+            if has_shuffle or is_uneven or (at >= clip and is_above_poisson):
+                return None
+        if isinstance(scheme, Fixed) and scheme.at_most:
+            has_limit = True
+        if has_limit and isinstance(scheme, Poisson):
+            return None
+    if all(any(isinstance(scheme, kind) for scheme in schemes[unit:]) for kind in (Shuffle, Poisson)):
+        return None
+
+    # A sum is Gaussian if all levels, from below the clip (or the unit if higher) to the last Poisson draw (or the unit
+    # if lower, or its children if they differ), are held for as long as the unit.
+    length = steps_of_a_pass(path, Group())
+    shuffled = [number for number, scheme in enumerate(path.schemes, start=1) if isinstance(scheme, Shuffle)]
+    is_aligned = all(path.rate(number) == 1 for number in shuffled[:-1])  # it is known when innermost passes begin
+    lowest = unit + 1 if co_sampled.child_contributions else unit
+    for number, scheme in enumerate(schemes, start=1):
+        if isinstance(scheme, Poisson | CappedPoisson) and scheme.probability < 1:
+            lowest = max(lowest, number)
+    is_held = all(level.redraw_every == hold for level in levels[min(clip, unit - 1) : lowest])
+    if isinstance(phase.mechanism, AdditiveNoise) or not is_held:
+        if not is_aligned or length > 1:
+            return None
+        period = max((level.redraw_every for level in levels if not level.is_whole), default=1)
+        single = _Observation(pair=_pair_of(co_sampled, plan), number=-(-phase.steps // period))  # begun draws count
+        return _DataSet((single,), is_complete=hold == 1)
+
+    observations = []
+    if not is_shuffled(path):  # the sum under one outermost draw, of whole periods and of the one that remains
+        periods = [level.redraw_every for level in levels]
+        whole, remaining = divmod(phase.steps, periods[0])
+        for steps, number in ((periods[0], whole), (remaining, 1)):
+            if steps and number:
+                lengths = [min(period, steps) for period in periods[:unit]]
+                repeats = tuple(min(above // below, _MAX_SUMMED) for above, below in pairwise(lengths))
+                factor = math.sqrt(math.prod(repeats) / lengths[-1])
+                pair = _pair_of(co_sampled, plan, repeats)
+                observations.append(_Observation(pair=pair, factor=factor, number=number))
+        return _DataSet(tuple(observations))
+
+    # The sum of a pass, in which every unit has had its turn once, or with drop_last those that were drawn for the
+    # pass, of which the company's path has the law. Under another shuffle a pass takes as many steps as the passes
+    # above it together.
+    loses_a_step = is_shortened(
+        phase.hierarchy, unit=unit, adjacency=plan.adjacency, group=Group(size=members, placement=members)
+    )
+    if clip < unit and loses_a_step:  # of vectors clipped above the unit it may leave one out
+        return None
+    # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
+    is_poisson_below = any(isinstance(scheme, Poisson) for scheme in schemes[clip:])
+    may_be_empty = clip < unit and (is_poisson_below or not _keeps_a_record(plan, path, clip))
+    whole, remaining = divmod(phase.steps, length) if is_aligned else (0, 0)
+    sums = [(co_sampled, length, whole)] if whole else []
+    if remaining and len(shuffled) == 1 and not loses_a_step:
+        # The units of a begun pass are one fixed draw as large as its batches.
+        begun = list(co_sampled.path.schemes)
+        for at, scheme in enumerate(path.schemes):
+            if isinstance(scheme, Shuffle):
+                begun[at] = Fixed(size=remaining * scheme.size)
+        sums.append((replace(co_sampled, path=replace(co_sampled.path, schemes=tuple(begun))), remaining, 1))
+    for drawn, steps, number in sums:
+        pair = _pair_of(drawn, plan, has_zero_others=length > 1 and may_be_empty)
+        observations.append(_Observation(pair=pair, factor=math.sqrt(steps), number=number))
+    return _DataSet(tuple(observations), is_complete=length == 1)
+
+
+def _pair_of(
+    co_sampled: CoSampled, plan: Plan, repeats: tuple[int, ...] = (), *, has_zero_others: bool = False
+) -> Callable[[Contributions], Pair]:
+    """Return, as a function of all contributions, (P, Q) of the sum under one draw of the outermost level."""
+    has_zero_others = has_zero_others or needs_zero_others(co_sampled, plan)
+
+    @cache
+    def pair(contributions: Contributions) -> Pair:
+        if has_zero_others:
+            contributions = contributions._replace(others=(0,) * plan.unit)
+        return data_set_pair(
+            co_sampled, adjacency=plan.adjacency, contributions=contributions, members=plan.group_size, repeats=repeats
+        )
+
+    return pair
+
+
+def needs_zero_others(co_sampled: CoSampled, plan: Plan) -> bool:
+    """Return True if only a lower law is known of copies or members drawn, and is a bound only if others are zero."""
+
+    def is_rough(trials: int, rate: Fraction) -> bool:
+        # Pr[0] is too small for `binomial` to start from, so that it gives Chernoff's bound.
+        is_surely_above_0 = 0 < rate < 1 and -trials * math.log1p(-min(float(rate), _BELOW_1)) > _SURE
+        return is_surely_above_0 and 0 not in binomial(trials, rate)
+
+    # Where nobody else contributes P lies left of 0 and Q does not: the best events are half-lines, so that fewer own
+    # contributions tell less. Others, fewer of whom are drawn the more own there are, can hide larger numbers better.
+    path = co_sampled.path
+    above = zip(path.schemes[: min(co_sampled.clip, plan.unit - 1)], path.counts, strict=False)
+    if any(isinstance(scheme, WithReplacement) and is_rough(scheme.size, Fraction(1, n)) for scheme, n in above):
+        return True
+    match path.schemes[-1]:
+        case _ if co_sampled.clip < plan.unit:
+            return False
+        case WithReplacement(size=size):
+            # In a single draw, but for zero-out, P or Q is one point: then fewer own contributions tell less as well.
+            is_half_line = plan.unit == 1 and plan.adjacency is not Adjacency.ZERO_OUT
+            return not is_half_line and is_rough(size, Fraction(plan.group_size, path.counts[-1]))
+        case Poisson(probability=rate):
+            return is_rough(plan.group_size, rate)
+        case _:
+            return False
+
+
+def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
+    """Return True if no clipped vector can lose all its records when the protected units leave one parent."""
+    if plan.adjacency is Adjacency.REPLACE_ONE:
+        return True
+    lost = [1] * (plan.unit - 1) + [plan.group_size]
+    levels = list(zip(path.schemes, path.counts, lost, strict=True))[clip:]
+    if plan.adjacency is Adjacency.ADD_REMOVE:
+        if path.counts[-1] > plan.group_size:
+            return True  # others are drawn in their place
+        levels.pop()
+    for scheme, count, removed in levels:
+        # The fewest different units of a parent in a step that draws any, a last batch too; 0 if left to chance.
+        fewest = 0
+        if isinstance(scheme, Shuffle):
+            fewest = scheme.size if scheme.drop_last else count % scheme.size or scheme.size
+        elif isinstance(scheme, Fixed | All):
+            fewest = scheme.max_drawn(count)
+        if fewest > removed:
+            return True
+    return False

@@ -46,14 +46,22 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
     release of the counts, of which one falls by one and another one rises; the check of Confident-GNMax from one of the
-    largest count, which changes by one. Many Gaussian releases are one.
+    largest count, which changes by one. Many Gaussian releases are one: epsilon comes from its profile where floats can
+    hold it, else it is rho + 2 sqrt(rho log(1/delta)) of rho-zCDP (Bun, Steinke 2016, 1605.02065v1, Proposition 1.3).
     """
     _refuse_out_of_range(queries, delta)
     if isinstance(aggregation, LNMax):
-        epsilon, method = equal_steps(aggregation.epsilon, queries, delta=delta) if queries else 0.0, "optimal"
-    else:
-        epsilon, method = _gaussian(aggregation, queries, delta) if queries else (0.0, "closed-form")
-    return _guarantee(epsilon, delta, method, "data-independent", "")
+        epsilon = equal_steps(aggregation.epsilon, queries, delta=delta) if queries else 0.0
+        return _guarantee(epsilon, delta, "optimal", "data-independent", "")
+    counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
+    exact = gaussian_epsilon(counts, delta=delta, is_upper=True) if queries else 0.0
+    if exact is not None:
+        return _guarantee(exact, delta, "closed-form", "data-independent", "")
+    label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
+    rho = queries / label.sigma**2
+    if isinstance(aggregation, ConfidentGNMax):
+        rho += queries / (2 * aggregation.check_sigma**2)
+    return _guarantee(rho + 2 * math.sqrt(rho * -math.log(delta)), delta, "rdp", "data-independent", "")
 
 
 def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
@@ -159,23 +167,6 @@ def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
         case ConfidentGNMax(label=label, check_sigma=check):
             louder = GNMax(sigma=label.sigma * factor)
             return replace(aggregation, label=louder, check_sigma=check * factor)
-
-
-def _gaussian(aggregation: GNMax | ConfidentGNMax, queries: int, delta: float) -> tuple[float, str]:
-    """Return an upper bound on the epsilon of the queries' Gaussian releases, and its accountant.
-
-    From the profile of one Gaussian release where floats can hold it, else rho + 2 sqrt(rho log(1/delta)) of rho-zCDP
-    (Bun, Steinke 2016, 1605.02065v1, Proposition 1.3).
-    """
-    counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
-    epsilon = gaussian_epsilon(counts, delta=delta, is_upper=True)
-    if epsilon is not None:
-        return epsilon, "closed-form"
-    label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
-    rho = queries / label.sigma**2
-    if isinstance(aggregation, ConfidentGNMax):
-        rho += queries / (2 * aggregation.check_sigma**2)
-    return rho + 2 * math.sqrt(rho * -math.log(delta)), "rdp"
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:

@@ -1,33 +1,20 @@
 """A training run as data: the protected unit, sampling and mechanism of each phase, the budget, parts of the data."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import permutations
 from typing import TYPE_CHECKING
 
 from dpcalc.errors import InputError, UnsupportedError, counted, listed
 from dpcalc.guarantee import Adjacency
+from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-)
+from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 
 if TYPE_CHECKING:  # it loads numpy
-    from dpcalc.accountants.result import StepCounts
     from dpcalc.planner.tuning import Repetitions
 
-
-_PHASES_SHOWN = 3  # phases in the short form of a plan
 MAX_MOVED_PARTS = 16
 """Most parts between which a replaced unit may move: each ordered pair is composed."""
 
@@ -116,17 +103,17 @@ class Phase:
         return ("batch", *names) if self.hierarchy.episodes is None else ("batch", TASK, *names[1:])
 
 
+_AMOUNT = exact(0, 10**9, "from 0 to 1e9")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Largest allowed epsilon of a plan, and its largest allowed rise.
+    """The limits on epsilon that `check` tests."""
 
-    Attributes:
-        epsilon: largest allowed epsilon, >= 0.
-        max_increase_pct: largest allowed rise against a base, in percent, or None.
-    """
-
-    epsilon: float
-    max_increase_pct: float | None = None
+    epsilon: float = key(_AMOUNT, "The largest epsilon that passes.", advice="say what the run may cost at most")
+    max_increase_pct: float | None = key(
+        _AMOUNT, "The largest rise of epsilon against a base, in percent.", default=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,31 +170,42 @@ class Plan:
         if not 1 <= self.unit <= self.phases[0].hierarchy.depth:
             raise InputError(f"unit: expected a level from 1 to {self.phases[0].hierarchy.depth}, got {self.unit}")
         if self.parts:
-            self._refuse_parts()
+            self._refuse_uncovered_parts()
 
-    def _refuse_parts(self) -> None:
+    def _refuse_uncovered_parts(self) -> None:
         """Raise InputError for unknown or too many parts, a group, repeated runs, or a phase not covered with parts."""
-        self._refuse_unknown_part()
-        if self.group_size > 1 or self.tuning is not None:
-            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
-        if self.moves_between_parts and len(self.parts) > MAX_MOVED_PARTS:
-            raise InputError(
-                f"part: expected at most {MAX_MOVED_PARTS} parts with replace-one, got {len(self.parts)}; protect "
-                "against add-remove"
-            )
-        for phase in self.phases:
-            _refuse_unequal_units(phase)
-            if phase.part:
-                _refuse_on_part(phase, is_moved=self.moves_between_parts)
-
-    def _refuse_unknown_part(self) -> None:
-        """Raise InputError for a part of a phase that the partition does not name, or that has no partition."""
         names = () if self.partition is None else self.partition.parts
         unknown = next((part for part in self.parts if part not in names), None)
         if unknown is not None:
             raise InputError(
                 f"part: expected {listed(names) if names else 'a `partition` that names the parts'}, got `{unknown}`"
             )
+        if self.group_size > 1 or self.tuning is not None:
+            raise InputError("part: expected one protected unit and a single run with parts of the data, got several")
+        is_moved = self.moves_between_parts
+        if is_moved and len(self.parts) > MAX_MOVED_PARTS:
+            raise InputError(
+                f"part: expected at most {MAX_MOVED_PARTS} parts with replace-one, got {len(self.parts)}; protect "
+                "against add-remove"
+            )
+        allowed = (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation)
+        for phase in self.phases:
+            if phase.hierarchy.tree is not None or not all(level.is_equal for level in phase.hierarchy.levels):
+                raise InputError("part: expected units of one size with parts of the data, got several sizes")
+            outermost = phase.hierarchy.level(1)
+            drawn = outermost.scheme
+            if phase.part and (phase.hierarchy.episodes is not None or not isinstance(drawn, allowed)):
+                raise InputError(
+                    f"part: expected {listed(tuple(scheme.name for scheme in allowed))} at level {outermost.name} of a "
+                    f"part, whose size is not known, got {drawn.name}"
+                    f"{' with max_batch_size' if isinstance(drawn, CappedPoisson) else ''}; without `partition` all "
+                    "phases are composed, each with any draw"
+                )
+            if phase.part and is_moved and (not phase.clips or phase.is_correlated):
+                raise InputError(
+                    "part: expected noise on sums of clipped vectors in parts with replace-one, got "
+                    f"{phase.mechanism.name}"
+                )
 
     @property
     def moves_between_parts(self) -> bool:
@@ -222,10 +220,16 @@ class Plan:
     def __repr__(self) -> str:
         """Return the run in one line, without all fields."""
         label = f"{self.name!r}, " if self.name else ""
-        more = ["..."] if len(self.phases) > _PHASES_SHOWN else []
-        phases = "; ".join([*map(_in_short, self.phases[:_PHASES_SHOWN]), *more])
+        phases = []
+        for phase in self.phases[:3]:
+            noise = "" if phase.noise_multiplier is None else f" {phase.noise_multiplier:g}"
+            draws = ", ".join(f"{level.scheme.name} {level.name}" for level in phase.hierarchy.levels)
+            phases.append(f"{counted(phase.steps, 'step')}, {phase.mechanism.name}{noise}, {draws}")
+        if self.phases[3:]:
+            phases.append("...")
         together = f"{self.group_size} of " if self.group_size > 1 else ""
-        return f"Plan({label}{phases}; protects {together}{self.unit_name}, {self.adjacency}, delta {self.delta:g})"
+        protected = f"{together}{self.unit_name}, {self.adjacency}, delta {self.delta:g}"
+        return f"Plan({label}{'; '.join(phases)}; protects {protected})"
 
     def independent(self, *, attained: bool = False) -> "Plan":
         """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""
@@ -281,118 +285,3 @@ class Plan:
     def steps(self) -> int:
         """Number of noisy releases of all phases."""
         return sum(phase.steps for phase in self.phases)
-
-
-def _refuse_unequal_units(phase: Phase) -> None:
-    """Raise InputError for a phase, of a run on parts, whose units have several sizes."""
-    if phase.hierarchy.tree is not None or not all(level.is_equal for level in phase.hierarchy.levels):
-        raise InputError("part: expected units of one size with parts of the data, got several sizes")
-
-
-def _refuse_on_part(phase: Phase, *, is_moved: bool) -> None:
-    """Raise InputError for a draw that is not covered on a part, or a mechanism that is not if units may move."""
-    _refuse_draw_of_part(phase, (Poisson, All) if is_moved else (Poisson, All, BallsInBins, RandomAllocation))
-    if is_moved:
-        _refuse_mechanism_of_moved(phase)
-
-
-def _refuse_draw_of_part(phase: Phase, allowed: tuple[type[Scheme], ...]) -> None:
-    """Raise InputError unless the outermost level is drawn by one of the allowed schemes, and no tasks are built."""
-    outermost = phase.hierarchy.level(1)
-    if phase.hierarchy.episodes is not None or not isinstance(outermost.scheme, allowed):
-        raise InputError(
-            f"part: expected {listed(tuple(scheme.name for scheme in allowed))} at level {outermost.name} of a "
-            f"part, whose size is not known, got {outermost.scheme.name}"
-            f"{' with max_batch_size' if isinstance(outermost.scheme, CappedPoisson) else ''}; without `partition` all "
-            "phases are composed, each with any draw"
-        )
-
-
-def _refuse_mechanism_of_moved(phase: Phase) -> None:
-    """Raise InputError unless a step adds noise to a sum of clipped vectors, independently of other steps."""
-    if not phase.clips or phase.is_correlated:
-        raise InputError(
-            f"part: expected noise on sums of clipped vectors in parts with replace-one, got {phase.mechanism.name}"
-        )
-
-
-def _in_short(phase: Phase) -> str:
-    """Return a phase in a few words: steps, mechanism, noise, the scheme of each level."""
-    noise = "" if phase.noise_multiplier is None else f" {phase.noise_multiplier:g}"
-    draws = ", ".join(f"{level.scheme.name} {level.name}" for level in phase.hierarchy.levels)
-    return f"{counted(phase.steps, 'step')}, {phase.mechanism.name}{noise}, {draws}"
-
-
-# Runs on disjoint parts of the data: a unit pays for the runs on its own part and on all data.
-#
-# Source: docs/theory.md, Theorem 13.3.
-
-Compose = Callable[[Plan], Mapping[str, "StepCounts"]]
-
-
-def parted_steps(plan: Plan, compose: Compose) -> "dict[str, StepCounts]":
-    """Return upper step counts by direction for a unit of each part and, if units move, each ordered pair of parts.
-
-    Upper bounds, for a unit of each part; of replaced units of level 1 also for each ordered pair of parts, the
-    unit's own and that of the unit in its place.
-    """
-    phases_by_part = {part: tuple(phase for phase in plan.phases if phase.part == part) for part in plan.parts}
-    counts_on_all = _both_directions(plan, compose, tuple(phase for phase in plan.phases if not phase.part))
-    steps: dict[str, StepCounts] = {}
-    for part, phases in phases_by_part.items():
-        pairs = zip(counts_on_all, _both_directions(plan, compose, phases), strict=True)
-        for direction, (of_all, of_part) in zip(("D||D'", "D'||D"), pairs, strict=True):
-            steps[f"{direction}, part {part}"] = _total_counts(of_all, of_part)
-    if plan.moves_between_parts:
-        steps |= _moved_steps(plan, compose, phases_by_part, counts_on_all)
-    return _shared_if_equal(steps)
-
-
-def _shared_if_equal(steps: "dict[str, StepCounts]") -> "dict[str, StepCounts]":
-    """Return the counts by name, equal ones as one and the same dict, so that they are composed once."""
-    distinct = {frozenset(counts.items()): counts for counts in steps.values()}
-    return {name: distinct[frozenset(counts.items())] for name, counts in steps.items()}
-
-
-def _moved_steps(
-    plan: Plan,
-    compose: Compose,
-    phases_by_part: dict[str, tuple[Phase, ...]],
-    counts_on_all: "tuple[StepCounts, StepCounts]",
-) -> "dict[str, StepCounts]":
-    """Return step counts, by direction and words, of a unit in one part or none replaced by one in another or none."""
-    removal = replace(plan, adjacency=Adjacency.ADD_REMOVE)
-    removals = {part: _both_directions(removal, compose, phases) for part, phases in phases_by_part.items()}
-    steps: dict[str, StepCounts] = {}
-    for part, other in permutations((*removals, ""), 2):
-        removed, added = (removals.get(name, ({}, {})) for name in (part, other))
-        words = f"a unit of {part or 'no part'} replaced by one of {other or 'no part'}"
-        for direction, of_all in zip(("D||D'", "D'||D"), counts_on_all, strict=True):
-            steps[f"{direction}, {words}"] = _total_counts(of_all, removed[0], added[1])
-    return steps
-
-
-def _both_directions(plan: Plan, compose: Compose, phases: tuple[Phase, ...]) -> "tuple[StepCounts, StepCounts]":
-    """Return both directions' step counts of phases, as if on all data; UnsupportedError if units differ in cost."""
-    if not phases:
-        return {}, {}
-    alone = tuple(replace(phase, part="") for phase in phases)
-    steps = compose(replace(plan, phases=alone, partition=None))
-    if len(steps) != 2:
-        raise UnsupportedError("part: expected units of one cost with parts of the data, got several")
-    forward, backward = steps.values()
-    return forward, backward
-
-
-def refuse_parts(plan: Plan) -> None:
-    """Raise UnsupportedError for a plan with phases on parts, in which no unit takes part in every phase."""
-    if plan.parts:
-        raise UnsupportedError(
-            "part: expected a question about epsilon or delta, the only ones answered for runs on parts of the data, "
-            "got another one; ask about one run"
-        )
-
-
-def _total_counts(*counts: "StepCounts") -> "StepCounts":
-    """Return the counts of runs that one unit takes part in."""
-    return {curve: sum(each.get(curve, 0) for each in counts) for each in counts for curve in each}

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
-from typing import NamedTuple
 
 from dpcalc.accountants.basic import best_fraction
 from dpcalc.accountants.pld import auto, worst_direction
@@ -32,11 +31,11 @@ from dpcalc.losses.rdp_curve import (
 from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import Change, Mechanism, Promise, RdpOnly, change_of
+from dpcalc.mechanisms.kinds import Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.counts import CountDistribution, binomial, hypergeometric, nonzero_probability
+from dpcalc.sampling.counts import binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.hierarchy import scheme_for_count
 from dpcalc.sampling.schemes import (
     All,
@@ -50,18 +49,28 @@ from dpcalc.sampling.schemes import (
 )
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
-_FlatSteps = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
+FlatStep = tuple[Fraction, float, int]
+"""Of a phase as another tool sees it: the rate of one flat Poisson draw, the noise multiplier, the number of steps."""
+_PairSteps = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
 
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
+GROUP_MIXTURE = "group mixture"
+GROUP_AS_ONE = "group as one"
 GAUSSIAN_ONLY = "does not apply: for Gaussian noise only"
 INDEPENDENT_ONLY = "does not apply: for noise that is independent in every step"
+NO_LOADER = "does not apply: a unit that takes part several times in one phase is no pass of a loader"
+_PRV_ERROR = 0.01  # eps_error of PRVAccountant.get_epsilon, added to what is printed; delta_error is delta / 1000
+_PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, and it prints anything
+
+
+# Rows
 
 
 def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row | None:
     """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
 
-    The row; None but for add-remove, independent Gaussian noise and draws that are made afresh in every step.
+    It is about add-remove, independent Gaussian noise and draws that are made afresh in every step.
 
     References:
         CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
@@ -72,81 +81,144 @@ def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = 
     if run.adjacency is not Adjacency.ADD_REMOVE or composition.has_correlated_noise or not composition.is_plain:
         return None
     runs = [_releasing(run, unit) for unit in composition.units]
-    valid = all(_is_theorem_3(bound) for phases in runs for _, bound in phases)
+    valid = all(_is_flat(bound, bound.inclusion, bound.shift) for phases in runs for _, bound in phases)
     epsilon = one_step_epsilon if valid else None
     if epsilon is None:
-        epsilon = larger_epsilon(_theorem_3_runs(runs), run.delta)
+        distinct: list[list[_PairSteps]] = []
+        for phases in runs:
+            pairs = [flat_pair(bound.inclusion, bound.shift, at=bound.shift) for _, bound in phases]
+            noises = [(phase.gaussian.noise_multiplier, phase.steps) for phase, _ in phases]
+            steps = [(pair, *noise) for pair, noise in zip(pairs, noises, strict=True)]
+            if steps not in distinct:
+                distinct.append(steps)
+        epsilon = _larger_epsilon(distinct, run.delta)
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
-    return _pld_row(THEOREM_3, epsilon, valid, ("the same as the one-step bound here", why))
+    return _pld_row(THEOREM_3, epsilon, "" if valid else why, "the same as the one-step bound here")
 
 
-def _theorem_3_runs(runs: list[list[tuple[Phase, StepBound]]]) -> list[list[_FlatSteps]]:
-    """Return the steps of each run by Theorem 3, those of runs with equal losses only once."""
-
-    def by_theorem_3(phase: Phase, bound: StepBound) -> _FlatSteps:
-        pair = flat_pair(bound.inclusion, bound.shift, at=bound.shift)
-        return pair, phase.gaussian.noise_multiplier, phase.steps
-
-    flat = [[by_theorem_3(phase, bound) for phase, bound in phases] for phases in runs]
-    return [steps for number, steps in enumerate(flat) if steps not in flat[:number]]
-
-
-def _is_theorem_3(bound: StepBound) -> bool:
-    """Return True if the one-step bound (K) is the pair of Theorem 3 in both directions, so that its formula holds."""
-    return bound_mixtures(bound, bound.distances) == flat_pair(
-        bound.inclusion, bound.shift, at=bound.shift
-    ) and bound_mixtures(bound, bound.distances_swapped) == flat_pair(bound.inclusion, bound.shift, at=0)
-
-
-def _pld_row(bound: str, epsilon: float, valid: bool, notes: tuple[str, str]) -> Row:
-    """Return the row of an epsilon by pld: an upper bound with the first note if valid, else as published."""
-    kind = Kind.UPPER if valid else Kind.AS_PUBLISHED
-    return Row(method="pld", bound=bound, epsilon=epsilon, kind=kind, valid=valid, note=notes[not valid])
-
-
-def flat_poisson_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row:
-    """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound.
-
-    The row; its epsilon is None if the formula does not apply.
-    """
+def flat_poisson_row(plan: Plan | Composition) -> Row:
+    """Return the row of flat Poisson draws at the rate of a loader; valid if they give the one-step bound."""
     composition = composed(plan)
     note = _refused_note(composition)
     steps = [] if note else opacus_steps(composition)
     if steps is None:
         note = NO_LOADER
     if note or steps is None:
-        return Row(method="pld", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=note)
-    valid = are_one_step_bounds(composition, steps)
-    epsilon = one_step_epsilon if valid else None
-    if epsilon is None:
-        epsilon = flat_epsilon(steps, composition.plan.delta)
+        return without_number("pld", FLAT_POISSON, note)
     said = f"Poisson draws of single units at the rate {rates_in_words(steps)}, which Opacus assumes"
-    return _pld_row(FLAT_POISSON, epsilon, valid, (said, f"{said} whatever the loader draws"))
+    why_not = "" if are_one_step_bounds(composition, steps) else f"{said} whatever the loader draws"
+    return _pld_row(FLAT_POISSON, _flat_epsilon(steps, composition.plan.delta), why_not, said)
 
 
-FlatStep = tuple[Fraction, float, int]
-"""Of a phase as another tool sees it: the rate of one flat Poisson draw, the noise multiplier, the number of steps."""
+def strong_composition_row(plan: Plan | Composition) -> Row:
+    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if it does not apply.
 
-NO_LOADER = "does not apply: a unit that takes part several times in one phase is no pass of a loader"
-_PRV_ERROR = (
-    0.01  # eps_error of PRVAccountant.get_epsilon, which is added to what is printed; delta_error is delta / 1000
-)
-_PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, and it prints anything
+    A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
+    them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
+
+    Not valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1.
+
+    References:
+        Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
+        sigma = 4, k = 10000, delta = 1e-5, where the last term with e^(q e) - 1 for q e would give 9.353.
+    """
+    composition = composed(plan)
+    refused = _refused_note(composition)
+    if refused:
+        return without_number("strong-composition", FLAT_POISSON, refused)
+    steps: Counter[tuple[Fraction, float]] = Counter()
+    for rate, noise_multiplier, number in opacus_steps(composition) or ():
+        steps[rate, noise_multiplier] += number
+    if len(steps) != 1:
+        note = "does not apply: published for equal steps only"
+        return without_number("strong-composition", FLAT_POISSON, note)
+    (((rate, sigma), k),) = steps.items()
+    q, delta = float(rate), composition.plan.delta
+
+    def epsilon_of_split(fraction: float) -> float:
+        share = min(1.0, delta * (1 - fraction) / (k * q))
+        step = q * math.sqrt(2 * math.log(1.25 / share)) / sigma
+        return math.sqrt(2 * k * math.log(1 / (delta * fraction))) * step + k * step**2
+
+    epsilon = epsilon_of_split(best_fraction(epsilon_of_split))
+    note = "as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only"
+    return replace(without_number("strong-composition", FLAT_POISSON, note), epsilon=epsilon)
 
 
-def opacus_steps(composition: Composition, *, hooked: bool = False) -> list[FlatStep] | None:
-    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws.
+def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
+    """Return the rows of both published group bounds, each noted as valid here or not; () unless Gaussian and flat.
 
-    One entry for each releasing phase; None if a phase is no number of passes of a loader.
+    The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
+    them for one with all of them, so that tools for one example can be used with k times the sensitivity.
+    For batches of a fixed size neither is a bound: what is drawn in place of a missing example is left out.
+
+    References:
+        Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
+        "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
+    """
+    composition = composed(plan)
+    run = composition.plan
+    phases, members = releasing_phases(run), run.group_size
+    is_flat = run.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
+    if members == 1 or not is_flat or _refused_note(composition):
+        return ()
+    mixtures: list[_PairSteps] = []
+    ones: list[_PairSteps] = []
+    for phase in phases:
+        level = phase.hierarchy.level(1)
+        if isinstance(level.scheme, Fixed) and level.redraw_every == 1:
+            law = hypergeometric(level.count, members, level.scheme.size)
+        elif isinstance(level.scheme, Poisson) and level.redraw_every == 1:
+            law = binomial(members, level.scheme.probability)
+        else:
+            return ()
+        drawn = nonzero_probability(law)
+        for steps, members_law in ((mixtures, law), (ones, {0: 1 - drawn, members: drawn})):
+            pair = {count: chance for count, chance in members_law.items() if chance}, {0: Fraction(1)}
+            steps.append((pair, phase.gaussian.noise_multiplier, phase.steps))
+    why = ""
+    if not all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases):
+        why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
+    elif run.adjacency is Adjacency.REPLACE_ONE:
+        why = "as published, not valid here: knows examples that are removed, not exchanged"
+    rows = (
+        (GROUP_MIXTURE, mixtures, "the same as the one-step bound here"),
+        (GROUP_AS_ONE, ones, "any example of the group counts as all of them"),
+    )
+    return tuple(_pld_row(bound, _larger_epsilon([steps], run.delta), why, note) for bound, steps, note in rows)
+
+
+def without_number(method: str, bound: str, note: str) -> Row:
+    """Return a row as published, without an epsilon."""
+    return Row(method=method, bound=bound, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False, note=note)
+
+
+def _pld_row(bound: str, epsilon: float, why_not: str, note: str) -> Row:
+    """Return the row of an epsilon by pld: an upper bound with the note or, with a reason against it, as published."""
+    row = Row(method="pld", bound=bound, epsilon=epsilon, kind=Kind.UPPER, valid=True, note=note)
+    return replace(row, kind=Kind.AS_PUBLISHED, valid=False, note=why_not) if why_not else row
+
+
+def _refused_note(composition: Composition) -> str:
+    """Return why published formulas do not apply: noise that is not Gaussian, or correlated; "" where it is neither."""
+    if composition.has_correlated_noise:
+        return INDEPENDENT_ONLY
+    return "" if composition.plan.is_gaussian else GAUSSIAN_ONLY
+
+
+# Flat draws, and what tools are told of a run
+
+
+def opacus_steps(composition: Composition, *, told: str = "loader") -> list[FlatStep] | None:
+    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws; None without one.
 
     References:
         Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for
         `poisson_sampling=False`), `torch.utils.data.DataLoader.__len__` (rounded up, down with `drop_last`).
     """
-    share = _share_in_the_hook if hooked else _share_of_a_loader
     steps = []
     for phase in releasing_phases(composition.plan):
-        rate = loader_share(composition, phase, share)
+        rate = loader_share(composition, phase, told)
         if rate is None:
             return None
         steps.append((rate, phase.gaussian.noise_multiplier, phase.steps))
@@ -159,16 +231,14 @@ def opacus_epsilon(composition: Composition) -> float | None:
     References:
         Opacus 1.6.0, `accountants/prv.py`: epsilon at delta - delta / 1000, plus `eps_error`.
     """
-    steps = opacus_steps(composition, hooked=True)
+    steps = opacus_steps(composition, told="hook")
     if not steps:
         return None
-    printed = flat_epsilon(steps, composition.plan.delta * 0.999) + _PRV_ERROR
+    printed = _flat_epsilon(steps, composition.plan.delta * 0.999) + _PRV_ERROR
     return printed if printed < _PRV_LARGEST else None
 
 
-def loader_share(
-    composition: Composition, phase: Phase, share: Callable[[Scheme, int], Fraction | None]
-) -> Fraction | None:
+def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction | None:
     """Return the share of the data in a step as a tool is told it: the product over the levels, largest for any unit.
 
     The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
@@ -184,56 +254,37 @@ def loader_share(
         frames = (*counts, *(level.count for level in levels[len(counts) :]))
         drawn = [(scheme_for_count(level.scheme, count), count) for level, count in zip(levels, frames, strict=True)]
         drawn = [(scheme, count) for scheme, count in drawn if not isinstance(scheme, All)]
-        shares = [
-            share(scheme, count) if len(drawn) == 1 else share_of_a_step(scheme, count) for scheme, count in drawn
-        ]
+        shares = [_share(scheme, count, told if len(drawn) == 1 else "step") for scheme, count in drawn]
         if None in shares:
             return None
         products.append(math.prod((each for each in shares if each is not None), start=Fraction(1)))
     return max(products)
 
 
-def _share_of_a_loader(scheme: Scheme, count: int) -> Fraction | None:
-    """Return 1 / len(loader) of a PyTorch loader that draws so, or the rate of Poisson draws; None if there is none."""
+def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
+    """Return the share of the children in a step as a tool is told it, before any cut; None if there is no such share.
+
+    "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 / length
+    of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts it, 1/233
+    where its Poisson loader draws with 1/234.
+    """
     match scheme:
-        case Fixed() | WithReplacement():
-            return Fraction(1, -(-count // scheme.size))
-        case _:
-            return share_of_a_step(scheme, count)
-
-
-def _share_in_the_hook(scheme: Scheme, count: int) -> Fraction | None:
-    """Return `_share_of_a_loader` as Opacus 1.6.0 counts it: 1/233 where its Poisson loader draws with 1/234."""
-    # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
-    rate = _share_of_a_loader(scheme, count)
-    if isinstance(scheme, Poisson | CappedPoisson) and rate and rate.numerator == 1:
-        return Fraction(1, int(1 / float(rate)))
-    return rate
-
-
-def share_of_a_step(scheme: Scheme, count: int) -> Fraction | None:
-    """Return the share of the children that a step draws on average, before any cut; None if there is no such share."""
-    match scheme:
-        case CappedPoisson():
-            return scheme.probability
-        case Shuffle():
-            return Fraction(1, scheme.steps_of_a_pass(count))
-        case WithReplacement():
-            return Fraction(scheme.size, count)
+        case Fixed(size=size) | WithReplacement(size=size) if told in {"loader", "hook"}:
+            return Fraction(1, -(-count // size))
+        case WithReplacement(size=size):
+            return Fraction(size, count)
+        case Shuffle(size=size):
+            return Fraction(size, count) if told == "batch" else Fraction(1, scheme.steps_of_a_pass(count))
         case RandomAllocation(times=times) if times > 1:
             return None
+        case CappedPoisson():
+            rate = scheme.probability
         case _:
-            return scheme.rate(count)
-
-
-def share_of_batch(scheme: Scheme, count: int) -> Fraction | None:
-    """Return batch size / number of children, as TF-Privacy is told it; None if there is no such share."""
-    return Fraction(scheme.size, count) if isinstance(scheme, Shuffle) else share_of_a_step(scheme, count)
-
-
-def flat_epsilon(steps: Sequence[FlatStep], delta: float, *, shift: int = 1) -> float:
-    """Return an upper bound on epsilon, by pld, of flat Poisson draws whose units move the sum by `shift`."""
-    return larger_epsilon([[(flat_pair(rate, shift, at=shift), noise, n) for rate, noise, n in steps]], delta)
+            rate = scheme.rate(count)
+    # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
+    if told == "hook" and isinstance(scheme, Poisson | CappedPoisson) and rate.numerator == 1:
+        return Fraction(1, int(1 / float(rate)))
+    return rate
 
 
 def rates_in_words(steps: Sequence[FlatStep]) -> str:
@@ -244,66 +295,17 @@ def rates_in_words(steps: Sequence[FlatStep]) -> str:
 def are_one_step_bounds(composition: Composition, steps: Sequence[FlatStep], *, shift: int = 1) -> bool:
     """Return True if the flat pairs of the releasing phases are the one-step bounds (K) of every unit."""
     return composition.is_plain and all(
-        bound_mixtures(bound, bound.distances) == flat_pair(rate, shift, at=shift)
-        and bound_mixtures(bound, bound.distances_swapped) == flat_pair(rate, shift, at=0)
+        _is_flat(bound, rate, shift)
         for unit in composition.units
         for (rate, _, _), (_, bound) in zip(steps, _releasing(composition.plan, unit), strict=True)
     )
 
 
-def _refused_note(composition: Composition) -> str:
-    """Return why published formulas do not apply: noise that is not Gaussian, or correlated; "" where it is neither."""
-    if composition.has_correlated_noise:
-        return INDEPENDENT_ONLY
-    return "" if composition.plan.is_gaussian else GAUSSIAN_ONLY
-
-
-def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if it does not apply.
-
-    A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
-    them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
-
-    The row, never valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1. Only for
-    equal steps with independent Gaussian noise, since only those are published.
-
-    References:
-        Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
-        sigma = 4, k = 10000, delta = 1e-5, where the last term with e^(q e) - 1 for q e would give 9.353.
-    """
-    row = Row(method="strong-composition", bound=FLAT_POISSON, epsilon=None, kind=Kind.AS_PUBLISHED, valid=False)
-    composition = composed(plan)
-    refused = _refused_note(composition)
-    if refused:
-        return replace(row, note=refused)
-    equal_steps = _equal_steps(composition)
-    if equal_steps is None:
-        return replace(row, note="does not apply: published for equal steps only")
-    epsilon = _strong_composition(*equal_steps, composition.plan.delta)
-    note = "as published by Abadi et al. 2016, no bound: scales epsilon by the rate, which holds to first order only"
-    return replace(row, epsilon=epsilon, note=note)
-
-
-def _equal_steps(composition: Composition) -> tuple[float, float, int] | None:
-    """Return (rate, noise multiplier, number) of the releasing steps of all phases; None if they differ or are none."""
-    steps: Counter[tuple[Fraction, float]] = Counter()
-    for rate, noise_multiplier, number in opacus_steps(composition) or ():
-        steps[rate, noise_multiplier] += number
-    if len(steps) != 1:
-        return None
-    (((rate, noise_multiplier), number),) = steps.items()
-    return float(rate), noise_multiplier, number
-
-
-def _strong_composition(q: float, sigma: float, k: int, delta: float) -> float:
-    """Return the published epsilon of k sampled Gaussian steps at the best split of delta; it is no bound."""
-
-    def epsilon_of_split(fraction: float) -> float:
-        share = min(1.0, delta * (1 - fraction) / (k * q))
-        step = q * math.sqrt(2 * math.log(1.25 / share)) / sigma
-        return math.sqrt(2 * k * math.log(1 / (delta * fraction))) * step + k * step**2
-
-    return epsilon_of_split(best_fraction(epsilon_of_split))
+def _is_flat(bound: StepBound, rate: Fraction, shift: int) -> bool:
+    """Return True if a one-step bound (K) is the pair of one flat draw in both directions."""
+    return bound_mixtures(bound, bound.distances) == flat_pair(rate, shift, at=shift) and bound_mixtures(
+        bound, bound.distances_swapped
+    ) == flat_pair(rate, shift, at=0)
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
@@ -326,7 +328,12 @@ def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBo
     return [(phase, bound) for phase, bound in pairs if phase in releasing and bound is not None]
 
 
-def larger_epsilon(runs: list[list[_FlatSteps]], delta: float) -> float:
+def _flat_epsilon(steps: Sequence[FlatStep], delta: float) -> float:
+    """Return an upper bound on epsilon, by pld, of flat Poisson draws of single units."""
+    return _larger_epsilon([[(flat_pair(rate, 1, at=1), noise, number) for rate, noise, number in steps]], delta)
+
+
+def _larger_epsilon(runs: list[list[_PairSteps]], delta: float) -> float:
     """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction."""
     directions: dict[str, StepCounts] = {}
     for number, steps in enumerate(runs):
@@ -338,112 +345,20 @@ def larger_epsilon(runs: list[list[_FlatSteps]], delta: float) -> float:
     return worst_direction(directions, auto, delta=delta)[0].epsilon
 
 
-# The published pair of a group under one draw, and its looser variant, whether or not they are a guarantee here.
-
-
-GROUP_MIXTURE = "group mixture"
-GROUP_AS_ONE = "group as one"
-
-
-def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the rows of both published group bounds, each noted as valid here or not; () unless Gaussian and flat.
-
-    The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
-    them for one with all of them, so that tools for one example can be used with k times the sensitivity.
-
-    Two rows; none for single units, several levels or other draws. For batches of a fixed size neither is a
-    bound: what is drawn in place of a missing example is left out.
-
-    References:
-        Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
-        "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
-    """
-    composition = composed(plan)
-    run = composition.plan
-    phases = releasing_phases(run)
-    laws_and_noise = None if _refused_note(composition) else _group_laws(run, phases)
-    if laws_and_noise is None:
-        return ()
-    mixtures = [(_mixture(law), noise, steps) for law, noise, steps in laws_and_noise]
-    ones = [(_mixture(_all_or_none(law, run.group_size)), noise, steps) for law, noise, steps in laws_and_noise]
-    why = _why_no_group_bound(run.adjacency, phases)
-    rows = (
-        (GROUP_MIXTURE, mixtures, "the same as the one-step bound here"),
-        (GROUP_AS_ONE, ones, "any example of the group counts as all of them"),
-    )
-    return tuple(
-        _pld_row(bound, larger_epsilon([steps], run.delta), not why, (note, why)) for bound, steps, note in rows
-    )
-
-
-def _why_no_group_bound(adjacency: Adjacency, phases: Sequence[Phase]) -> str:
-    """Return why the published group rows are no bounds; "" for Poisson draws, unless under replace-one."""
-    if not all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases):
-        return "as published, not valid here: leaves out whoever is drawn in place of a missing example"
-    if adjacency is Adjacency.REPLACE_ONE:
-        return "as published, not valid here: knows examples that are removed, not exchanged"
-    return ""
-
-
-def _group_laws(plan: Plan, phases: Sequence[Phase]) -> list[tuple[CountDistribution, float, int]] | None:
-    """Return (distribution of members in a batch, noise, steps) of each phase; None unless a group is drawn flat."""
-    flat = plan.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
-    if plan.group_size == 1 or not flat:
-        return None
-    laws = [_distribution_of_members(phase, plan.group_size) for phase in phases]
-    if None in laws:
-        return None
-    pairs = zip(laws, phases, strict=True)
-    return [(law, phase.gaussian.noise_multiplier, phase.steps) for law, phase in pairs if law]
-
-
-def _distribution_of_members(phase: Phase, members: int) -> CountDistribution | None:
-    """Return the distribution of a group's members in a batch; None unless each step draws Poisson or a fixed size."""
-    level = phase.hierarchy.level(1)
-    if level.redraw_every > 1:
-        return None
-    match level.scheme:
-        case Fixed(size=size):
-            return hypergeometric(level.count, members, size)
-        case Poisson(probability=rate):
-            return binomial(members, rate)
-        case _:
-            return None
-
-
-def _all_or_none(law: CountDistribution, members: int) -> CountDistribution:
-    """Return the distribution of members in a batch if every batch with any of them held all of them."""
-    drawn = nonzero_probability(law)
-    return {0: 1 - drawn, members: drawn}
-
-
-def _mixture(law: CountDistribution) -> Pair:
-    """Return (mixture over the number of members, N(0)) as weights by mean."""
-    return {count: chance for count, chance in law.items() if chance}, {0: Fraction(1)}
-
-
 # General bounds on the Renyi divergence of sampled steps, from the divergence of the step without sampling.
 
 
-Bound = Callable[[Renyi, float, int], float]
 UPPER, LOWER = "general upper bound", "general lower bound"
 SIGNS_KNOWN = "general upper bound, odd moments nonnegative"
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRdpBound:
-    """A general bound on the Renyi divergences of a run of sampled steps.
-
-    Attributes:
-        name: of the bound.
-        kind: UPPER or LOWER where the theorem speaks of the run's relation, else as published.
-        step: divergence of one step, by whole order >= 2; infinite where nothing is known.
-        steps: how many there are.
-    """
+    """A general bound on the Renyi divergences of a run of sampled steps."""
 
     name: str
-    kind: Kind
-    step: Callable[[int], float]
+    kind: Kind  # UPPER or LOWER where the theorem speaks of the run's relation, else as published
+    step: Callable[[int], float]  # divergence of one step, by whole order >= 2; infinite where nothing is known
     steps: int
 
     def divergence(self, order: int) -> float:
@@ -462,88 +377,49 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
         Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9 for draws of a fixed size under replacement and
         Proposition 11; Zhu, Wang 2019 (PMLR 97), Theorems 5 and 6 for Poisson draws.
     """
-    phase = _flat_phase(plan)
-    if phase is None:
-        return ()
-    theorems = _theorems(phase, plan.adjacency)
-    change = change_of(phase.mechanism, plan.adjacency)
-    if isinstance(phase.mechanism, Promise):
-        if isinstance(phase.hierarchy.level(1).scheme, Poisson) and not change.covers_missing:
-            return ()
-        if isinstance(phase.mechanism, RdpOnly):  # known from above only
-            theorems = [theorem for theorem in theorems if theorem.kind is not Kind.LOWER]
-    bounds = (_published(phase, theorem, change) for theorem in theorems)
-    return tuple(bound for bound in bounds if bound is not None)
-
-
-def _flat_phase(plan: Plan) -> Phase | None:
-    """Return the only releasing phase if it draws single units of one level afresh in each step; else None."""
-    phases = releasing_phases(plan)
+    phases, replaces = releasing_phases(plan), plan.adjacency is Adjacency.REPLACE_ONE
     if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
-        return None
+        return ()
     (phase,) = phases
-    is_flat = phase.hierarchy.depth == 1 and phase.clip == 1 and phase.hierarchy.level(1).redraw_every == 1
-    return phase if is_flat else None
-
-
-class _Theorem(NamedTuple):
-    """A published bound: its name and kind, its formula, and the distance at which it takes the batch's divergence."""
-
-    name: str
-    kind: Kind
-    bound: Bound
-    shift: int
-
-
-def _theorems(phase: Phase, adjacency: Adjacency) -> list[_Theorem]:
-    """Return the published theorems for a phase's draws under an adjacency, upper bounds first; [] if there is none."""
-    match phase.hierarchy.level(1).scheme:
+    level, mechanism = phase.hierarchy.level(1), phase.mechanism
+    if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
+        return ()
+    change = change_of(mechanism, plan.adjacency)
+    is_promise, is_fixed = isinstance(mechanism, Promise), isinstance(level.scheme, Fixed)
+    # Each with the distance at which it takes the batch's divergence.
+    theorems: list[tuple[str, Kind, Callable[[Renyi, float, int], float], int]]
+    match level.scheme:
         case Fixed(at_most=False):
-            return _fixed_size_theorems(adjacency)
-        case Poisson() if adjacency is not Adjacency.REPLACE_ONE:
-            return _poisson_theorems(phase.mechanism)
+            shift = 1 if plan.adjacency is Adjacency.ZERO_OUT else 2
+            theorems = [
+                (UPPER, Kind.UPPER if replaces else Kind.AS_PUBLISHED, fixed_size_upper, 2),
+                (LOWER, Kind.LOWER, fixed_size_lower, shift),
+            ]
+        case Poisson() if not replaces and (change.covers_missing or not is_promise):
+            theorems = [(UPPER, Kind.UPPER, poisson_upper, 1), (LOWER, Kind.LOWER, fixed_size_lower, 1)]
+            # The odd moments of P/Q - 1 are >= 0 for Gaussian and Laplace noise, or as a table states.
+            is_stated = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative"
+            if is_stated or isinstance(mechanism, (Gaussian, Laplace)):
+                theorems.insert(1, (SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
         case _:
-            return []
+            return ()
 
+    rate = float(level.rate)
 
-def _fixed_size_theorems(adjacency: Adjacency) -> list[_Theorem]:
-    """Return the upper and lower bound for draws of a fixed size; the upper is a guarantee only under replace-one."""
-    kind = Kind.UPPER if adjacency is Adjacency.REPLACE_ONE else Kind.AS_PUBLISHED
-    lower_shift = 1 if adjacency is Adjacency.ZERO_OUT else 2
-    return [_Theorem(UPPER, kind, fixed_size_upper, 2), _Theorem(LOWER, Kind.LOWER, fixed_size_lower, lower_shift)]
-
-
-def _poisson_theorems(mechanism: Mechanism) -> list[_Theorem]:
-    """Return the bounds for Poisson draws: upper, a sharper upper if odd moments are known to be >= 0, and lower."""
-    sharper = _Theorem(SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1)
-    return [
-        _Theorem(UPPER, Kind.UPPER, poisson_upper, 1),
-        *([sharper] if _signs_known(mechanism) else []),
-        _Theorem(LOWER, Kind.LOWER, fixed_size_lower, 1),
-    ]
-
-
-def _signs_known(mechanism: Mechanism) -> bool:
-    """Return True if the odd moments of P/Q - 1 are >= 0: for Gaussian and Laplace noise, or as a table states."""
-    if isinstance(mechanism, RdpTable):
-        return mechanism.odd_moments == "nonnegative"
-    return isinstance(mechanism, (Gaussian, Laplace))
-
-
-def _published(phase: Phase, theorem: _Theorem, change: Change) -> PublishedRdpBound | None:
-    """Return the Renyi bound by a published theorem on a phase; None if the mechanism's divergences are not known."""
-    rate, base = float(phase.hierarchy.level(1).rate), phase.mechanism.batch_rdp(theorem.shift)
-    if base is None:
-        return None
-    is_exchanged = isinstance(phase.hierarchy.level(1).scheme, Fixed) and theorem.kind is not Kind.LOWER
-    if isinstance(phase.mechanism, Promise) and is_exchanged:
-        base = partial(group_divergence, base, change.exchange)
-
-    def step(order: int) -> float:
+    def amplified(base: Renyi, theorem: Callable[[Renyi, float, int], float], order: int) -> float:
         whole = base(float(order))
-        return whole if rate == 1 or math.isinf(whole) else max(0.0, theorem.bound(base, rate, order))
+        return whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order))
 
-    return PublishedRdpBound(name=theorem.name, kind=theorem.kind, step=step, steps=phase.steps)
+    bounds = []
+    for name, kind, theorem, shift in theorems:
+        base = mechanism.batch_rdp(shift)
+        if base is None or (kind is Kind.LOWER and is_promise and isinstance(mechanism, RdpOnly)):  # known from above
+            continue
+        if is_promise and is_fixed and kind is not Kind.LOWER:
+            base = partial(group_divergence, base, change.exchange)
+        step = partial(amplified, base, theorem)
+        bounds.append(PublishedRdpBound(name=name, kind=kind, step=step, steps=phase.steps))
+    return tuple(bounds)
 
 
 def general_rdp_row(plan: Plan) -> Row | None:

@@ -12,6 +12,7 @@ Source: docs/theory.md, Theorem 11.1.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import product
 from operator import itemgetter
@@ -48,67 +49,44 @@ _FEW_MISSES = 0.01  # a false negative rate below it is decided by epsilons of i
 _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsilon by the delta of the one before
 
 
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
+
 _BothCounts = tuple[StepCounts, StepCounts]  # of the directions D||D' and D'||D
 
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons.
+    """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons; all of shape (n,)."""
 
-    Attributes:
-        epsilons: increasing, the first is 0, shape (n,).
-        forward: delta of D||D' at each, shape (n,).
-        backward: delta of D'||D at each, shape (n,).
-        is_rough: whether a composition needed too much work, so that Renyi divergences bound it.
-    """
+    epsilons: Array  # increasing, the first is 0
+    forward: Array  # delta of D||D' at each
+    backward: Array  # delta of D'||D at each
+    is_rough: bool = False  # a composition needed too much work, so that Renyi divergences bound it
 
-    epsilons: Array
-    forward: Array
-    backward: Array
-    is_rough: bool = False
+    def attack_rates(self, rates: Array) -> tuple[Array, Array]:
+        """Return (true positive rates at most, false negative rates at least) at n false positive rates, shape (2, n).
 
-    def true_positive_rates(self, rates: Array) -> tuple[Array, Array]:
-        """Return upper bounds on true positive rates of attackers that detect D, and D', at n false positive rates."""
-        ahead, back = self.forward, self.backward
-        return self._max_detected(rates, ahead, back), self._max_detected(rates, back, ahead)
-
-    def _max_detected(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the smallest of the upper bounds on true positive rates that either profile proves at any epsilon."""
-        a = rates[:, None]
-        ahead, back = self._by_own_profile(a, own).min(axis=1), 1 - self._by_opposite_profile(a, other).max(axis=1)
-        lowest: Array = np.clip(np.minimum(ahead, back), rates, 1.0)
-        return lowest
-
-    def false_negative_rates(self, rates: Array) -> tuple[Array, Array]:
-        """Return lower bounds on false negative rates of attackers that detect D, and D', at n false positive rates.
-
-        They are 1 - the true positive rates, with all digits where next to nothing is missed.
+        First of the attackers that detect D, then of those that detect D'. What is missed is 1 - what is detected, with
+        all digits where that is next to nothing.
         """
-        ahead, back = self.forward, self.backward
-        return self._min_missed(rates, ahead, back), self._min_missed(rates, back, ahead)
+        detected, missed = [], []
+        for forward in (True, False):
+            by_own, by_opposite = self.lines(rates, forward=forward)
+            ahead, back = by_own.min(axis=1), by_opposite.max(axis=1)
+            detected.append(np.clip(np.minimum(ahead, 1 - back), rates, 1.0))
+            missed.append(np.clip(np.maximum(1 - ahead - 4 * UNIT_ROUNDOFF, back), 0.0, 1 - rates))
+        return np.array(detected), np.array(missed)
 
-    def _min_missed(self, rates: Array, own: Array, other: Array) -> Array:
-        """Return the largest of the lower bounds on false negative rates that either profile proves at any epsilon."""
+    def lines(self, rates: Array, *, forward: bool) -> tuple[Array, Array]:
+        """Return what each epsilon proves at each rate, shape (rates, n): bounds on detected units, and on missed ones.
+
+        The former by the profile of the direction itself, the latter, rounded down, by the opposite one.
+        """
+        own, other = (self.forward, self.backward) if forward else (self.backward, self.forward)
         a = rates[:, None]
-        ahead = 1 - self._by_own_profile(a, own).min(axis=1) - 4 * UNIT_ROUNDOFF
-        missed: Array = np.clip(np.maximum(ahead, self._by_opposite_profile(a, other).max(axis=1)), 0.0, 1 - rates)
-        return missed
-
-    def _by_own_profile(self, rates: Array, own: Array) -> Array:
-        """Return e^epsilon a + own for each rate a and each epsilon; `own` is the delta of this direction."""
-        detected: Array = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * rates + own
-        return detected
-
-    def _by_opposite_profile(self, rates: Array, other: Array) -> Array:
-        """Return the lower bounds on false negative rates that the opposite profile proves at each epsilon."""
-        # Rounded down, since it is taken from 1 where an upper bound is asked.
-        remaining: Array = np.exp(-self.epsilons) * np.maximum(1 - rates - other - 4 * UNIT_ROUNDOFF, 0.0)
-        return remaining * (1 - 8 * UNIT_ROUNDOFF)
-
-    def deciding_epsilon(self, rate: float, *, forward: bool) -> float:
-        """Return the epsilon at which the opposite profile proves the largest false negative rate."""
-        back = self._by_opposite_profile(np.array([[rate]]), self.backward if forward else self.forward)
-        return float(self.epsilons[int(np.argmax(back))])
+        detected = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * a + own
+        missed = np.exp(-self.epsilons) * np.maximum(1 - a - other - 4 * UNIT_ROUNDOFF, 0.0)
+        return detected, missed * (1 - 8 * UNIT_ROUNDOFF)
 
 
 _Alternatives = tuple[tuple[Profiles, ...], ...]
@@ -121,26 +99,27 @@ def both_profiles(
     """Return both directions' upper profiles, sharp near the rates and deltas, of each unit that may cost most."""
     composition = composed(plan)
     rates = rates or FALSE_POSITIVE_RATES  # none where only the advantage, or mu, is asked for
-    rate_array = np.array(rates)
-    both = [tuple(composition.steps[name] for name in each_unit.direction_names) for each_unit in composition.units]
-    rough = [(_moment_profiles((ahead, back), rates, deltas), (ahead, back)) for ahead, back in both]
+    rough = []
+    for each_unit in composition.units:
+        ahead, back = (composition.steps[name] for name in each_unit.direction_names)
+        cheap = _moment_profiles((ahead, back), rates, deltas)
+        rough.append((cheap, (ahead, back), cheap.attack_rates(np.array(rates))[0]))
     # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
-    certified: list[Profiles] = []
-    for cheap, pair in sorted(rough, key=lambda entry: -float(np.max(entry[0].true_positive_rates(rate_array)))):
-        if not any(_costs_at_least(known, cheap, rate_array, everywhere=bool(deltas)) for known in certified):
-            certified.append(_sharp_for_few_misses(_composed_profiles(cheap, pair, rates, deltas), pair, rates))
-    return tuple(certified)
+    certified: list[tuple[Profiles, Array]] = []
+    for cheap, both_counts, detected in sorted(rough, key=lambda entry: -float(np.max(entry[2]))):
+        if not any(
+            np.all(detected <= known_detected) and (not deltas or _lies_below(cheap, known))
+            for known, known_detected in certified
+        ):
+            sharp = _sharp_profiles(cheap, both_counts, rates, deltas)
+            certified.append((sharp, sharp.attack_rates(np.array(rates))[0]))
+    return tuple(known for known, _ in certified)
 
 
-def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywhere: bool) -> bool:
-    """Return True if `known` costs at least as much as `cheap` at the rates and, if `everywhere`, in all deltas."""
-    pairs = zip(known.true_positive_rates(rates), cheap.true_positive_rates(rates), strict=True)
-    if not all(bool(np.all(cheap_rates <= known_rates)) for known_rates, cheap_rates in pairs):
-        return False
-    if not everywhere:
-        return True
-    # Where deltas are asked for, only the epsilons of `known` are looked at. Between epsilons of its own the other
-    # profile, which is convex in e^epsilon, lies below the chord; above the last one it falls.
+def _lies_below(cheap: Profiles, known: Profiles) -> bool:
+    """Return True if both profiles lie below the `known` ones at the epsilons of these, where deltas are looked up."""
+    # Between epsilons of its own a profile, which is convex in e^epsilon, lies below the chord; above the last one it
+    # falls.
     known_powers, cheap_powers = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
     ahead, back = (np.interp(known_powers, cheap_powers, x) for x in (cheap.forward, cheap.backward))
     return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
@@ -149,105 +128,81 @@ def _costs_at_least(known: Profiles, cheap: Profiles, rates: Array, *, everywher
 def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]) -> Profiles:
     """Return both directions' profiles by moments: by quadrature, or in closed form, marked rough, if work runs out."""
     smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
+
+    def grid(ends: Iterable[float]) -> Array:
+        """Epsilons up to the last end, or 700: dense up to 20 or -log of the smallest rate."""
+        last = min(max([1e-3, *ends]), _LARGEST_EPSILON)
+        dense_end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
+        epsilons = np.linspace(0.0, dense_end, _DENSE_EPSILONS)
+        if last > dense_end:
+            epsilons = np.concatenate([epsilons, np.linspace(dense_end, last, _SPARSE_EPSILONS + 1)[1:]])
+        return epsilons
+
     try:
         with allowance(_MOMENT_WORK):
-            return _quadrature_profiles(both_counts, rates, smallest_delta)
+            bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
+            epsilons = grid(best.value for best in bests if best)
+            forward, backward = (
+                # The moments are those of finite losses.
+                moment_profile(
+                    best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts.items())
+                )
+                for best, counts in zip(bests, both_counts, strict=True)
+            )
+            return Profiles(epsilons, forward, backward)
     except WorkExceededError:
         with own_allowance(math.inf):
-            return _closed_form_profiles(both_counts, rates, smallest_delta)
+            epsilons = grid(closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts)
+            forward, backward = (closed_form_profile(counts, epsilons) for counts in both_counts)
+            return Profiles(epsilons, forward, backward, is_rough=True)
 
 
-def _quadrature_profiles(both_counts: _BothCounts, rates: tuple[float, ...], smallest_delta: float) -> Profiles:
-    """Return both directions' profiles by moments from quadrature, on epsilons as far as the smallest delta."""
-    bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
-    epsilons = _epsilons(max([1e-3, *(best.value for best in bests if best)]), rates)
-    forward, backward = (
-        # The moments are those of finite losses.
-        moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts.items()))
-        for best, counts in zip(bests, both_counts, strict=True)
-    )
-    return Profiles(epsilons, forward, backward)
-
-
-def _closed_form_profiles(both_counts: _BothCounts, rates: tuple[float, ...], smallest_delta: float) -> Profiles:
-    """Return both directions' profiles by moments in closed form, marked rough, as far as the smallest delta."""
-    ends = [closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts]
-    epsilons = _epsilons(max([1e-3, *ends]), rates)
-    forward, backward = (closed_form_profile(counts, epsilons) for counts in both_counts)
-    return Profiles(epsilons, forward, backward, is_rough=True)
-
-
-def _epsilons(last: float, rates: tuple[float, ...]) -> Array:
-    """Return the grid of epsilons from 0 to `last` or 700, the smaller; dense up to 20 or -log of the smallest rate."""
-    last = min(last, _LARGEST_EPSILON)
-    end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
-    epsilons = np.linspace(0.0, end, _DENSE_EPSILONS)
-    if last > end:
-        epsilons = np.concatenate([epsilons, np.linspace(end, last, _SPARSE_EPSILONS + 1)[1:]])
-    return epsilons
-
-
-def _composed_profiles(
-    cheap: Profiles, both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]
+def _sharp_profiles(
+    known: Profiles, both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]
 ) -> Profiles:
-    """Return the profiles lowered by compositions, each sharp near one epsilon; marked rough if work runs out."""
+    """Return the profiles lowered by compositions; marked rough if the work for one of the first runs out."""
+    # A composition is sharp near one epsilon, the one that its tilt suits: those that decide at the rates and deltas,
+    # and 0 unless a single rate is asked for.
+    epsilons, is_rough, sides = known.epsilons, known.is_rough, []
     some = _at_most_three(rates)
-    (forward, is_forward_rough), (backward, is_backward_rough) = (
-        _lowered_side(counts, cheap.epsilons, side, _anchor_epsilons(cheap.epsilons, side, some, deltas))
-        for counts, side in zip(both_counts, (cheap.forward, cheap.backward), strict=True)
-    )
-    is_rough = cheap.is_rough or is_forward_rough or is_backward_rough
-    return Profiles(cheap.epsilons, forward, backward, is_rough=is_rough)
+    for counts, side in zip(both_counts, (known.forward, known.backward), strict=True):
+        at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
+        at += [int(np.argmax(side <= delta)) for delta in deltas]
+        if len(some) > 1 or deltas:
+            at.append(0)
+        lowest = side
+        for index in dict.fromkeys(at):
+            try:
+                with allowance(_COMPOSITION_WORK):
+                    lowest = np.minimum(
+                        lowest, delta_upper_curve(counts, epsilons=epsilons, around=float(epsilons[index]))
+                    )
+            except (ArithmeticError, UnsupportedError) as error:
+                is_rough |= isinstance(error, WorkExceededError)
+        sides.append(lowest)
+    known = Profiles(epsilons, sides[0], sides[1], is_rough=is_rough)
 
-
-def _lowered_side(counts: StepCounts, epsilons: Array, side: Array, anchors: list[float]) -> tuple[Array, bool]:
-    """Return (deltas lowered by a composition near each anchor that does not fail, True if one ran out of work)."""
-    ran_out_of_work = False
-    for around in anchors:
-        try:
-            with allowance(_COMPOSITION_WORK):
-                side = np.minimum(side, delta_upper_curve(counts, epsilons=epsilons, around=around))
-        except (ArithmeticError, UnsupportedError) as error:
-            ran_out_of_work |= isinstance(error, WorkExceededError)
-    return side, ran_out_of_work
-
-
-def _sharp_for_few_misses(known: Profiles, both_counts: _BothCounts, rates: tuple[float, ...]) -> Profiles:
-    """Return the profiles, composed anew for the least and the largest rate where attackers miss under 1 %."""
-    some = {min(rates), max(rates)}
-    for rate, (forward, counts) in product(some, ((True, both_counts[1]), (False, both_counts[0]))):
-        missed = known.false_negative_rates(np.array([rate]))[not forward][0]
-        if missed < _FEW_MISSES:
-            known = _sharp_at(rate, known, counts, forward=forward)
+    # Where attackers miss under 1 %, the opposite profile decides, at an epsilon of its own: it is composed anew there,
+    # for the least and the largest rate.
+    for rate, forward in product({min(rates), max(rates)}, (True, False)):
+        at_rate, last = np.array([rate]), -1
+        if known.attack_rates(at_rate)[1][0 if forward else 1, 0] >= _FEW_MISSES:
+            continue
+        for _ in range(_MISS_ROUNDS):
+            decides = int(np.argmax(known.lines(at_rate, forward=forward)[1]))
+            if decides == last:
+                break
+            last = decides
+            try:
+                with allowance(_COMPOSITION_WORK):
+                    side = delta_upper_curve(
+                        both_counts[forward], epsilons=epsilons, around=float(epsilons[decides]), min_difference=rate
+                    )
+            except (ArithmeticError, UnsupportedError):
+                break
+            lowest = np.minimum(known.backward if forward else known.forward, side)
+            known = replace(known, backward=lowest) if forward else replace(known, forward=lowest)
     return known
-
-
-def _sharp_at(rate: float, known: Profiles, opposite: StepCounts, *, forward: bool) -> Profiles:
-    """Return `known`, its opposite profile lowered by up to 3 compositions near the epsilon that decides at a rate."""
-    last = -1.0
-    for _ in range(_MISS_ROUNDS):
-        around = known.deciding_epsilon(rate, forward=forward)
-        if around == last:
-            break
-        last = around
-        try:
-            with allowance(_COMPOSITION_WORK):
-                side = delta_upper_curve(opposite, epsilons=known.epsilons, around=around, min_difference=rate)
-        except (ArithmeticError, UnsupportedError):
-            break
-        lowest = np.minimum(known.backward if forward else known.forward, side)
-        known = replace(known, backward=lowest) if forward else replace(known, forward=lowest)
-    return known
-
-
-def _anchor_epsilons(epsilons: Array, side: Array, rates: tuple[float, ...], deltas: tuple[float, ...]) -> list[float]:
-    """Return the epsilons that decide at the rates and deltas, and 0 unless a single rate is asked for."""
-    # A composition is sharp near one epsilon, the one that its tilt suits.
-    at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in rates]
-    at += [int(np.argmax(side <= delta)) for delta in deltas]
-    if len(rates) > 1 or deltas:
-        at.append(0)
-    return [float(epsilons[index]) for index in dict.fromkeys(at)]
 
 
 def _at_most_three(rates: tuple[float, ...]) -> tuple[float, ...]:
@@ -257,22 +212,14 @@ def _at_most_three(rates: tuple[float, ...]) -> tuple[float, ...]:
 
 # Success of membership inference (docs/theory.md, Theorem 11.2).
 
-FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
-
 
 @dataclass(frozen=True, kw_only=True)
 class AttackBounds:
-    """Upper bounds for every attacker, who may know all other units and see every step.
+    """Upper bounds for every attacker, who may know all other units and see every step."""
 
-    Attributes:
-        advantage: true minus false positive rate, at most; in [0, 1].
-        detection: (false positive rate, true positive rate at most).
-        is_rough: whether a looser bound was taken, since the sharp one needs too much work.
-    """
-
-    advantage: float
-    detection: tuple[tuple[float, float], ...]
-    is_rough: bool = False
+    advantage: float  # true minus false positive rate, in [0, 1]
+    detection: tuple[tuple[float, float], ...]  # (false positive rate, true positive rate)
+    is_rough: bool = False  # a looser bound was taken, since the sharp one needs too much work
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -328,7 +275,7 @@ def attack_bounds(
     """Return upper bounds on advantage and true positive rates, 1 without noise; InputError outside (0, 1)."""
     composition = composed(plan)
     profiles = _profiles_at(composition, false_positive_rates)
-    bounds = np.maximum(*_detected(profiles, false_positive_rates))
+    bounds = np.maximum(*_attack_rates(profiles, false_positive_rates)[0])
     largest_gain, is_rough = _advantage(composition)
     return AttackBounds(
         advantage=largest_gain,
@@ -351,47 +298,37 @@ def risk(
     delta = composition.plan.delta
     with allowance(RISK_WORK):
         at_rates = _profiles_at(composition, false_positive_rates)
-        sides = _alternative_profiles(composition, false_positive_rates, (delta,)) if at_rates else ()
+        sides = _profiles_at(composition, false_positive_rates, (delta,))
         largest_gain, is_rough = _advantage(composition)
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
-    successes, _ = _detected(at_baselines, baselines)
+    (present, absent), (present_missed, absent_missed) = _attack_rates(at_rates, false_positive_rates)
+    bounds = zip(false_positive_rates, present, absent, present_missed, absent_missed, strict=True)
+    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
+    # the probability delta. After an alarm it is the ratio of the true to the false positive rate.
+    growths = (max(_max_log_odds_growth(side, delta) for side in units) for units in sides)
+    successes = _attack_rates(at_baselines, baselines)[0][0]
     is_rough = is_rough or gdp.is_rough or any(map(_is_rough, (at_rates, sides, at_baselines)))
     return Risk(
         advantage=largest_gain,
-        detections=_detections(at_rates, false_positive_rates, prior),
+        detections=tuple(
+            Detection(
+                false_positive_rate=rate,
+                present=float(detected),
+                absent=float(detected_absent),
+                posterior=prior * float(detected) / (prior * float(detected) + (1 - prior) * rate),
+                present_missed=float(missed),
+                absent_missed=float(missed_absent),
+            )
+            for rate, detected, detected_absent, missed, missed_absent in bounds
+        ),
         prior=prior,
-        belief=_largest_belief(sides, prior, delta),
+        belief=1 / (1 + (1 / prior - 1) * math.exp(-min(growths, default=math.inf))),
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
         notes=(ROUGH_NOTE,) if is_rough else (),
     )
-
-
-def _detections(profiles: _Alternatives, rates: tuple[float, ...], prior: float) -> tuple[Detection, ...]:
-    """Return, for each rate, the bounds for units in the data and not in it, and the posterior by Bayes' theorem."""
-    bounds = zip(rates, *_detected(profiles, rates), *_missed(profiles, rates), strict=True)
-    return tuple(
-        Detection(
-            false_positive_rate=rate,
-            present=float(present),
-            absent=float(absent),
-            posterior=prior * float(present) / (prior * float(present) + (1 - prior) * rate),
-            present_missed=float(present_missed),
-            absent_missed=float(absent_missed),
-        )
-        for rate, present, absent, present_missed, absent_missed in bounds
-    )
-
-
-def _largest_belief(profiles: _Alternatives, prior: float, exception: float) -> float:
-    """Return the largest posterior of the truth, exceeded with probability `exception` at most; 1 without profiles."""
-    # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
-    # the probability `exception`. After an alarm it is the ratio of the true to the false positive rate.
-    each = (max(_max_log_odds_growth(sides, exception) for sides in units) for units in profiles)
-    growth = min(each, default=math.inf)
-    return 1 / (1 + (1 / prior - 1) * math.exp(-growth))
 
 
 def advantage(plan: Plan | Composition) -> float:
@@ -403,52 +340,50 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
     """Return (upper bound on the advantage, 1 without noise; True if it is rough because work ran out)."""
     if is_noiseless(composition.plan):
         return 1.0, False
-    gain, is_rough = _advantage_by(composition)
+
+    def by_moments(counts: StepCounts) -> float:
+        return min(1.0, best_delta(counts, epsilon=0.0).value) if counts else 0.0
+
+    def delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
+        try:
+            with allowance(_COMPOSITION_WORK):
+                return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False
+        except (ArithmeticError, UnsupportedError) as error:
+            return by_moments(counts), isinstance(error, WorkExceededError)
+
+    def by_bounds_of(each: Composition) -> tuple[float, bool]:
+        try:
+            return costliest_release(each.steps, answer=delta_at_zero, cost=itemgetter(0), ceiling=by_moments)[0]
+        except WorkExceededError:
+            with own_allowance(math.inf):
+                return max(closed_form_rdp_delta(counts, epsilon=0.0) for counts in each.steps.values()), True
+
+    gain, is_rough = by_bounds_of(composition)
     for other in composition.alternatives(gain)[1:]:
-        gain = min(gain, _advantage_by(other)[0])
-    return gain, is_rough
-
-
-def _advantage_by(composition: Composition) -> tuple[float, bool]:
-    """Return (upper bound on the advantage by the bounds of one composition; True if work ran out)."""
-    try:
-        (gain, is_rough), _ = costliest_release(
-            composition.steps, answer=_delta_at_zero, cost=itemgetter(0), ceiling=_moment_delta_at_zero
-        )
-    except WorkExceededError:
-        with own_allowance(math.inf):
-            return max(closed_form_rdp_delta(counts, epsilon=0.0) for counts in composition.steps.values()), True
+        gain = min(gain, by_bounds_of(other)[0])
     return gain, is_rough
 
 
 def true_positive_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
     """Return upper bounds on true positive rates for units in the data and not in it; InputError outside (0, 1)."""
-    return _detected(_profiles_at(plan, rates), rates)
-
-
-def false_negative_rates(plan: Plan | Composition, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return lower bounds on false negative rates for units in the data and not in it; InputError outside (0, 1).
-
-    Two arrays, 0 without noise; they keep all digits where next to nothing is missed.
-    """
-    return _missed(_profiles_at(plan, rates), rates)
+    present, absent = _attack_rates(_profiles_at(plan, rates), rates)[0]
+    return present, absent
 
 
 def _profiles_at(
-    plan: Plan | Composition, rates: tuple[float, ...], *, name: str = "false positive rate"
+    plan: Plan | Composition,
+    rates: tuple[float, ...],
+    deltas: tuple[float, ...] = (),
+    *,
+    name: str = "false positive rate",
 ) -> _Alternatives:
-    """Return the profiles sharp at false positive rates, () without noise; InputError for rates outside (0, 1)."""
+    """Return the profiles by all bounds that rank cheapest, () without noise; InputError for rates outside (0, 1)."""
     for rate in rates:
         if not 0 < rate < 1:
             raise InputError(f"{name}: expected a number between 0 and 1, both excluded, got {rate!r}")
     composition = composed(plan)
-    return () if is_noiseless(composition.plan) else _alternative_profiles(composition, rates)
-
-
-def _alternative_profiles(
-    composition: Composition, rates: tuple[float, ...], deltas: tuple[float, ...] = ()
-) -> _Alternatives:
-    """Return `both_profiles` of the composition, and with the bounds of phases that rank cheapest at the rates."""
+    if is_noiseless(composition.plan):
+        return ()
     # An attacker with false positive rate a is decided by a delta between a and the advantage, the delta at 0.
     near = tuple(sorted({*_at_most_three(rates), _TYPICAL_DELTA}))
     return tuple(both_profiles(each, rates, deltas) for each in composition.alternatives(*near))
@@ -459,24 +394,15 @@ def _is_rough(alternatives: _Alternatives) -> bool:
     return any(side.is_rough for units in alternatives[:1] for side in units)
 
 
-def _detected(alternatives: _Alternatives, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the largest true positive rates of (D, D') that some unit allows by all bounds; 1 without any."""
-    ahead, back = np.ones(len(rates)), np.ones(len(rates))
+def _attack_rates(alternatives: _Alternatives, rates: tuple[float, ...]) -> tuple[Array, Array]:
+    """Return `Profiles.attack_rates` of the unit that is detected best, as all bounds allow; 1 and 0 without any."""
+    at = np.array(rates)
+    detected, missed = np.ones((2, len(rates))), np.zeros((2, len(rates)))
     for units in alternatives:
-        each = [side.true_positive_rates(np.array(rates)) for side in units]
-        ahead = np.minimum(ahead, np.max([of_unit for of_unit, _ in each], axis=0))
-        back = np.minimum(back, np.max([of_unit for _, of_unit in each], axis=0))
-    return ahead, back
-
-
-def _missed(alternatives: _Alternatives, rates: tuple[float, ...]) -> tuple[Array, Array]:
-    """Return the smallest false negative rates of (D, D') that some unit allows by all bounds; 0 without any."""
-    ahead, back = np.zeros(len(rates)), np.zeros(len(rates))
-    for units in alternatives:
-        each = [side.false_negative_rates(np.array(rates)) for side in units]
-        ahead = np.maximum(ahead, np.min([of_unit for of_unit, _ in each], axis=0))
-        back = np.maximum(back, np.min([of_unit for _, of_unit in each], axis=0))
-    return ahead, back
+        of_units = [side.attack_rates(at) for side in units]
+        detected = np.minimum(detected, np.max([ahead for ahead, _ in of_units], axis=0))
+        missed = np.maximum(missed, np.min([back for _, back in of_units], axis=0))
+    return detected, missed
 
 
 def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
@@ -489,17 +415,3 @@ def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
         ends = sides.epsilons[used] - np.log1p(-deltas[used] / exception)
         best = max(best, float(ends.min(initial=math.inf)))
     return best
-
-
-def _delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
-    """Return (upper bound on delta at epsilon 0, composed or else by moments; True if the work ran out)."""
-    try:
-        with allowance(_COMPOSITION_WORK):
-            return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False
-    except (ArithmeticError, UnsupportedError) as error:
-        return _moment_delta_at_zero(counts), isinstance(error, WorkExceededError)
-
-
-def _moment_delta_at_zero(counts: StepCounts) -> float:
-    """Return an upper bound on delta at epsilon 0 by moments: cheap; 0 without steps."""
-    return min(1.0, best_delta(counts, epsilon=0.0).value) if counts else 0.0

@@ -7,6 +7,7 @@ Source: docs/theory.md, Theorem 13.2.
 
 import math
 from collections.abc import Callable
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 from dpcalc.records import dataclass
 
 Known = tuple[Array, Array]
+_Cumulants = Callable[[Array], Array]
 Runs = tuple[dict[Curve, int], ...]
 """What one run composes, for each alternative and direction; not empty."""
 
@@ -28,21 +30,15 @@ _FIRST_ORDERS = 64  # orders between these two, at first
 _ORDERS_A_ROUND, _ROUNDS = 8, 4  # orders tried at once, and how often the interval around the best is cut again
 
 
-@dataclass(frozen=True, kw_only=True)
-class RenyiBounds:
-    """Two upper bounds on one composed run from its Renyi divergences.
+class RenyiBounds(NamedTuple):
+    """Two upper bounds on one composed run from its Renyi divergences."""
 
-    Attributes:
-        epsilon: from (steps, delta), the epsilon of the run.
-        cumulants: from (steps, largest order), the function K(z) = z times the divergence of order z + 1.
-    """
-
-    epsilon: Callable[[dict[Curve, int], float], float]
-    cumulants: Callable[[dict[Curve, int], float], Callable[[Array], Array]]
+    epsilon: Callable[[dict[Curve, int], float], float]  # from (steps, delta), that of the run
+    cumulants: Callable[[dict[Curve, int], float], _Cumulants]
+    """From (steps, largest order), the function K(z) = z times the divergence of order z + 1."""
 
 
-def _quadrature_cumulants(counts: dict[Curve, int], max_order: float) -> Callable[[Array], Array]:
-    """Return K(z) of a run by quadrature, for orders up to the largest."""
+def _quadrature_cumulants(counts: dict[Curve, int], max_order: float) -> _Cumulants:
     moments = composed_moments(counts, max_order=max_order)
     return lambda orders: moments.cumulants(orders)[0]
 
@@ -61,19 +57,14 @@ CLOSED_FORM_RENYI = RenyiBounds(
 class TruncatedNegativeBinomial:
     """Number of runs k >= 1 with probability proportional to Gamma(k + shape) / (k! Gamma(shape)) (1 - gamma)^k.
 
-    Attributes:
-        shape: > -1; 1 is the geometric distribution, 0 the logarithmic one.
-        mean: runs on average, > 1.
-
     References:
         Papernot, Steinke 2022 (2110.03620v2), Definition 1, Theorem 2.
     """
 
-    shape: float
-    mean: float
+    shape: float  # > -1; 1 is the geometric distribution, 0 the logarithmic one
+    mean: float  # runs on average, > 1
 
     def __post_init__(self) -> None:
-        """Refuse a shape that is not above -1 and a mean out of range."""
         if not (math.isfinite(self.shape) and self.shape > -1):
             raise InputError(f"tuning.shape: expected a finite number > -1, got {self.shape!r}")
         _refuse_mean(self.mean)
@@ -92,22 +83,20 @@ class TruncatedNegativeBinomial:
     @property
     def gamma(self) -> float:
         """Parameter gamma in (0, 1) that gives this mean, rounded down to the safe side; InputError if none does."""
+
+        def mean(log_gamma: float) -> float:
+            if log_gamma > -1e-9:
+                return 1.0
+            more = math.expm1(-log_gamma)
+            return self.shape * more / -math.expm1(self.shape * log_gamma) if self.shape else more / -log_gamma
+
         # The mean rises as gamma falls to 0; some shapes have a largest one.
         low = -1.0
-        while self._mean(low) < self.mean:
+        while mean(low) < self.mean:
             low *= 2
             if low < -700:
                 raise InputError(f"tuning.mean: expected one that shape {self.shape:g} can have, got {self.mean!r}")
-        return math.exp(bracket_root(lambda x: self._mean(x) - self.mean, low, 0.0, tolerance=1e-12)[0])
-
-    def _mean(self, log_gamma: float) -> float:
-        """Return the mean number of runs for a value of log(gamma)."""
-        if log_gamma > -1e-9:
-            return 1.0
-        more = math.expm1(-log_gamma)
-        if self.shape == 0:
-            return more / -log_gamma
-        return self.shape * more / -math.expm1(self.shape * log_gamma)
+        return math.exp(bracket_root(lambda x: mean(x) - self.mean, low, 0.0, tolerance=1e-12)[0])
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
         """Return an upper bound on epsilon of the best run by Theorem 2: a run's at delta / mean, plus a penalty.
@@ -128,33 +117,21 @@ class TruncatedNegativeBinomial:
 class Poisson:
     """A Poisson number of runs; none at all releases nothing.
 
-    Attributes:
-        mean: runs on average, > 1.
-
     References:
         Papernot, Steinke 2022 (2110.03620v2), Theorem 6.
     """
 
-    mean: float
+    mean: float  # runs on average, > 1
+    distribution: ClassVar[str] = "poisson"
+    shape: ClassVar[float] = math.inf  # the limit of truncated negative binomial distributions for large shapes
 
     def __post_init__(self) -> None:
-        """Refuse a mean out of range."""
         _refuse_mean(self.mean)
 
     @property
     def words(self) -> str:
         """Distribution and mean in words."""
         return f"poisson, {self.mean:g} on average"
-
-    @property
-    def distribution(self) -> str:
-        """Name of the distribution."""
-        return "poisson"
-
-    @property
-    def shape(self) -> float:
-        """Infinity: the Poisson distribution is the limit of truncated negative binomial ones for large shapes."""
-        return math.inf
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
         """Return an upper bound on epsilon of the best run by Theorem 6; infinite if infinite losses use up delta.
@@ -167,24 +144,25 @@ class Poisson:
         if left <= 0:
             return math.inf
 
-        def _at_orders(z: Array, k: Array, known: Known) -> Array:
-            """Return (k + log(mean / left) + log peak) / z, plus mean times the `_delta_beyond` of each z."""
+        def at_orders(z: Array, k: Array, known: Known) -> Array:
+            # Markov's inequality for moments: delta(epsilon) <= exp(K(order) - order epsilon) times a peak, at the best
+            # order.
+            orders, moments = known
+            log_finite = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
+            beyond = np.minimum(np.exp(np.minimum(log_finite, 0.0)) + infinite, 1.0)
             common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(left)) / z
-            return np.asarray(common + self.mean * _delta_beyond(z, known, infinite))
+            return np.asarray(common + self.mean * beyond)
 
-        return max(0.0, _min_over_orders(runs, renyi, _at_orders))
+        return max(0.0, _min_over_orders(runs, renyi, at_orders))
 
 
 Repetitions = TruncatedNegativeBinomial | Poisson
 """How often a run is repeated."""
 
 
-def _delta_beyond(z: Array, known: Known, infinity_mass: float) -> Array:
-    """Return upper bounds on delta of one run at each epsilon log(1 + 1/z), by moments of known orders."""
-    # Markov's inequality for moments: delta(epsilon) <= exp(K(order) - order epsilon) times a peak, at the best order.
-    orders, moments = known
-    log_finite = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
-    return np.asarray(np.minimum(np.exp(np.minimum(log_finite, 0.0)) + infinity_mass, 1.0))
+def _refuse_mean(mean: float) -> None:
+    if not 1 < mean <= MAX_RUNS:
+        raise InputError(f"tuning.mean: expected a number above 1 and at most {MAX_RUNS:.0e}, got {mean!r}")
 
 
 def _infinity_mass(runs: Runs) -> float:
@@ -197,33 +175,18 @@ def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Arr
 
     `bound` takes z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above z.
     """
-    high, best = 32.0, math.inf
+    max_order, best = 32.0, math.inf
     while True:
-        value, is_at_top = _min_up_to(high, runs, renyi, bound)
+        cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
+        wide = np.geomspace(_MIN_ORDER, max_order, _FIRST_ORDERS)
+        known = wide, np.asarray(np.max([of_run(wide) for of_run in cumulants], axis=0))
+
+        def at_orders(z: Array, known: Known = known, cumulants: list[_Cumulants] = cumulants) -> Array:
+            k = known[1] if z is known[0] else np.asarray(np.max([of_run(z) for of_run in cumulants], axis=0))
+            return bound(z, k, known)
+
+        value, order, _ = zoomed_minimum(at_orders, wide, rounds=_ROUNDS, count=_ORDERS_A_ROUND)
         best = min(best, value)
-        if not is_at_top or high >= _MAX_ORDER:
+        if order < wide[-2] or max_order >= _MAX_ORDER:
             return best
-        high *= 16
-
-
-def _min_up_to(
-    max_order: float, runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]
-) -> tuple[float, bool]:
-    """Return (least bound at orders z up to `max_order`, True if it is at the largest of them)."""
-    cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
-
-    def largest(orders: Array) -> Array:
-        return np.asarray(np.max([of_run(orders) for of_run in cumulants], axis=0))
-
-    wide = np.geomspace(_MIN_ORDER, max_order, _FIRST_ORDERS)
-    known = wide, largest(wide)
-    value, order, _ = zoomed_minimum(
-        lambda z: bound(z, known[1] if z is wide else largest(z), known), wide, rounds=_ROUNDS, count=_ORDERS_A_ROUND
-    )
-    return value, order >= wide[-2]
-
-
-def _refuse_mean(mean: float) -> None:
-    """Raise InputError for a mean number of runs that is not above 1 or too large."""
-    if not 1 < mean <= MAX_RUNS:
-        raise InputError(f"tuning.mean: expected a number above 1 and at most {MAX_RUNS:.0e}, got {mean!r}")
+        max_order *= 16

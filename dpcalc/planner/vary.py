@@ -1,7 +1,7 @@
 """Plans that differ in one quantity, as solvers search them and charts draw them."""
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -77,7 +77,12 @@ def with_scaled_noise(plan: Plan, factor: float) -> Plan:
 def with_level(plan: Plan, chosen: Phase, place: int, level: Level) -> Plan:
     """Return the plan with the level at index `place` (from 0) of one phase replaced."""
     levels = (*chosen.hierarchy.levels[:place], level, *chosen.hierarchy.levels[place + 1 :])
-    return replace_phase(plan, chosen, replace(chosen, hierarchy=replace(chosen.hierarchy, levels=levels)))
+    return replace_phase(plan, chosen, with_levels(chosen, levels))
+
+
+def with_levels(phase: Phase, levels: Iterable[Level]) -> Phase:
+    """Return the phase with other levels."""
+    return replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels)))
 
 
 def with_epochs(plan: Plan, number: int, epochs: Fraction) -> Plan:
@@ -90,23 +95,18 @@ def largest_group(plan: Plan) -> int:
     """Return the largest group size that some bound covers; at least 1."""
     if plan.parting:
         return 1
-    largest = _largest_placed_group(plan)
+    # The largest whose placements are covered.
+    hierarchies = [phase.hierarchy for phase in plan.phases]
+    largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
+    if group_refusal(largest, hierarchies, unit=plan.unit):
+        sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
+        largest = max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
 
     def is_too_large(size: int) -> bool:
         return is_refused(replace(plan, group_size=size))
 
     # A larger group never makes a pass longer, so that the sizes which are refused are those above some size.
     return max(1, bisect_left(range(1, largest + 1), 1, key=is_too_large)) if is_too_large(largest) else largest
-
-
-def _largest_placed_group(plan: Plan) -> int:
-    """Return the largest group size whose placements some bound covers; at least 1."""
-    hierarchies = [phase.hierarchy for phase in plan.phases]
-    largest = max(1, max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency))
-    if not group_refusal(largest, hierarchies, unit=plan.unit):
-        return largest
-    sizes = range(1, min(largest, MAX_PLACED_MEMBERS) + 1)
-    return max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
 
 
 def is_covered(plan: Plan) -> bool:
@@ -146,9 +146,3 @@ def refusal(plan: Plan | Composition) -> InputError | None:
     except InputError as error:
         return error
     return None
-
-
-def accepted_size(with_size: Callable[[int], Plan | Composition], max_size: int, min_size: int) -> int:
-    """Return the largest size up to `max_size` that is not `is_refused`, tried one by one; else `min_size`,
-    untested."""
-    return next((size for size in range(max_size, min_size, -1) if not is_refused(with_size(size))), min_size)

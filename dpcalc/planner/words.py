@@ -2,19 +2,18 @@
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
     All,
     Allocation,
@@ -58,9 +57,20 @@ def sampling_text(phase: Phase) -> str:
             f"{built.tasks} tasks built of {built.ways} of {_count_text(classes)} ({classes.name}), "
             f"each {built.records} of {_count_text(records)} ({records.name})"
         )
-    periods = (f", held for {level.redraw_every} steps" if level.redraw_every > 1 else "" for level in levels)
-    texts = [_level_text(level) + period for level, period in zip(levels, periods, strict=True)]
-    return "; then ".join((texts[0] + _participation_text(phase), *texts[1:]))
+    texts = [
+        _level_text(level) + (f", held for {level.redraw_every} steps" if level.redraw_every > 1 else "")
+        for level in levels
+    ]
+    mechanism = _correlated(phase.mechanism)
+    if mechanism is not None and isinstance(levels[0].scheme, AnyOrder):
+        times, apart = mechanism.limits.times(phase.steps), mechanism.limits.separation
+        if times <= 1:
+            texts[0] += ", a unit in at most 1 step"
+        elif mechanism.limits.fixed_epochs:
+            texts[0] += f", a unit in {times} steps, at the same place in every epoch of {apart} steps"
+        else:
+            texts[0] += f", a unit in at most {times} steps, at least {apart} apart"
+    return "; then ".join(texts)
 
 
 def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
@@ -70,19 +80,6 @@ def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
     from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 
     return mechanism if isinstance(mechanism, MatrixFactorization) else None
-
-
-def _participation_text(phase: Phase) -> str:
-    """Return words on how often a unit takes part in a run with correlated noise under `any-order`; else ""."""
-    mechanism = _correlated(phase.mechanism)
-    if mechanism is None or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-        return ""
-    times, apart = mechanism.limits.times(phase.steps), mechanism.limits.separation
-    if times <= 1:
-        return ", a unit in at most 1 step"
-    if mechanism.limits.fixed_epochs:
-        return f", a unit in {times} steps, at the same place in every epoch of {apart} steps"
-    return f", a unit in at most {times} steps, at least {apart} apart"
 
 
 def mechanism_text(phase: Phase) -> str:
@@ -122,7 +119,8 @@ def _level_text(level: Level) -> str:
                 return f"{_number_text(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
             return f"each of {_count_text(level)} ({level.name}) with probability {_number_text(rate)}, Poisson{cut}"
         case WithReplacement(size=size) | Shuffle(size=size) as scheme:
-            way = "with replacement" if isinstance(scheme, WithReplacement) else "shuffled"
+            is_secret = isinstance(scheme, Shuffle) and scheme.is_secret
+            way = "with replacement" if isinstance(scheme, WithReplacement) else f"{'secretly ' * is_secret}shuffled"
             turn = " in turn" if isinstance(scheme, Shuffle) else ""
             is_cut = isinstance(scheme, Shuffle) and scheme.drop_last
             left_out = ", dropping the last incomplete batch of a pass" if is_cut else ""
@@ -157,26 +155,6 @@ def _number_text(value: Fraction) -> str:
     return str(value.numerator) if value.denominator == 1 else f"{float(value):.4g}"
 
 
-def _redraw_text(plan: Plan) -> str:
-    """Return in words when units are drawn anew: every pass if any are shuffled or allocated, else every redraw."""
-    levels = [level for phase in plan.phases for level in phase.hierarchy.levels]
-    if any(isinstance(level.scheme, Shuffle) for level in levels):
-        return "in every pass, and nothing is claimed for not knowing the order of a shuffle"
-    if any(isinstance(level.scheme, Allocation) for level in levels):
-        return "in every pass or phase; no unit's steps depend on another's, and they stay secret"
-    return "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
-
-
-def _other_uses_text(plan: Plan) -> str:
-    """Return the assumption on other uses of the data: how the run is repeated, or that this is not covered."""
-    if plan.tuning is None:
-        return "tuning and other runs on the same data are not covered"
-    return (
-        f"how often the run is repeated is drawn at random and stays secret ({plan.tuning.words}), no run costs more "
-        "than this one, the best is told by the results alone, and only it is released"
-    )
-
-
 FIXED = "noise, sampling, clipping and lengths are fixed before the first output, not chosen after seeing any output"
 """Assumption of composition without adaptively chosen settings: docs/theory.md, Theorem 13.1."""
 _CAPPED = (
@@ -190,76 +168,116 @@ _ALSO = (
 )
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
 _REPLACED = "to a step of which only a guarantee is known, a zeroed unit is one that may be in the place of another"
+_ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
+_UNKNOWN_ORDER = (
+    "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
+    "in it once (nothing fills up batches with units again), no batch goes across two passes, every step adds the same "
+    "noise to a sum that is divided by a constant, and nothing else of a batch, such as batch statistics, is used"
+)
 _NESTED = "a pass under a shuffled unit goes on whenever that unit has its turn, and a new one begins when it is over"
 _EXACT_COUNTS = (
     "the counts of shuffled units are exact and those of the larger data set: a pass of the other one has as many steps"
 )
 
 
-def _partition_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumption on disjoint parts of the data, if phases draw from parts."""
+def assumptions(plan: Plan) -> tuple[str, ...]:
+    """Return the assumptions of the guarantee, one sentence each."""
+    phases, outermost = plan.phases, [phase.hierarchy.level(1).scheme for phase in plan.phases]
+    levels = [level for phase in phases for level in phase.hierarchy.levels]
+    unit = phases[0].hierarchy.level(plan.unit).name
+    adds_or_removes, replaces = plan.adjacency is Adjacency.ADD_REMOVE, plan.adjacency is Adjacency.REPLACE_ONE
+
+    # Draws, and parts of the data.
+    lines = []
+    if not all(isinstance(scheme, AnyOrder) for scheme in outermost):
+        shuffles = [level.scheme for level in levels if isinstance(level.scheme, Shuffle)]
+        if shuffles:
+            is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
+            when = "in every pass" + ("" if is_used else _ANY_ORDER)
+            if is_used:
+                lines.append(_UNKNOWN_ORDER)
+        elif any(isinstance(level.scheme, Allocation) for level in levels):
+            when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
+        else:
+            when = "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
+        lines.append(f"the sampler draws exactly as stated, afresh and independently {when}")
     if plan.partition is not None and plan.parts:
-        name = plan.phases[0].hierarchy.level(1).name
-        disjoint = f"each {name} is in at most one part, found from the {name} alone ({plan.partition.rule})"
-        yield f"{disjoint}; a run on a part draws from no other part"
+        name = phases[0].hierarchy.level(1).name
+        lines.append(
+            f"each {name} is in at most one part, found from the {name} alone ({plan.partition.rule}); a run on a part "
+            "draws from no other part"
+        )
+    if any(isinstance(scheme, AnyOrder) for scheme in outermost):
+        cut = " (not so where batches are cut from one order: state zero-out for them)" if adds_or_removes else ""
+        lines.append(
+            "a protected unit takes part in no other steps than stated, and all other units in the same steps with it "
+            f"and without it{cut}"
+        )
+    if any(isinstance(scheme, CyclicPoisson) for scheme in outermost):
+        alone = ", for each unit by itself such as by a hash" if adds_or_removes else ""
+        replaced = ", and a unit that takes the place of another is in its group" if replaces else ""
+        is_limited = any(getattr(scheme, "max_group_size", None) for scheme in outermost)
+        limited = ", and none ever holds more units than `max_group_size`" if is_limited else ""
+        lines.append(f"the groups of cyclic draws are fixed beforehand{alone}{replaced}{limited}")
 
+    # Counts: of passes and batches, and where units are missing or empty. What concerns sampling stands together.
+    counts = []
+    if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in phases):
+        counts.append(_NESTED)
+    if adds_or_removes and any(_keeps_passes(plan, phase) for phase in phases):
+        counts.append(_EXACT_COUNTS)
+    is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
+    if is_cut:
+        counts.append(_CAPPED)
+    if is_cut or any(isinstance(level.scheme, Fixed) for level in levels):
+        counts.append("counts are those of the larger of the two data sets")
+    if any(_may_lack_units(plan, phase) for phase in phases):
+        counts.append("where fewer units are left than a draw takes, it takes all that are left")
+    if any(_may_be_empty(plan, phase) for phase in phases):
+        counts.append(_EMPTY)
+    if phases[0].hierarchy.depth > 1:
+        counts.append(
+            "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
+        )
+    lines[1:1] = counts
 
-def _promises(plan: Plan, phase: Phase) -> Iterator[str]:
-    """Yield for which two batches the promise of a phase's steps is stated, if nothing else is known of them."""
-    if isinstance(phase.mechanism, Promise):
-        relation = phase.mechanism.relation or plan.adjacency
-        yield f"{phase.mechanism.statement} holds for any two batches {RELATIONS[relation]}"
-
-
-def _zeroed_units(plan: Plan, phase: Phase) -> Iterator[str]:
-    """Yield what a zeroed unit is to a step of which only a promise is known, where the run or the promise zeroes."""
-    if isinstance(phase.mechanism, Promise):
-        relation = phase.mechanism.relation or plan.adjacency
-        if Adjacency.ZERO_OUT in {relation, plan.adjacency}:
-            yield _REPLACED if relation == Adjacency.REPLACE_ONE else _ZEROED
-
-
-def _exchange_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumption that a black box covers batches that mix parents, for one unit below a sampled level."""
-    counting = [phase for phase in plan.phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
+    # Mechanisms: what each assumes, and for which two batches a promise is stated.
+    promises: list[str] = []
+    zeroed: list[str] = []
+    for phase in phases:
+        promises += phase.mechanism.assumptions
+        if isinstance(phase.mechanism, Promise):
+            relation = phase.mechanism.relation or plan.adjacency
+            promises.append(f"{phase.mechanism.statement} holds for any two batches {RELATIONS[relation]}")
+            if Adjacency.ZERO_OUT in {relation, plan.adjacency}:
+                zeroed.append(_REPLACED if relation == Adjacency.REPLACE_ONE else _ZEROED)
+    lines += dict.fromkeys(promises)
+    if any(getattr(phase.mechanism, "also", ()) for phase in phases):
+        lines.append(_ALSO)
+    counting = [phase for phase in phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
     above = [level for phase in counting for level in phase.hierarchy.levels[: plan.unit - 1] if not level.is_whole]
     if above and plan.group_size == 1:
-        name, unit = above[-1].name, plan.phases[0].hierarchy.level(plan.unit).name
-        yield (
+        name = above[-1].name
+        lines.append(
             f"to a step that counts units a batch is each drawn {unit}, of whichever {name}: its guarantee covers "
             f"batches that mix them, and a drawn {name} without any leaves no trace"
         )
 
-
-def _any_order_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumption on the steps in which units take part under `any-order`."""
-    if any(isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases):
-        adds_or_removes = plan.adjacency is Adjacency.ADD_REMOVE
-        cut = " (not so where batches are cut from one order: state zero-out for them)" if adds_or_removes else ""
-        yield (
-            "a protected unit takes part in no other steps than stated, and all other units in the same steps with it "
-            f"and without it{cut}"
+    lines += ["counts, rates and sizes are public and do not depend on the data", FIXED]
+    if plan.tuning is None:
+        lines.append("tuning and other runs on the same data are not covered")
+    else:
+        lines.append(
+            f"how often the run is repeated is drawn at random and stays secret ({plan.tuning.words}), no run costs "
+            "more than this one, the best is told by the results alone, and only it is released"
         )
+    return (*lines, *dict.fromkeys(zeroed))
 
 
-def _cyclic_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumption on how the groups of `cyclic-poisson` are formed."""
-    schemes = [phase.hierarchy.level(1).scheme for phase in plan.phases]
-    if any(isinstance(scheme, CyclicPoisson) for scheme in schemes):
-        alone = ", for each unit by itself such as by a hash" if plan.adjacency is Adjacency.ADD_REMOVE else ""
-        replaced = ", and a unit that takes the place of another is in its group"
-        limited = ", and none ever holds more units than `max_group_size`"
-        yield (
-            f"the groups of cyclic draws are fixed beforehand{alone}"
-            f"{replaced if plan.adjacency is Adjacency.REPLACE_ONE else ''}"
-            f"{limited if any(getattr(scheme, 'max_group_size', None) for scheme in schemes) else ''}"
-        )
-
-
-def _keeps_passes(plan: Plan, hierarchy: Hierarchy) -> bool:
+def _keeps_passes(plan: Plan, phase: Phase) -> bool:
     """Return True if the protected level is shuffled and its passes keep their steps without the protected units."""
-    scheme = hierarchy.level(plan.unit).scheme
-    return isinstance(scheme, Shuffle) and not hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
+    scheme = phase.hierarchy.level(plan.unit).scheme
+    return isinstance(scheme, Shuffle) and not phase.hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
 
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
@@ -268,14 +286,12 @@ def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False
     below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
-    is_cut_below = any(isinstance(level.scheme, Poisson | CappedPoisson) for level in below)
-    return is_cut_below or _may_be_empty_by_removal(plan, phase)
-
-
-def _may_be_empty_by_removal(plan: Plan, phase: Phase) -> bool:
-    """Return True if a clipped unit above the protected one may be left empty by its removal: no other is drawn."""
-    without_stand_in = Poisson | CappedPoisson | CyclicPoisson | All
-    nobody_stands_in = isinstance(phase.hierarchy.level(plan.unit).scheme, without_stand_in)
+    if any(isinstance(level.scheme, Poisson | CappedPoisson) for level in below):
+        return True
+    # A clipped unit above the protected one is left empty by its removal where no other is drawn in its place.
+    nobody_stands_in = isinstance(
+        phase.hierarchy.level(plan.unit).scheme, Poisson | CappedPoisson | CyclicPoisson | All
+    )
     return phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in
 
 
@@ -293,180 +309,88 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
             return False
 
 
-def assumptions(plan: Plan) -> tuple[str, ...]:
-    """Return the assumptions of the guarantee, one sentence each."""
-    is_sampled = any(not isinstance(phase.hierarchy.level(1).scheme, AnyOrder) for phase in plan.phases)
-    drawn = "the sampler draws exactly as stated, afresh and independently " + _redraw_text(plan)
-    lines = [
-        *([drawn] if is_sampled else []),
-        *_partition_assumptions(plan),
-        *_any_order_assumptions(plan),
-        *_cyclic_assumptions(plan),
-        *dict.fromkeys(
-            line for phase in plan.phases for line in (*phase.mechanism.assumptions, *_promises(plan, phase))
-        ),
-        *([_ALSO] if any(getattr(phase.mechanism, "also", ()) for phase in plan.phases) else []),
-        *_exchange_assumptions(plan),
-        "counts, rates and sizes are public and do not depend on the data",
-        FIXED,
-        _other_uses_text(plan),
-        *dict.fromkeys(line for phase in plan.phases for line in _zeroed_units(plan, phase)),
-    ]
-    return (lines[0], *_count_assumptions(plan), *lines[1:])  # what concerns sampling stands together
-
-
-def _count_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumptions on counts: of passes and batches, and where units are missing or empty."""
-    yield from _pass_assumptions(plan)
-    yield from _batch_assumptions(plan)
-    if any(_may_lack_units(plan, phase) for phase in plan.phases):
-        yield "where fewer units are left than a draw takes, it takes all that are left"
-    if any(_may_be_empty(plan, phase) for phase in plan.phases):
-        yield _EMPTY
-    if plan.phases[0].hierarchy.depth > 1:
-        yield "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
-
-
-def _pass_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumptions on passes: how nested ones go on, and that counts are exact for add-remove."""
-    if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in plan.phases):
-        yield _NESTED
-    if plan.adjacency is Adjacency.ADD_REMOVE and any(_keeps_passes(plan, phase.hierarchy) for phase in plan.phases):
-        yield _EXACT_COUNTS
-
-
-def _batch_assumptions(plan: Plan) -> Iterator[str]:
-    """Yield the assumption on caps if batches are cut, and on counts if they are cut or of a fixed size."""
-    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
-    is_cut = any(getattr(scheme, "max_batch_size", None) is not None for scheme in schemes)
-    if is_cut:
-        yield _CAPPED
-    if is_cut or any(isinstance(scheme, Fixed) for scheme in schemes):
-        yield "counts are those of the larger of the two data sets"
-
-
 # Summary of each phase for the protected unit.
 
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseSummary:
-    """Mechanism and sampling of one phase, from the point of view of the protected unit.
+    """Mechanism and sampling of one phase, from the point of view of the protected unit; lengths are in clip norms."""
 
-    Attributes:
-        name: the user's word for the phase.
-        steps: noisy releases.
-        mechanism: its type and parameters in words.
-        noise_multiplier: as configured; None where the mechanism has none.
-        clip: name of the clipping level, "batch" for the whole batch.
-        clips: whether anything is clipped.
-        sampling: one line in words.
-        inclusion: exact probability that a step draws the protected unit.
-        shift: s of the one-step bound, in clip norms; None but for Gaussian noise.
-        distances: d_1..d_p of the one-step bound, in clip norms (direction D||D'); () but for Gaussian noise.
-        distances_swapped: d'_1..d'_p (direction D'||D).
-        hold: steps for which one draw of the protected level is held.
-        revealed: (rate, steps) of draws above it that are held for longer.
-        steps_of_a_pass: steps in which the protected unit takes part once; 1 without a shuffle.
-        also: noise multipliers of the other Gaussian sums that a step releases.
-        joint_noise_multiplier: of all of them as one; None but for Gaussian noise.
-        other_sums: these sums in words, "" for none; None but for Gaussian noise.
-        sensitivity: of the strategy by which noise is correlated, where units take part within limits; else None.
-        strategy: a config's `mechanism.strategy` where noise is correlated; else "".
-    """
-
-    name: str
-    steps: int
-    mechanism: str
-    noise_multiplier: float | None
-    clip: str
-    sampling: str
-    inclusion: Fraction
-    shift: int | None
-    distances: tuple[int, ...]
-    distances_swapped: tuple[int, ...]
-    hold: int = 1
-    revealed: tuple[tuple[Fraction, int], ...] = ()
-    steps_of_a_pass: int = 1
-    also: tuple[float, ...] = ()
-    joint_noise_multiplier: float | None = None
-    other_sums: str | None = None
-    clips: bool = True
-    sensitivity: "Sensitivity | None" = None
-    strategy: str = ""
+    name: str  # the user's word for the phase
+    steps: int  # noisy releases
+    mechanism: str  # its type and parameters in words
+    noise_multiplier: float | None  # as configured; None where the mechanism has none
+    clip: str  # name of the clipping level, "batch" for the whole batch
+    sampling: str  # one line in words
+    inclusion: Fraction  # exact probability that a step draws the protected unit
+    shift: int | None  # s of the one-step bound; None but for Gaussian noise
+    distances: tuple[int, ...]  # d_1..d_p of the one-step bound (direction D||D'); () but for Gaussian noise
+    distances_swapped: tuple[int, ...]  # d'_1..d'_p (direction D'||D)
+    hold: int = 1  # steps for which one draw of the protected level is held
+    revealed: tuple[tuple[Fraction, int], ...] = ()  # (rate, steps) of draws above it that are held for longer
+    steps_of_a_pass: int = 1  # in which the protected unit takes part once; 1 without a shuffle
+    also: tuple[float, ...] = ()  # noise multipliers of the other Gaussian sums that a step releases
+    joint_noise_multiplier: float | None = None  # of all of them as one; None but for Gaussian noise
+    other_sums: str | None = None  # these sums in words, "" for none; None but for Gaussian noise
+    clips: bool = True  # whether anything is clipped
+    sensitivity: "Sensitivity | None" = None  # of a strategy of correlated noise where units take part within limits
+    strategy: str = ""  # a config's `mechanism.strategy` where noise is correlated
 
 
 def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSummary, ...]:
     """Return a summary of each phase for the unit that a direction names, else for the likeliest unit."""
     protected = composition.by_direction.get(direction) or composition.likeliest
-    where = f"; costliest: {protected.place}" if protected.place else ""
     bounds = composition.bounds[composition.units.index(protected)]
-    stated = zip(composition.stated.phases, composition.plan.phases, bounds, strict=True)
-    return tuple(_summary(phase, composed, phase_bound, where) for phase, composed, phase_bound in stated)
+    summaries = []
+    # `composed` is the phase of independent steps that bounds the stated one.
+    for phase, composed, phase_bound in zip(composition.stated.phases, composition.plan.phases, bounds, strict=True):
+        bound, mechanism, allocation = phase_bound.bound, phase.mechanism, phase_bound.allocation
+        sampling = sampling_text(phase)
+        stated, hidden = phase.hierarchy.allocation, composed.hierarchy.allocation
+        if isinstance(stated, BallsInBins) and isinstance(hidden, BallsInBins) and stated.bins != hidden.bins:
+            sampling += f"; bounded as one of {hidden.bins}, so many bins as the bands keep apart"
+        if allocation is not None:
+            sampling += "; the chosen steps count as known" if phase_bound.is_revealed else ""
+            sampling += "; all members count in each" if phase_bound.units_together else ""
+            removed, added = phase_bound.links.count("-"), phase_bound.links.count("+")
+            if removed + added > 1:
+                sampling += f"; bounded by a chain of {removed} {'removals' if removed > 1 else 'removal'}"
+                sampling += f" and {added} {'additions' if added > 1 else 'addition'}" if added else ""
+        sampling += f"; costliest: {protected.place}" if protected.place else ""
 
-
-def _chain_text(phase_bound: PhaseBound) -> str:
-    """Return words on the bound of an allocation: if steps count as known, and how long its chain is; else ""."""
-    if phase_bound.allocation is None:
-        return ""
-    known = "; the chosen steps count as known" if phase_bound.is_revealed else ""
-    known += "; all members count in each" if phase_bound.units_together else ""
-    removed, added = phase_bound.links.count("-"), phase_bound.links.count("+")
-    steps = f"{removed} {'removals' if removed > 1 else 'removal'}"
-    steps += f" and {added} {'additions' if added > 1 else 'addition'}" if added else ""
-    return f"{known}; bounded by a chain of {steps}" if removed + added > 1 else known
-
-
-def _hidden_bins_text(phase: Phase, composed: Phase) -> str:
-    """Return words on the number of bins among which the bound hides the unit, if it is not the stated one; else ""."""
-    stated, hidden = phase.hierarchy.allocation, composed.hierarchy.allocation
-    if not isinstance(stated, BallsInBins) or not isinstance(hidden, BallsInBins) or stated.bins == hidden.bins:
-        return ""
-    return f"; bounded as one of {hidden.bins}, so many bins as the bands keep apart"
-
-
-def _summary(phase: Phase, composed: Phase, phase_bound: PhaseBound, where: str) -> PhaseSummary:
-    """Return the summary of a phase; `composed` is the phase of independent steps that bounds it."""
-    bound, mechanism = phase_bound.bound, phase.mechanism
-    is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
-    chosen = phase_bound.allocation.rate if isinstance(phase_bound.allocation, CheckIn) else phase.hierarchy.chosen_rate
-    correlated = _correlated(mechanism)
-    return PhaseSummary(
-        name=phase.name,
-        steps=phase.steps,
-        mechanism=mechanism_text(phase),
-        noise_multiplier=phase.noise_multiplier,
-        clip=phase.clip_names[phase.clip],
-        sampling=sampling_text(phase) + _hidden_bins_text(phase, composed) + _chain_text(phase_bound) + where,
-        inclusion=bound.inclusion * chosen,
-        shift=bound.shift if is_gaussian else None,
-        distances=bound.distances if is_gaussian else (),
-        distances_swapped=bound.distances_swapped if is_gaussian else (),
-        hold=phase_bound.hold,
-        revealed=phase_bound.revealed,
-        steps_of_a_pass=phase_bound.steps_of_a_pass,
-        also=getattr(mechanism, "also", ()),
-        joint_noise_multiplier=_joint_noise_multiplier(mechanism),
-        other_sums=other_sums_text(mechanism),
-        clips=phase.clips,
-        sensitivity=_sensitivity(phase),
-        strategy="" if correlated is None else correlated.strategy.text,
-    )
-
-
-def _joint_noise_multiplier(mechanism: Mechanism) -> float | None:
-    """Return the noise multiplier of all sums of a step as one; None unless noise is Gaussian or correlated."""
-    if isinstance(mechanism, Gaussian):
-        return mechanism.joint.noise_multiplier
-    correlated = _correlated(mechanism)
-    return None if correlated is None else correlated.joint_noise_multiplier
-
-
-def _sensitivity(phase: Phase) -> "Sensitivity | None":
-    """Return the sensitivity of a phase's strategy under `any-order`; None for others, and without steps."""
-    correlated = _correlated(phase.mechanism)
-    if correlated is None or not phase.steps or not isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-        return None
-    return correlated.sensitivity(phase.steps)
+        correlated, sensitivity, joint = _correlated(mechanism), None, None
+        if correlated is not None:
+            joint = correlated.joint_noise_multiplier
+            if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
+                sensitivity = correlated.sensitivity(phase.steps)
+        elif isinstance(mechanism, Gaussian):
+            joint = mechanism.joint.noise_multiplier
+        is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
+        chosen = allocation.rate if isinstance(allocation, CheckIn) else phase.hierarchy.chosen_rate
+        summaries.append(
+            PhaseSummary(
+                name=phase.name,
+                steps=phase.steps,
+                mechanism=mechanism_text(phase),
+                noise_multiplier=phase.noise_multiplier,
+                clip=phase.clip_names[phase.clip],
+                sampling=sampling,
+                inclusion=bound.inclusion * chosen,
+                shift=bound.shift if is_gaussian else None,
+                distances=bound.distances if is_gaussian else (),
+                distances_swapped=bound.distances_swapped if is_gaussian else (),
+                hold=phase_bound.hold,
+                revealed=phase_bound.revealed,
+                steps_of_a_pass=phase_bound.steps_of_a_pass,
+                also=getattr(mechanism, "also", ()),
+                joint_noise_multiplier=joint,
+                other_sums=other_sums_text(mechanism),
+                clips=phase.clips,
+                sensitivity=sensitivity,
+                strategy="" if correlated is None else correlated.strategy.text,
+            )
+        )
+    return tuple(summaries)
 
 
 # Facts that a chart must state: those that its runs share, and those in which they differ.

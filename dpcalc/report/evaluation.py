@@ -12,40 +12,28 @@ from dpcalc.config.source import visible
 from dpcalc.errors import DpcalcError, counted
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
-from dpcalc.report.fields import (
-    Field,
-    Fields,
-    Output,
-    Section,
-    Table,
-    cells,
-    config_field,
-    json_only,
-    origin_fields,
-    plain_only,
-    terminal_only,
-    verbose_only,
-)
 from dpcalc.report.guarantees import (
-    assumptions_field,
-    budget_field,
+    assumes_row,
+    budget_json,
     budget_limit,
+    budget_lines,
+    budget_text,
     budget_used,
     config_names,
     epsilon_text,
-    guarantee_field,
     guarantee_headline,
+    guarantee_lines,
     method_name,
     noise_text,
-    path_field,
-    phase_fields,
-    protected_text,
+    phase_json,
     protects_row,
     quiet_line,
-    row_fields,
+    row_json,
+    row_lines,
     tight_text,
     units_text,
 )
+from dpcalc.report.output import Json, Lines, Output, Table, cells, config_json, lines, origin_json
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -63,27 +51,73 @@ def evaluation_output(
     *,
     checks: Sequence[CrossCheck] = (),
     errors: Sequence[PrefixErrors] = (),
-    extra: Fields = (),
+    verbose: bool = False,
 ) -> Output:
-    """Return the result of `epsilon` on one config, with the fields `extra` after all others.
+    """Return the result of `epsilon` on one config, `verbose` with the rows of `-v`.
 
     `checks` are those of both directions, and `errors` those of the prefix sums of phases with correlated noise: both
     for `-v`, () for none.
     """
-    prefix_sums: list[Field] = []
+    guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
+    # The other valid accountants of the same one-step bound: else the difference would not be that of the accountants.
+    bounds, accountants = [guarantee.bound], [method_name(guarantee.method)]
+    for row in evaluation.alternatives:
+        if row.epsilon is None:
+            continue
+        value = epsilon_text(row.epsilon, row.kind)
+        if row.kind is Kind.AS_PUBLISHED:
+            bounds.append(f"{row.bound} as published would say {value}{'' if row.valid else ' (not valid here)'}")
+        is_other = row.bound == guarantee.bound and row.method != guarantee.method
+        if row.valid and math.isfinite(row.epsilon) and is_other:
+            accountants.append(f"{method_name(row.method)} would give {value}")
+
+    details: Lines = []
+    if verbose:
+        direction = guarantee.direction and f"{guarantee.direction} (the costlier; both are covered)"
+        details = [("direction", direction), ("tight", tight_text(guarantee))]
+        drawn = [phase for phase in phases if phase.shift is not None]
+        for phase in drawn:
+            details.append(("shift", f"{_phase_prefix(phase, evaluation)}{counted(phase.shift or 0, 'clip norm')}"))
+        for phase in drawn:
+            # Once if both directions agree; a redraw period of several steps adds a factor.
+            text = ", ".join(map(str, phase.distances)) or "none"
+            if phase.distances and phase.distances != phase.distances_swapped:
+                text += f" (D||D'), {', '.join(map(str, phase.distances_swapped))} (D'||D)"
+            if phase.distances and phase.hold > 1:
+                text += f", times the root of {phase.hold}"
+            details.append(("distances", _phase_prefix(phase, evaluation) + text))
+        details += [("alternative", _alternative_text(row)) for row in evaluation.alternatives]
+        details += cross_check_rows(checks)
+
+    block = [("name", visible(loaded.plan.name)), *_lines(evaluation, loaded)]
+    for label, text in cross_check_rows(checks):
+        block.append(("cross_check", text if label == AGREEMENT else f"{label}: {text}"))
     for each in errors:
         text = (
             f"deviation of a coordinate {rounded_up(each.mean, digits=4)} clip norms (root mean square over the "
             f"steps), at most {rounded_up(each.largest, digits=4)}"
         )
-        if len(evaluation.phases) > 1:
+        if len(phases) > 1:
             text = f"{visible(each.phase)}: {text}"
-        prefix_sums += [verbose_only("prefix sums", text), plain_only("prefix_sums", (text,), Section.LAST)]
+        block.append(("prefix_sums", text))
+        if verbose:
+            details.append(("prefix sums", text))
     return Output(
         command="epsilon",
-        headline=guarantee_headline(evaluation.guarantee, budget_limit(loaded.plan)),
-        fields=(config_field(loaded), *_evaluation_fields(evaluation, loaded, checks), *prefix_sums, *extra),
-        quiet_text=quiet_line(evaluation.guarantee.epsilon),
+        result={"config": config_json(loaded), **_json(evaluation, loaded, checks)},
+        headline=guarantee_headline(guarantee, limit),
+        blocks=[block],
+        rows=[
+            ("run", visible(loaded.plan.name)),
+            protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+            *((label, with_thousands_separators(text)) for label, text in phase_rows(evaluation)),
+            ("bound", "; ".join(bounds)),
+            ("accountant", "; ".join(accountants)),
+            *details,
+            assumes_row(evaluation.assumptions),
+            ("budget", budget_text(guarantee.epsilon, limit)),
+        ],
+        quiet_text=quiet_line(guarantee.epsilon),
     )
 
 
@@ -93,139 +127,114 @@ def units_output(answers: Sequence[tuple[Evaluation | DpcalcError, Loaded]]) -> 
     Outermost level first; an error in the place of an evaluation says why the level has no bound.
     """
     plan = answers[0][1].plan
-    with_bound = [(each, loaded) for each, loaded in answers if not isinstance(each, DpcalcError)]
-    without = [(loaded.plan.unit_name, str(each)) for each, loaded in answers if isinstance(each, DpcalcError)]
-    missing = json_only("without_bound", [{"unit": unit, "reason": reason} for unit, reason in without])
-    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
+    units, without = list[Json](), list[Json]()
+    blocks, rows, quiet = list[Lines](), list[tuple[str, ...]](), ""
     columns = ("unit", "epsilon", "epsilon_lower", "tight", "method")
-    blocks, rows = list[Fields](), list[tuple[str, ...]]()
     for each, loaded in answers:
+        unit = loaded.plan.unit_name
         if isinstance(each, DpcalcError):
-            block = plain_only("unit", loaded.plan.unit_name), plain_only("no_bound", str(each))
-            rows.append((loaded.plan.unit_name, "no bound", "", "", "", str(each)))
+            without.append({"unit": unit, "reason": str(each)})
+            blocks.append([("unit", unit), ("no_bound", str(each))])
+            rows.append((unit, "no bound", "", "", "", str(each)))
+            quiet += quiet_line(math.inf)  # a level without a bound may cost anything
         else:
-            # The guarantee, and a line on the draws of each phase.
-            block = guarantee_field(each.guarantee), plain_only("phases", tuple(sampling_texts(each)))
-            rows.append((*cells(block, columns), "; ".join(sampling_texts(each))))
-        blocks.append(block)
+            units.append(_json(each, loaded))
+            draws = sampling_texts(each)
+            block = [*guarantee_lines(each.guarantee), *(("phases", text) for text in draws)]
+            blocks.append(block)
+            rows.append((*cells(block, columns), "; ".join(draws)))
+            quiet += quiet_line(each.guarantee.epsilon)
+    group = "" if plan.group_size == 1 else f", groups of {plan.group_size}"
     return Output(
         command="epsilon",
-        fields=(
-            config_field(answers[0][1]),
-            json_only("units", [_evaluation_fields(*answer) for answer in with_bound]),
-            *((missing,) if without else ()),
-        ),
+        result={"config": config_json(answers[0][1]), "units": units} | ({"without_bound": without} if without else {}),
         # One block a level: the plain form has no table, and the same names in each block let a script split them.
-        blocks=tuple(blocks),
+        blocks=blocks,
         table=Table(
             headline=f"every level{group}, {plan.adjacency}, delta = {as_given(plan.delta)}, "
             f"{counted(plan.steps, 'step')}",
             columns=(*columns, "note"),
-            rows=tuple(rows),
+            rows=rows,
         ),
-        # A level without a bound may cost anything.
-        quiet_text="".join(
-            quiet_line(math.inf if isinstance(each, DpcalcError) else each.guarantee.epsilon) for each, _ in answers
-        ),
+        quiet_text=quiet,
     )
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
     """Return the result of `epsilon A B`, with an entry in every form for each config and its evaluation."""
-    fields = [(config_field(loaded), *_evaluation_fields(evaluation, loaded)) for evaluation, loaded in costs]
-    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
-    names, rows = config_names([loaded for _, loaded in costs]), []
+    results, blocks, rows = [], [], []
+    names = config_names([loaded for _, loaded in costs])
     for name, (evaluation, loaded) in zip(names, costs, strict=True):
         guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
-        texts = cells((guarantee_field(guarantee, limit),), ("epsilon", "epsilon_lower", "tight", "delta"))
+        results.append({"config": config_json(loaded), **_json(evaluation, loaded)})
+        named = [("config", visible(loaded.path)), ("name", visible(loaded.plan.name))]
+        blocks.append([*named, *_lines(evaluation, loaded)])
+        texts = cells(guarantee_lines(guarantee, limit), ("epsilon", "epsilon_lower", "tight", "delta"))
+        protected = units_text(guarantee.unit, guarantee.group_size)
         used = "" if limit is None else budget_used(guarantee.epsilon, limit)
         draws = "; ".join(sampling_texts(evaluation))
-        rows.append((visible(name), *texts, protected_text(guarantee), str(guarantee.adjacency), used, draws))
+        rows.append((visible(name), *texts, protected, str(guarantee.adjacency), used, draws))
+    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
     return Output(
         command="epsilon",
-        fields=(json_only("configs", fields),),
-        blocks=tuple((path_field(loaded), *each) for each, (_, loaded) in zip(fields, costs, strict=True)),
-        table=Table(headline=counted(len(rows), "config"), columns=columns, rows=tuple(rows)),
+        result={"configs": results},
+        blocks=blocks,
+        table=Table(headline=counted(len(rows), "config"), columns=columns, rows=rows),
         quiet_text="".join(quiet_line(evaluation.guarantee.epsilon) for evaluation, _ in costs),
     )
 
 
-def _evaluation_fields(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Fields:
-    """Return the fields of one config: guarantee, alternatives, phases, checks, budget, assumptions, notes, origin."""
-    guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
+def _json(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Json:
+    """Return the JSON of one config but its name: guarantee, alternatives, phases, checks, budget, notes, origin."""
+    guarantee = evaluation.guarantee
+    result = {
+        "guarantee": guarantee.to_dict(),
+        "alternatives": list(map(row_json, evaluation.alternatives)),
+        "steps": evaluation.steps,
+        "phases": list(map(phase_json, evaluation.phases)),
+    }
+    if checks:
+        result["cross_check"] = [
+            {
+                "direction": check.direction,
+                "epsilon": check.upper,
+                "epsilon_lower": check.lower,
+                "estimate": check.estimate,
+                "order": check.order,
+                "note": check.note,
+            }
+            for check in checks
+        ]
+    return {
+        **result,
+        "budget": budget_json(guarantee.epsilon, budget_limit(loaded.plan)),
+        "assumptions": list(evaluation.assumptions),
+        "notes": list(note_texts(evaluation)),
+        **origin_json(loaded),
+    }
 
-    shifts, distances = [], []
-    for phase in phases:
-        if phase.shift is not None:
-            prefix = _phase_prefix(phase, evaluation)
-            shifts.append(f"{prefix}{counted(phase.shift, 'clip norm')}")
-            # Once if both directions agree; a redraw period of several steps adds a factor.
-            text = ", ".join(map(str, phase.distances)) or "none"
-            if phase.distances and phase.distances != phase.distances_swapped:
-                text += f" (D||D'), {', '.join(map(str, phase.distances_swapped))} (D'||D)"
-            if phase.distances and phase.hold > 1:
-                text += f", times the root of {phase.hold}"
-            distances.append(prefix + text)
 
-    # The other valid accountants of the same one-step bound: else the difference would not be that of the accountants.
-    alternatives, bounds, accountants = [], [guarantee.bound], [method_name(guarantee.method)]
-    for row in evaluation.alternatives:
-        value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
-        validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
-        note = f": {visible(row.note)}" if row.note else ""
-        alternatives.append(f"{row.method}, {row.bound}: {value} ({validity}){note}")
-        if row.kind is Kind.AS_PUBLISHED and row.epsilon is not None:
-            bounds.append(f"{row.bound} as published would say {value}{'' if row.valid else ' (not valid here)'}")
-        is_finite = row.epsilon is not None and math.isfinite(row.epsilon)
-        if row.valid and is_finite and row.bound == guarantee.bound and row.method != guarantee.method:
-            accountants.append(f"{method_name(row.method)} would give {value}")
-
-    rows = (
-        terminal_only(label, with_thousands_separators(text), Section.TRAINING)
-        for label, text in phase_rows(evaluation)
-    )
-    lines = (f"{visible(each.name)}: {_training_text(each)}; {_sampling_text(each)}" for each in phases)
-
-    check_rows = cross_check_rows(checks)
-    check_entries = []
-    for check in checks:
-        bounds_found = Field("epsilon", check.upper), Field("epsilon_lower", check.lower)
-        other = Field("estimate", check.estimate), Field("order", check.order), Field("note", check.note)
-        check_entries.append((Field("direction", check.direction), *bounds_found, *other))
-    cross_check = Field(
-        "cross_check",
-        check_entries,
-        plain=tuple(text if label == AGREEMENT else f"{label}: {text}" for label, text in check_rows),
-        section=Section.LAST,
-        in_json=bool(checks),
-    )
-    return (
-        guarantee_field(guarantee, limit),
-        protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-        verbose_only("direction", guarantee.direction and f"{guarantee.direction} (the costlier; both are covered)"),
-        verbose_only("tight", tight_text(guarantee)),
-        verbose_only("shift", tuple(shifts)),
-        verbose_only("distances", tuple(distances)),
-        Field(
-            "alternatives",
-            list(map(row_fields, evaluation.alternatives)),
-            plain=tuple(alternatives),
-            label="alternative",
-            section=Section.DETAILS,
-            verbose=True,
+def _lines(evaluation: Evaluation, loaded: Loaded) -> Lines:
+    """Return the plain lines of one config but its name."""
+    guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
+    return [
+        *guarantee_lines(guarantee, limit),
+        ("steps", str(evaluation.steps)),
+        *(
+            ("phases", f"{visible(phase.name)}: {_training_text(phase)}; {_sampling_text(phase)}")
+            for phase in evaluation.phases
         ),
-        Field("steps", evaluation.steps, section=Section.TRAINING),
-        Field("phases", list(map(phase_fields, phases)), plain=tuple(lines), section=Section.TRAINING),
-        *rows,
-        terminal_only("bound", "; ".join(bounds)),
-        terminal_only("accountant", "; ".join(accountants)),
-        *(verbose_only(label, text) for label, text in check_rows),
-        cross_check,
-        budget_field(guarantee.epsilon, limit),
-        assumptions_field(evaluation.assumptions),
-        json_only("notes", list(note_texts(evaluation))),
-        *origin_fields(loaded),
-    )
+        *(("alternatives", _alternative_text(row)) for row in evaluation.alternatives),
+        *lines({"assumptions": list(evaluation.assumptions)}),
+        *budget_lines(guarantee.epsilon, limit),
+    ]
+
+
+def _alternative_text(row: Row) -> str:
+    value = "does not apply" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
+    validity = str(row.kind) if row.valid else f"{row.kind}, not valid here"
+    note = f": {visible(row.note)}" if row.note else ""
+    return f"{row.method}, {row.bound}: {value} ({validity}){note}"
 
 
 def phase_rows(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -316,16 +325,16 @@ Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
 def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
     """Return the result of `compare` on one config: for each Row a JSON entry, a plain block and a table row."""
     plan = loaded.plan
-    blocks = tuple(row_fields(row, budget_limit(plan)) for row in rows)
+    blocks = [row_lines(row, budget_limit(plan)) for row in rows]
     units = units_text(plan.unit_name, plan.group_size)
     return Output(
         command="compare",
-        fields=_comparison_fields(rows, loaded),
+        result=_comparison_json(rows, loaded),
         blocks=blocks,
         table=Table(
             headline=f"{units}, {plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}",
             columns=COLUMNS,
-            rows=tuple(cells(block, COLUMNS) for block in blocks),
+            rows=[cells(block, COLUMNS) for block in blocks],
         ),
     )
 
@@ -356,28 +365,27 @@ def comparisons_output(comparisons: Comparisons) -> Output:
         table_rows.append((*key, *texts, ""))
     blocks = []
     for rows, loaded in comparisons:
-        blocks += [(path_field(loaded), *row_fields(row, budget_limit(loaded.plan))) for row in rows]
+        blocks += [[("config", visible(loaded.path)), *row_lines(row, budget_limit(loaded.plan))] for row in rows]
     return Output(
         command="compare",
-        fields=(json_only("configs", [_comparison_fields(rows, loaded) for rows, loaded in comparisons]),),
-        blocks=tuple(blocks),
+        result={"configs": [_comparison_json(rows, loaded) for rows, loaded in comparisons]},
+        blocks=blocks,
         table=Table(
             headline="; ".join(filter(None, (f"epsilon of {counted(len(files), 'config')}", visible(facts)))),
             columns=("method", "bound", *names, "note"),
-            rows=tuple(table_rows),
+            rows=table_rows,
         ),
     )
 
 
-def _comparison_fields(rows: Sequence[Row], loaded: Loaded) -> Fields:
-    """Return the JSON-only fields of one config: name, unit, adjacency, delta, steps, rows and origin."""
+def _comparison_json(rows: Sequence[Row], loaded: Loaded) -> Json:
     plan = loaded.plan
-    return (
-        config_field(loaded),
-        json_only("unit", plan.unit_name),
-        json_only("adjacency", str(plan.adjacency)),
-        json_only("delta", plan.delta),
-        json_only("steps", plan.steps),
-        json_only("rows", list(map(row_fields, rows))),
-        *origin_fields(loaded),
-    )
+    return {
+        "config": config_json(loaded),
+        "unit": plan.unit_name,
+        "adjacency": str(plan.adjacency),
+        "delta": plan.delta,
+        "steps": plan.steps,
+        "rows": list(map(row_json, rows)),
+        **origin_json(loaded),
+    }

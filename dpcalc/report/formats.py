@@ -1,4 +1,4 @@
-"""The formats of `--report` and of `statement --format`. To add one: a module, and a line here.
+"""The formats of `--report` and of `statement --format`. To add one: a function, and a line here.
 
 The lines are texts, so that the names are known to help and completion before any format is loaded.
 """
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
-    from dpcalc.report.gate import GateView
+    from dpcalc.report.gate import GateAnswer
     from dpcalc.report.statement import StatementView
 
 REPORTS: dict[str, str] = {
-    "text": "dpcalc.report.reports:TEXT",
-    "concise": "dpcalc.report.reports:CONCISE",
+    "text": "dpcalc.report.gate:TEXT",
+    "concise": "dpcalc.report.gate:CONCISE",
     "json": "dpcalc.report.gate:JSON",
-    "github": "dpcalc.report.reports:GITHUB",
-    "gitlab": "dpcalc.report.reports:GITLAB",
-    "junit": "dpcalc.report.reports:JUNIT",
-    "sarif": "dpcalc.report.reports:SARIF",
-    "markdown": "dpcalc.report.reports:MARKDOWN",
+    "github": "dpcalc.report.gate:GITHUB",
+    "gitlab": "dpcalc.report.gate:GITLAB",
+    "junit": "dpcalc.report.gate:JUNIT",
+    "sarif": "dpcalc.report.gate:SARIF",
+    "markdown": "dpcalc.report.gate:MARKDOWN",
 }
 """Formats of `--report` by name: "module:name" of a `ReportFormat`."""
 STATEMENTS: dict[str, str] = {
@@ -41,13 +41,13 @@ class ReportFormat:
     """A format of `--report`.
 
     Attributes:
-        text: turns the results of a gate into a report.
+        text: turns the answer of a gate into a report.
         is_report: takes the beginning and the end of a file. True for an earlier report in this format, which a new one
             may replace; False for any other file: `--report FORMAT=config.yaml` must destroy nothing.
         for_people: True if a terminal wraps and colours the report.
     """
 
-    text: Callable[[GateView], str]
+    text: Callable[[GateAnswer], str]
     is_report: Callable[[str, str], bool]
     for_people: bool = False
 

@@ -1,4 +1,4 @@
-"""Fields and words that several results share: guarantees, units, budgets, phases, rows of a comparison.
+"""What several results share: guarantees, units, budgets, phases, rows of a comparison, as JSON and in words.
 
 `limit` is always the epsilon of a budget, >= 0, with which a number is compared and from which its rounding tells it
 apart; None without a budget.
@@ -7,12 +7,12 @@ apart; None without a budget.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dpcalc.config.source import visible
 from dpcalc.guarantee import MAX_REGRET, Guarantee, Kind, Row
-from dpcalc.report.fields import Field, Fields, Section, json_only, plain_only, terminal_only, yes_no
+from dpcalc.report.output import Json, Lines, lines, yes_no
 from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -40,39 +40,36 @@ METHOD_NAMES = {
 _LONGEST_FRACTION = 64  # characters
 
 
-def guarantee_field(guarantee: Guarantee, limit: float | None = None, *, plain_epsilon: str | None = None) -> Field:
-    """Return the inline object `guarantee`; plain lines omit its notes and round epsilon up, its lower bound down.
-
-    `plain_epsilon` is the text of epsilon in plain lines, in the place of its rounding.
-    """
+def guarantee_lines(guarantee: Guarantee, limit: float | None = None, *, epsilon: str = "") -> Lines:
+    """Return a line for each part of a guarantee but its notes; `epsilon` stands in the place of its rounding."""
     lower = guarantee.epsilon_lower
-    texts = {
-        "epsilon": rounded_up(guarantee.epsilon, apart_from=limit) if plain_epsilon is None else plain_epsilon,
-        "epsilon_lower": "" if lower is None else rounded_down(lower),
-        "tight": tight_text(guarantee),
-        "notes": "",
-    }
     # All of them from one dict, so that a new part of a guarantee reaches every output.
-    fields = (Field(name, value, plain=texts.get(name)) for name, value in guarantee.to_dict().items())
-    return Field("guarantee", tuple(fields), section=Section.UNIT, is_inline=True)
+    return lines(
+        guarantee.to_dict(),
+        epsilon=epsilon or rounded_up(guarantee.epsilon, apart_from=limit),
+        epsilon_lower="" if lower is None else rounded_down(lower),
+        tight=tight_text(guarantee),
+        notes="",
+    )
 
 
-def gdp_field(gdp: GaussianSummary, section: Section = Section.BOUND) -> Field:
-    """Return the field `gdp` with mu, floor, regret and misfit; its texts warn if mu is no good summary."""
+def gdp_json(gdp: GaussianSummary) -> Json:
+    return {
+        "mu": gdp.mu,
+        "finite": math.isfinite(gdp.mu),
+        "kind": str(Kind.UPPER),
+        "floor": gdp.floor,
+        "regret": gdp.regret,
+        "good_summary": gdp.is_good,
+        "misfit": gdp.misfit,
+    }
+
+
+def gdp_line(gdp: GaussianSummary) -> str:
     regret = rounded_up(gdp.regret, apart_from=MAX_REGRET)
     parts = f"mu {rounded_up(gdp.mu)}, floor {as_given(gdp.floor)}, regret {regret}"
-    value = (
-        Field("mu", gdp.mu),
-        Field("finite", math.isfinite(gdp.mu)),
-        Field("kind", str(Kind.UPPER)),
-        Field("floor", gdp.floor),
-        Field("regret", gdp.regret),
-        Field("good_summary", gdp.is_good),
-        Field("misfit", gdp.misfit),
-    )
     # A mu with a large regret would be taken for the whole truth: the warning stands in the same line.
-    plain = parts if gdp.is_good else f"no good summary: {parts}"
-    return Field("gdp", value, plain=plain, label="mu-GDP", row=gdp_text(gdp), section=section)
+    return parts if gdp.is_good else f"no good summary: {parts}"
 
 
 def gdp_text(gdp: GaussianSummary) -> str:
@@ -85,72 +82,54 @@ def gdp_text(gdp: GaussianSummary) -> str:
     return f"no good summary of this run: regret {regret} (mu <= {rounded_up(gdp.mu)} at deltas from {floor} on)"
 
 
-def protects_row(unit: str, group_size: int, adjacency: str) -> Field:
-    """Return the terminal row "protects" with the unit or group in words and the adjacency."""
-    return terminal_only("protects", f"{units_text(unit, group_size)}, {adjacency}", Section.UNIT)
-
-
-def unit_fields(plan: Plan) -> Fields:
-    """Return the fields `unit` (name of the protected level), `adjacency` and `group_size` of a plan."""
-    return (
-        Field("unit", plan.unit_name),
-        Field("adjacency", str(plan.adjacency)),
-        Field("group_size", plan.group_size),
-    )
-
-
-def path_field(loaded: Loaded) -> Field:
-    """Return the plain line with which the block of one config among several begins."""
-    return plain_only("config", visible(loaded.path), Section.RUN)
+def unit_json(plan: Plan) -> Json:
+    return {"unit": plan.unit_name, "adjacency": str(plan.adjacency), "group_size": plan.group_size}
 
 
 def budget_limit(plan: Plan) -> float | None:
     return None if plan.budget is None else plan.budget.epsilon
 
 
-def budget_field(epsilon: float, limit: float | None) -> Field:
-    """Return the field `budget` with the limit, the fraction used, and `ok`; null in JSON without a limit."""
+def budget_json(epsilon: float, limit: float | None) -> Json | None:
     if limit is None:
-        return json_only("budget", None)
+        return None
     used = epsilon / limit if limit else 0.0 if epsilon == 0 else math.inf
-    value = (
-        Field("epsilon", limit),
-        Field("used", used, plain=budget_used(epsilon, limit).removesuffix(" used")),
-        Field("ok", epsilon <= limit),
-    )
-    return Field("budget", value, label="budget", row=budget_text(epsilon, limit), section=Section.BUDGET)
+    return {"epsilon": limit, "used": used, "ok": epsilon <= limit}
 
 
-def assumptions_field(assumptions: Iterable[str]) -> Field:
-    """Return `assumptions`: a list in JSON, a plain line for each, and one row "assumes" that joins all."""
-    texts = list(assumptions)
-    row = "; ".join(map(visible, texts))
-    return Field("assumptions", texts, label="assumes", row=row, section=Section.ASSUMPTIONS)
+def budget_lines(epsilon: float, limit: float | None) -> Lines:
+    budget = budget_json(epsilon, limit)
+    if budget is None or limit is None:
+        return []
+    return lines(budget, "budget.", used=budget_used(epsilon, limit).removesuffix(" used"))
 
 
-def row_fields(row: Row, limit: float | None = None) -> Fields:
-    """Return the fields of a Row; in plain text epsilon shows its side of the limit, and reads "n/a" if it is None."""
+def row_json(row: Row) -> Json:
+    return {
+        "method": row.method,
+        "bound": row.bound,
+        "epsilon": row.epsilon,
+        "epsilon_lower": row.epsilon_lower,
+        "finite": None if row.epsilon is None else math.isfinite(row.epsilon),
+        "kind": str(row.kind),
+        "valid": row.valid,
+        "claim": row.claim,
+        "note": row.note,
+    }
+
+
+def row_lines(row: Row, limit: float | None) -> Lines:
     epsilon = "n/a" if row.epsilon is None else epsilon_text(row.epsilon, row.kind, apart_from=limit)
-    return (
-        Field("method", row.method),
-        Field("bound", row.bound),
-        Field("epsilon", row.epsilon, plain=epsilon),
-        Field("epsilon_lower", row.epsilon_lower, rounding=rounded_down),
-        json_only("finite", None if row.epsilon is None else math.isfinite(row.epsilon)),
-        Field("kind", str(row.kind)),
-        Field("valid", row.valid),
-        Field("claim", row.claim),
-        Field("note", row.note),
-    )
+    return lines(row_json(row), epsilon=epsilon, epsilon_lower=rounded_down, finite="")
 
 
-def phase_fields(phase: PhaseSummary) -> dict[str, object]:
-    """Return a phase as a JSON dict, probabilities as texts; strategy and other Gaussian sums only if it has them."""
+def phase_json(phase: PhaseSummary) -> Json:
+    """Return a phase, probabilities as texts; strategy and other Gaussian sums only if it has them."""
     # The probability of a draw that is cut to a maximum is a fraction of hundreds of digits: rounded up.
     inclusion = str(phase.inclusion)
     if len(inclusion) > _LONGEST_FRACTION:
         inclusion = rounded_up(phase.inclusion, digits=17)
-    fields: dict[str, object] = {
+    fields: Json = {
         "name": phase.name,
         "steps": phase.steps,
         "mechanism": phase.mechanism,
@@ -178,6 +157,9 @@ def phase_fields(phase: PhaseSummary) -> dict[str, object]:
     return fields
 
 
+# Words
+
+
 def quiet_line(epsilon: float) -> str:
     """Return epsilon and a line break for `--quiet`: six digits rounded up, "inf" where there is no bound."""
     return f"{rounded_up(epsilon, digits=BARE_DIGITS)}\n"
@@ -190,9 +172,6 @@ def config_names(files: Sequence[Loaded]) -> list[str]:
     return names if len(set(names)) == len(names) else [loaded.path for loaded in files]
 
 
-# Words that several results share
-
-
 def method_name(method: str) -> str:
     """Return the name of an accountant for people: "PLD" for "pld"; a name of its own kind unchanged."""
     return METHOD_NAMES.get(method, method)
@@ -203,14 +182,17 @@ def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -
     return rounded_down(value) if kind is Kind.LOWER else rounded_up(value, apart_from=apart_from)
 
 
-def protected_text(guarantee: Guarantee) -> str:
-    """Return the protected unit or group of a guarantee in words: "one task"."""
-    return units_text(guarantee.unit, guarantee.group_size)
-
-
 def units_text(unit: str, group_size: int) -> str:
     """Return "one UNIT" for a single protected unit, "a group of N (UNIT)" for several protected together."""
     return f"one {visible(unit)}" if group_size == 1 else f"a group of {group_size} ({visible(unit)})"
+
+
+def protects_row(unit: str, group_size: int, adjacency: str) -> tuple[str, str]:
+    return "protects", f"{units_text(unit, group_size)}, {adjacency}"
+
+
+def assumes_row(assumptions: Sequence[str]) -> tuple[str, str]:
+    return "assumes", "; ".join(map(visible, assumptions))
 
 
 def budget_used(epsilon: float, limit: float) -> str:
@@ -222,8 +204,10 @@ def budget_used(epsilon: float, limit: float) -> str:
     return f"{percent_up(epsilon, limit)}% used"
 
 
-def budget_text(epsilon: float, limit: float) -> str:
-    """Return "LIMIT, N% used", with ": exceeded" behind it if epsilon is over the limit."""
+def budget_text(epsilon: float, limit: float | None) -> str:
+    """Return "LIMIT, N% used", with ": exceeded" behind it if epsilon is over the limit; "" without one."""
+    if limit is None:
+        return ""
     exceeded = "" if epsilon <= limit else ": exceeded"
     return f"{as_given(limit)}, {budget_used(epsilon, limit)}{exceeded}"
 

@@ -5,163 +5,112 @@ of 15 July 2026: names, types and choices. What a person must answer is `...` in
 """
 
 import re
-from collections.abc import Callable
 from typing import Any
 
 import yaml
 
 from dpcalc.errors import InputError
-from dpcalc.records import dataclass
 from dpcalc.report.rounding import BARE_DIGITS, rounded_up
 from dpcalc.report.statement import StatementView, escaped
 
 UNANSWERED = "..."
-Value = str | int | float | list[str] | None
+ASSUMED = {
+    "deployment.basic.data_product_type": "Machine learning model",
+    "deployment.deployment_model.model_name": "Central",
+    "deployment.deployment_model.release_type": "One release",
+    "deployment.deployment_model.data_source_type": "Static",
+    "deployment.deployment_model.data_source_type_details": "the data are the same in all steps of the run",
+    "deployment.deployment_model.access_type": "Non-interactive",
+    "deployment.deployment_model.access_type_details": "the trained model is released; nobody else queries the data",
+}
+"""Values that follow from what dpcalc is for, not from the config, and are to be checked."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegistryField:
-    """A field of an entry: its dotted path, and its value from the statement, None to leave it out.
+def registry_fields(view: StatementView) -> dict[str, Any]:
+    """Return every field of the schema but `rho` (of another variant) by dotted path, in its order; None to leave out.
 
-    UNANSWERED, alone or at the end of a value, asks a person. A value that is assumed follows from what dpcalc is for,
-    not from the config, and is to be checked.
+    UNANSWERED, alone or at the end of a value, asks a person.
     """
+    # Rows and points are found by heading and label, so that the words of an entry are those of the statement.
+    rows = {section.heading: section.rows for section in view.sections}
 
-    path: str
-    value: Callable[[StatementView], Value]
-    is_assumed: bool = False
+    def row(heading: str, label: str) -> str:
+        return "; ".join(text for name, text in rows[heading] if name == label)
 
+    def all_rows(heading: str) -> str:
+        return "; ".join(f"{name}: {text}" for name, text in rows[heading])
 
-# Functions from a view to a value. Rows and points are found by heading and label, so that the words of an entry are
-# those of the statement, whoever changes them; "" for none.
-
-
-def _constant(value: Value) -> Callable[[StatementView], Value]:
-    return lambda view: value  # noqa: ARG005  as all of them
-
-
-def _rows(view: StatementView, heading: str) -> list[tuple[str, str]]:
-    return [row for section in view.sections if section.heading == heading for row in section.rows]
-
-
-def _row(heading: str, label: str) -> Callable[[StatementView], str]:
-    return lambda view: "; ".join(text for name, text in _rows(view, heading) if name == label)
-
-
-def _all_rows(heading: str) -> Callable[[StatementView], str]:
-    return lambda view: "; ".join(f"{name}: {text}" for name, text in _rows(view, heading))
-
-
-def _points(heading: str) -> Callable[[StatementView], str]:
-    return lambda view: "; ".join(
-        point for section in view.sections if section.heading == heading for point in section.points
+    not_covered = next(section.points for section in view.sections if section.heading == "What is not covered")
+    guarantee: Any = view.result["guarantee"]
+    epsilon, delta = (
+        None if guarantee[name] is None else float(rounded_up(guarantee[name], digits=BARE_DIGITS))
+        for name in ("epsilon", "delta")
     )
-
-
-def _after(words: str, text: Callable[[StatementView], str]) -> Callable[[StatementView], str]:
-    return lambda view: f"{words}: {text(view)}"
-
-
-def _before(text: Callable[[StatementView], str], question: str) -> Callable[[StatementView], str]:
-    return lambda view: f"{text(view)}. {question}: {UNANSWERED}"
-
-
-def _number(name: str) -> Callable[[StatementView], float | None]:
-    """Return a function that reads a number of a view's guarantee, rounded up to 6 digits, or None if infinite."""
-
-    def number(view: StatementView) -> float | None:
-        guarantee = next(field.value for field in view.fields if field.name == "guarantee")
-        value = guarantee.get(name) if isinstance(guarantee, dict) else None
-        return float(rounded_up(value, digits=BARE_DIGITS)) if isinstance(value, float) else None
-
-    return number
-
-
-def _slug(view: StatementView) -> str:
-    """Return the name of a run in lower case, words joined by hyphens; "run" where it has no letter and no digit."""
-    return re.sub(r"[^a-z0-9]+", "-", view.name.lower()).strip("-") or "run"
-
-
-_DEPLOYED, _GUARANTEE = "How it is released", "The guarantee"
-_ask = _constant(UNANSWERED)
-FIELDS = (
-    RegistryField(path="url_slug", value=_slug),
-    RegistryField(path="status", value=_constant("Draft")),
-    RegistryField(path="tier", value=_constant(3)),
-    RegistryField(path="deployment.basic.name", value=lambda view: view.name),
-    RegistryField(path="deployment.basic.data_curators", value=_constant([UNANSWERED])),
-    RegistryField(path="deployment.basic.description", value=_ask),
-    RegistryField(path="deployment.basic.intended_use", value=_ask),
-    RegistryField(
-        path="deployment.basic.data_product_type", value=_constant("Machine learning model"), is_assumed=True
-    ),
-    RegistryField(path="deployment.basic.data_product_region", value=_ask),
-    RegistryField(path="deployment.basic.publication_date", value=lambda view: view.published or None),
-    RegistryField(path="deployment.basic.data_product_sector", value=_constant(None)),
-    RegistryField(path="deployment.dp_variant.variant_name", value=_constant("Approximate DP")),
-    RegistryField(
-        path="deployment.dp_variant.data_domain",
-        value=_after("all data sets of the stated sizes", _row("Sampling and training", "sampling")),
-    ),
-    RegistryField(path="deployment.dp_variant.unprotected_quantities", value=_points("What is not covered")),
-    RegistryField(path="deployment.privacy_loss.privacy_unit", value=_row(_GUARANTEE, "protected")),
-    RegistryField(path="deployment.privacy_loss.privacy_unit_details", value=_row(_GUARANTEE, "adjacency")),
-    RegistryField(path="deployment.privacy_loss.privacy_parameters.epsilon", value=_number("epsilon")),
-    RegistryField(path="deployment.privacy_loss.privacy_parameters.delta", value=_number("delta")),
-    RegistryField(path="deployment.privacy_loss.privacy_parameters_details", value=_all_rows(_GUARANTEE)),
-    RegistryField(path="deployment.deployment_model.model_name", value=_constant("Central"), is_assumed=True),
-    RegistryField(path="deployment.deployment_model.model_name_details", value=_row(_DEPLOYED, "trust model")),
-    RegistryField(path="deployment.deployment_model.actors", value=_row(_DEPLOYED, "who sees what")),
-    RegistryField(path="deployment.deployment_model.release_type", value=_constant("One release"), is_assumed=True),
-    RegistryField(path="deployment.deployment_model.release_type_details", value=_row(_DEPLOYED, "release")),
-    RegistryField(path="deployment.deployment_model.data_source_type", value=_constant("Static"), is_assumed=True),
-    RegistryField(
-        path="deployment.deployment_model.data_source_type_details",
-        value=_constant("the data are the same in all steps of the run"),
-        is_assumed=True,
-    ),
-    RegistryField(path="deployment.deployment_model.access_type", value=_constant("Non-interactive"), is_assumed=True),
-    RegistryField(
-        path="deployment.deployment_model.access_type_details",
-        value=_constant("the trained model is released; nobody else queries the data"),
-        is_assumed=True,
-    ),
-    RegistryField(path="deployment.accounting.post_processing", value=_ask),
-    RegistryField(path="deployment.accounting.composition", value=_row(_GUARANTEE, "accountant")),
-    RegistryField(
-        path="deployment.implementation.preprocessing_and_hyperparameter_tuning",
-        value=_before(_row(_DEPLOYED, "tuning"), "What was done with the data before the training"),
-    ),
-    RegistryField(
-        path="deployment.implementation.mechanisms",
-        value=_before(_row("Sampling and training", "training"), "Library, and protection against faults of it"),
-    ),
-    RegistryField(path="deployment.implementation.justification", value=_ask),
-    RegistryField(path="deployment.administrative.sources", value=_ask),
-    RegistryField(path="deployment.administrative.notes", value=_all_rows("Where it comes from")),
-    RegistryField(path="deployment.administrative.registry_authors", value=_constant([UNANSWERED])),
-)
-"""Every field of the schema, in its order, but `rho`, which is of another variant."""
+    tuning, training = row("How it is released", "tuning"), row("Sampling and training", "training")
+    fields: dict[str, Any] = {
+        # In lower case, words joined by hyphens.
+        "url_slug": re.sub(r"[^a-z0-9]+", "-", view.name.lower()).strip("-") or "run",
+        "status": "Draft",
+        "tier": 3,
+        "deployment.basic.name": view.name,
+        "deployment.basic.data_curators": [UNANSWERED],
+        "deployment.basic.description": UNANSWERED,
+        "deployment.basic.intended_use": UNANSWERED,
+        "deployment.basic.data_product_type": None,
+        "deployment.basic.data_product_region": UNANSWERED,
+        "deployment.basic.publication_date": view.published or None,
+        "deployment.basic.data_product_sector": None,
+        "deployment.dp_variant.variant_name": "Approximate DP",
+        "deployment.dp_variant.data_domain": (
+            f"all data sets of the stated sizes: {row('Sampling and training', 'sampling')}"
+        ),
+        "deployment.dp_variant.unprotected_quantities": "; ".join(not_covered),
+        "deployment.privacy_loss.privacy_unit": row("The guarantee", "protected"),
+        "deployment.privacy_loss.privacy_unit_details": row("The guarantee", "adjacency"),
+        "deployment.privacy_loss.privacy_parameters.epsilon": epsilon,
+        "deployment.privacy_loss.privacy_parameters.delta": delta,
+        "deployment.privacy_loss.privacy_parameters_details": all_rows("The guarantee"),
+        "deployment.deployment_model.model_name": None,
+        "deployment.deployment_model.model_name_details": row("How it is released", "trust model"),
+        "deployment.deployment_model.actors": row("How it is released", "who sees what"),
+        "deployment.deployment_model.release_type": None,
+        "deployment.deployment_model.release_type_details": row("How it is released", "release"),
+        "deployment.deployment_model.data_source_type": None,
+        "deployment.deployment_model.data_source_type_details": None,
+        "deployment.deployment_model.access_type": None,
+        "deployment.deployment_model.access_type_details": None,
+        "deployment.accounting.post_processing": UNANSWERED,
+        "deployment.accounting.composition": row("The guarantee", "accountant"),
+        "deployment.implementation.preprocessing_and_hyperparameter_tuning": (
+            f"{tuning}. What was done with the data before the training: {UNANSWERED}"
+        ),
+        "deployment.implementation.mechanisms": (
+            f"{training}. Library, and protection against faults of it: {UNANSWERED}"
+        ),
+        "deployment.implementation.justification": UNANSWERED,
+        "deployment.administrative.sources": UNANSWERED,
+        "deployment.administrative.notes": all_rows("Where it comes from"),
+        "deployment.administrative.registry_authors": [UNANSWERED],
+    }
+    return fields | ASSUMED  # at the places of the schema
 
 
 def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  lines of YAML are not wrapped
-    """Return a statement as a YAML entry of all FIELDS but those without a value; InputError if epsilon is infinite."""
-    if _number("epsilon")(view) is None:
+    """Return a statement as a YAML entry of all fields but those without a value; InputError if epsilon is infinite."""
+    fields = registry_fields(view)
+    if fields["deployment.privacy_loss.privacy_parameters.epsilon"] is None:
         raise InputError("--format registry: expected a run with a finite epsilon, got one without a guarantee")
     entry: dict[str, Any] = {}
-    # The order of FIELDS is that of the schema, which YAML keeps: people compare entries side by side.
-    for field in FIELDS:
-        value = field.value(view)
+    # The order is that of the schema, which YAML keeps: people compare entries side by side.
+    for path, value in fields.items():
         if value is None:
             continue
-        if isinstance(value, str):
-            # The registry's own check takes two backslashes in a row for a slip in a formula.
-            value = escaped(value).replace("\\\\", "&#92;")
-        *objects, name = field.path.split(".")
+        *objects, name = path.split(".")
         place = entry
         for each in objects:
             place = place.setdefault(each, {})
-        place[name] = value
+        # The registry's own check takes two backslashes in a row for a slip in a formula.
+        place[name] = escaped(value).replace("\\\\", "&#92;") if isinstance(value, str) else value
     return yaml.safe_dump(entry, sort_keys=False, allow_unicode=True, width=float("inf"))
 
 
@@ -170,11 +119,12 @@ def registry_notes(view: StatementView) -> tuple[str, ...]:
 
     Nobody may take a generated entry for a complete one: what dpcalc cannot know is said, field by field.
     """
-    values = [(field, field.value(view)) for field in FIELDS]
-    asked = [field for field, value in values if str(value).rstrip("']").endswith(UNANSWERED)]
+    fields = registry_fields(view)
     groups = {
-        f"a person must answer (`{UNANSWERED}`)": asked,
-        "left out, for a person to add": [field for field, value in values if value is None],
-        "dpcalc assumes, please check": [field for field in FIELDS if field.is_assumed],
+        f"a person must answer (`{UNANSWERED}`)": [
+            path for path, value in fields.items() if str(value).rstrip("']").endswith(UNANSWERED)
+        ],
+        "left out, for a person to add": [path for path, value in fields.items() if value is None],
+        "dpcalc assumes, please check": list(ASSUMED),
     }
-    return tuple(f"{words}: {', '.join(field.path for field in fields)}" for words, fields in groups.items() if fields)
+    return tuple(f"{words}: {', '.join(paths)}" for words, paths in groups.items() if paths)

@@ -1,24 +1,22 @@
 """The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown, LaTeX and JSON.
 
-A `StatementView` declares the whole contents: sections of prose, rows and points for people, fields for JSON. Every
-form is a function of it and adds nothing; `dpcalc.report.registry` holds a further one.
+A `StatementView` has the whole contents: sections of prose, rows and points for people, a dict for JSON. Every form is
+a function of it and adds nothing; `dpcalc.report.registry` holds a further one.
 """
 
 import math
 import re
 import textwrap
-from collections.abc import Iterator
 
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import INFINITE, Adjacency, Kind
-from dpcalc.planner.plan import Budget
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
-from dpcalc.report.fields import Field, Fields, Output, config_field, origin_fields
-from dpcalc.report.guarantees import budget_text, gdp_field, gdp_text, method_name, phase_fields, protected_text
+from dpcalc.report.guarantees import budget_limit, budget_text, gdp_json, gdp_text, method_name, phase_json, units_text
+from dpcalc.report.output import Json, config_json, json_document, origin_json
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
@@ -48,8 +46,8 @@ OBSERVERS = (
     "the training sees the data, what is drawn and the noise"
 )
 UNTUNED = "not covered: settings are chosen without these data, or every run that was tried counts (dpcalc ledger)"
-DEPLOYMENT = (("trust model", TRUST), ("release", RELEASE), ("who sees what", OBSERVERS), ("tuning", UNTUNED))
-"""What the guarantee takes for granted of the deployment: (label, text)."""
+DEPLOYMENT = {"trust model": TRUST, "release": RELEASE, "who sees what": OBSERVERS, "tuning": UNTUNED}
+"""What the guarantee takes for granted of the deployment: text by label."""
 AMPLIFIED = (
     "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are not drawn "
     "as stated."
@@ -85,84 +83,35 @@ class StatementSection:
 
 @dataclass(frozen=True, kw_only=True)
 class StatementView:
-    """A whole statement in words, free of control characters, and as fields for JSON, numbers unrounded.
+    """A whole statement in words, free of control characters, and for JSON, numbers unrounded.
 
     `name` is that of the run, or its path; `published` the date of the release, YYYY-MM-DD, "" where it was not given.
     """
 
     title: str
     sections: tuple[StatementSection, ...]
-    fields: Fields
+    result: Json
     name: str
     published: str = ""
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
-    """Return a statement as sections and JSON fields; attacks, groups and coverage only with a finite epsilon."""
+    """Return a statement as sections and JSON; attacks, groups and coverage only with a finite epsilon."""
     name, plan, evaluation = visible(loaded.plan.name or loaded.path), loaded.plan, statement.evaluation
-    not_covered: tuple[str, ...] = NOT_COVERED
-    deployment: tuple[tuple[str, str], ...] = DEPLOYMENT
-    if plan.tuning is not None:
-        not_covered = tuple(OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED)
-        deployment = (*DEPLOYMENT[:-1], ("tuning", TUNED.format(plan.tuning.words)))
+    guarantee, attack = evaluation.guarantee, statement.attack
+    protected, limit = units_text(guarantee.unit, guarantee.group_size), budget_limit(plan)
 
-    origin = [
-        ("config", visible(loaded.path) + (f", section {visible(loaded.section)}" if loaded.section else "")),
-        ("config_hash", loaded.config_hash),
-        ("dpcalc", __version__),
-    ]
-    if published:
-        origin.append(("published", published))
-    draws = "Every step draws as stated and adds noise to what is drawn:"
-    sections = [_guarantee_section(statement, plan.budget)]
-    if evaluation.guarantee.finite:
-        sections += [*_attack_sections(statement), StatementSection(heading="What is covered", points=COVERED)]
-    sections += [
-        StatementSection(heading="What is not covered", points=not_covered),
-        StatementSection(heading="How it is released", rows=deployment),
-        StatementSection(heading="Sampling and training", prose=(draws,), rows=tuple(phase_rows(evaluation))),
-        StatementSection(heading="Assumptions", points=tuple(map(visible, evaluation.assumptions))),
-        StatementSection(heading="Where it comes from", rows=tuple(origin)),
-    ]
-
-    attack, groups = statement.attack, []
-    for size, epsilon in statement.groups:
-        is_finite = None if epsilon is None else math.isfinite(epsilon)
-        group = Field("group_size", size), Field("epsilon", epsilon), Field("finite", is_finite), Field("kind", "upper")
-        groups.append(group)
-    detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
-    fields = (
-        config_field(loaded),
-        Field("guarantee", evaluation.guarantee.to_dict()),
-        Field("gdp", None) if statement.gdp is None else gdp_field(statement.gdp),
-        Field("attack", {"kind": "upper", "advantage": attack.advantage, "detection": detection}),
-        Field("without_amplification", (Field("epsilon", statement.unsampled), Field("kind", "upper"))),
-        Field("groups", groups),
-        Field("steps", evaluation.steps),
-        Field("phases", [phase_fields(phase) for phase in evaluation.phases]),
-        Field("covered", list(COVERED)),
-        Field("not_covered", list(not_covered)),
-        Field("deployment", {label.replace(" ", "_"): text for label, text in deployment}),
-        Field("assumptions", list(evaluation.assumptions)),
-        *origin_fields(loaded),
-    )
-    title = f"Privacy statement: {name}"
-    return StatementView(title=title, sections=tuple(sections), fields=fields, name=name, published=published)
-
-
-def _guarantee_section(statement: Statement, budget: Budget | None) -> StatementSection:
-    """Return the section with the guarantee as a sentence, or that there is none, and its parts as rows."""
-    guarantee, delta = statement.evaluation.guarantee, as_given(statement.evaluation.guarantee.delta)
+    # The guarantee: a sentence, or that there is none, and its parts.
     rows = {"epsilon": "infinite"}
     promise = "There is no guarantee: no finite epsilon is known for this run."
     if guarantee.finite:
-        epsilon = rounded_up(guarantee.epsilon, apart_from=None if budget is None else budget.epsilon)
+        epsilon = rounded_up(guarantee.epsilon, apart_from=limit)
         # From the printed epsilon, not the exact one: a reader who recomputes the factor must find the same number.
         factor = f" ({rounded_up(math.exp(float(epsilon)))})" if float(epsilon) < MAX_EXPONENT else ""
         promise = (
-            f"Whether {PROMISES[guarantee.adjacency].format(protected_text(guarantee))} changes the probability of "
-            f"anything that the result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by "
-            f"at most {delta} on top of that."
+            f"Whether {PROMISES[guarantee.adjacency].format(protected)} changes the probability of anything that the "
+            f"result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by at most "
+            f"{as_given(guarantee.delta)} on top of that."
         )
         rows["epsilon"] = f"at most {epsilon}"
     if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
@@ -171,50 +120,94 @@ def _guarantee_section(statement: Statement, budget: Budget | None) -> Statement
         gap = "the bound is tight" if guarantee.tight else "the smallest bound that holds lies between the two"
         lower = rounded_down(guarantee.epsilon_lower)
         rows["epsilon_lower"] = f"{lower}: attained by one pair of data sets; {gap}"
-    rows["delta"] = delta
-    rows["protected"] = protected_text(guarantee)
+    rows["delta"] = as_given(guarantee.delta)
+    rows["protected"] = protected
     rows["adjacency"] = f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
     if guarantee.finite:
         rows["kind"] = KINDS[guarantee.kind]
         if statement.gdp is not None:
             rows["mu-GDP"] = gdp_text(statement.gdp)
         rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
-    if budget is not None:
-        rows["budget"] = budget_text(guarantee.epsilon, budget.epsilon)
-    return StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))
+    if limit is not None:
+        rows["budget"] = budget_text(guarantee.epsilon, limit)
+    sections = [StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))]
 
+    if guarantee.finite:
+        # The best attacker, in percent and with what guessing gains beside it: the reader decides by the difference.
+        gains = [
+            ("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms"),
+            ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
+        ]
+        for false_positive_rate, true_positive_rate in attack.detection:
+            guessed, detected = f"{100 * false_positive_rate:g}%", _percent(true_positive_rate)
+            gains.append((f"{guessed} false alarms", f"detects at most {detected}, where guessing detects {guessed}"))
+        words = (
+            f"The best attacker there can be, who knows everything but {protected} and must tell which of the two data "
+            "sets was used:"
+        )
+        sections.append(StatementSection(heading="What an attacker can gain", prose=(words,), rows=tuple(gains)))
 
-def _attack_sections(statement: Statement) -> Iterator[StatementSection]:
-    """Yield the section on the best attacker, then that on groups and on epsilon without amplification, if any.
+        compared, words = [], GROUPS
+        # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
+        if statement.unsampled > guarantee.epsilon * (1 + _SAME):
+            text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
+            compared, words = [("without amplification", text)], f"{AMPLIFIED} {GROUPS}"
+        for size, bound in statement.groups:
+            text = "no bound is known"
+            if bound is not None:
+                text = f"epsilon at most {rounded_up(bound)}" if math.isfinite(bound) else "no finite epsilon"
+            compared.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
+        if compared:
+            sections.append(StatementSection(heading="For comparison", prose=(words,), rows=tuple(compared)))
+        sections.append(StatementSection(heading="What is covered", points=COVERED))
 
-    In percent and with what guessing gains beside it: the reader decides by the difference.
-    """
-    attack, guarantee = statement.attack, statement.evaluation.guarantee
-    rows = [
-        ("advantage", f"at most {_percent(attack.advantage)}: detections minus false alarms"),
-        ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
+    not_covered, deployment = list(NOT_COVERED), dict(DEPLOYMENT)
+    if plan.tuning is not None:
+        not_covered = [OTHER_RUNS if OTHER_RUNS in point else point for point in NOT_COVERED]
+        deployment["tuning"] = TUNED.format(plan.tuning.words)
+    origin = {
+        "config": visible(loaded.path) + (f", section {visible(loaded.section)}" if loaded.section else ""),
+        "config_hash": loaded.config_hash,
+        "dpcalc": __version__,
+    }
+    if published:
+        origin["published"] = published
+    draws = "Every step draws as stated and adds noise to what is drawn:"
+    sections += [
+        StatementSection(heading="What is not covered", points=tuple(not_covered)),
+        StatementSection(heading="How it is released", rows=tuple(deployment.items())),
+        StatementSection(heading="Sampling and training", prose=(draws,), rows=tuple(phase_rows(evaluation))),
+        StatementSection(heading="Assumptions", points=tuple(map(visible, evaluation.assumptions))),
+        StatementSection(heading="Where it comes from", rows=tuple(origin.items())),
     ]
-    for false_positive_rate, true_positive_rate in attack.detection:
-        guessed, detected = f"{100 * false_positive_rate:g}%", _percent(true_positive_rate)
-        rows.append((f"{guessed} false alarms", f"detects at most {detected}, where guessing detects {guessed}"))
-    prose = (
-        f"The best attacker there can be, who knows everything but {protected_text(guarantee)} and must tell which of "
-        "the two data sets was used:"
-    )
-    yield StatementSection(heading="What an attacker can gain", prose=(prose,), rows=tuple(rows))
 
-    rows, prose = [], GROUPS
-    # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
-    if statement.unsampled > guarantee.epsilon * (1 + _SAME):
-        text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
-        rows, prose = [("without amplification", text)], f"{AMPLIFIED} {GROUPS}"
-    for size, epsilon in statement.groups:
-        text = "no bound is known"
-        if epsilon is not None:
-            text = f"epsilon at most {rounded_up(epsilon)}" if math.isfinite(epsilon) else "no finite epsilon"
-        rows.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
-    if rows:
-        yield StatementSection(heading="For comparison", prose=(prose,), rows=tuple(rows))
+    detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
+    groups = [
+        {
+            "group_size": size,
+            "epsilon": bound,
+            "finite": None if bound is None else math.isfinite(bound),
+            "kind": "upper",
+        }
+        for size, bound in statement.groups
+    ]
+    result: Json = {
+        "config": config_json(loaded),
+        "guarantee": guarantee.to_dict(),
+        "gdp": None if statement.gdp is None else gdp_json(statement.gdp),
+        "attack": {"kind": "upper", "advantage": attack.advantage, "detection": detection},
+        "without_amplification": {"epsilon": statement.unsampled, "kind": "upper"},
+        "groups": groups,
+        "steps": evaluation.steps,
+        "phases": list(map(phase_json, evaluation.phases)),
+        "covered": list(COVERED),
+        "not_covered": not_covered,
+        "deployment": {label.replace(" ", "_"): text for label, text in deployment.items()},
+        "assumptions": list(evaluation.assumptions),
+        **origin_json(loaded),
+    }
+    title = f"Privacy statement: {name}"
+    return StatementView(title=title, sections=tuple(sections), result=result, name=name, published=published)
 
 
 def _percent(part: float) -> str:
@@ -232,8 +225,7 @@ LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a
 
 
 def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  JSON has no columns
-    """Return the JSON document of `statement --format json`."""
-    return Output(command="statement", fields=view.fields).json_text()
+    return json_document("statement", view.result)
 
 
 def statement_text(view: StatementView, width: int = 80) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from dpcalc.planner.words import with_thousands_separators
-from dpcalc.report.fields import Output
+from dpcalc.report.output import Output
 
 _GAP = 2  # spaces between two columns
 _MAX_LINES = 3  # of a cell of a table; cells of more lines are listed one below the other
@@ -21,8 +21,8 @@ _SHORT_TITLES = {"epsilon_lower": "lower"}
 _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
-def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = False) -> str:
-    """Return a result for a terminal: its table, or else its headline and labelled rows, with `verbose` those of `-v`.
+def terminal_text(output: Output, *, width: int, styled: bool) -> str:
+    """Return a result for a terminal: its table, or else its headline and labelled rows.
 
     Lines have at most `width` columns; long text wraps, nothing is cut. Without `styled` there are no escape sequences.
     """
@@ -30,8 +30,7 @@ def terminal_text(output: Output, *, width: int, styled: bool, verbose: bool = F
     if table is None:
         # All numbers but those in the run's name; only here, since plain lines and JSON are read by programs.
         rows = [
-            (label, text if label == _NAME else with_thousands_separators(text))
-            for label, text in output.rows(verbose=verbose)
+            (label, text if label == _NAME else with_thousands_separators(text)) for label, text in output.rows if text
         ]
         headline = Text(with_thousands_separators(output.headline), style="bold")
         return _rendered([headline, *_labelled(rows, width)], width=width, styled=styled)

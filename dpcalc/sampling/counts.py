@@ -45,23 +45,9 @@ def binomial(trials: int, rate: Fraction) -> CountDistribution:
     weight = (b - a) ** trials if exact else int(power(1 - rate, trials) * unit)
     if weight.bit_length() < _MAX_BITS // 2 and not exact:  # Pr[0] is too small to start from
         return _binomial_upper_by_chernoff(trials, float(rate) * trials)
-    return _binomial_upper_by_recurrence(trials, rate, weight, unit)
 
-
-def binomial_lower(trials: int, rate: Fraction) -> CountDistribution:
-    """Return a lower law of Binomial(trials, rate), from an upper law of the failures where Pr[0] is below 2^-2048."""
-    law = binomial(trials, rate)
-    if 0 in law:
-        return drop_rare_tail(law)
-    # `binomial` is Chernoff's bound here: an upper law of the trials that fail gives a lower one of those that succeed.
-    return {trials - failures: chance for failures, chance in reversed(binomial(trials, 1 - rate).items())}
-
-
-def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit: int) -> CountDistribution:
-    """Return an upper law of a binomial by recurrence from Pr[0] = weight / unit; one count has a tail below 2^-200."""
     # Pr[H = h + 1] = Pr[H = h] (n - h) a / ((h + 1) (b - a)), in whole numbers and rounded down; the remainder of the
-    # total goes to the last count, so that Pr[H >= h] is never too small.
-    a, b = rate.numerator, rate.denominator
+    # total goes to the last count, so that Pr[H >= h] is never too small. One count has a tail below 2^-200.
     counts: dict[int, int] = {}
     left_over = left = unit  # mass outside the stored counts; mass above the present count
     bits = unit.bit_length()
@@ -75,6 +61,15 @@ def _binomial_upper_by_recurrence(trials: int, rate: Fraction, weight: int, unit
         weight = weight * (trials - count) * a // ((count + 1) * (b - a))
     counts[count + 1] = left_over
     return {count: Fraction(chance, unit) for count, chance in counts.items() if chance}
+
+
+def binomial_lower(trials: int, rate: Fraction) -> CountDistribution:
+    """Return a lower law of Binomial(trials, rate), from an upper law of the failures where Pr[0] is below 2^-2048."""
+    law = binomial(trials, rate)
+    if 0 in law:
+        return drop_rare_tail(law)
+    # `binomial` is Chernoff's bound here: an upper law of the trials that fail gives a lower one of those that succeed.
+    return {trials - failures: chance for failures, chance in reversed(binomial(trials, 1 - rate).items())}
 
 
 _FULL_BITS = 1300  # of a weight relative to the likeliest one: what is cut off is below 2^-_VANISHING
@@ -278,29 +273,23 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
     """Return an upper law, at most 64 counts, of the sum of two independent counts."""
     bits = _max_denominator_bits(a) + _max_denominator_bits(b)
     is_short = len(a) == 1 or len(b) == 1 or (bits <= _MAX_BITS and len(a) * len(b) <= _FEW_PAIRS)
-    law = convolve(a, b) if is_short else _convolve_rounded_upper(a, b)
+    if is_short:
+        law = convolve(a, b)
+    else:
+        # Every probability is rounded down to 1600 bits, before and after the sum, and what is missing of the total
+        # goes to the largest sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
+        unit = 1 << _SUM_BITS
+        left, right = (
+            {count: chance.numerator * unit // chance.denominator for count, chance in each.items()} for each in (a, b)
+        )
+        weights = _convolve_weights(left, right).items()
+        law = {count: Fraction(weight >> _SUM_BITS, unit) for count, weight in weights if weight >> _SUM_BITS}
+        total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
+        missing = total - sum(law.values(), start=Fraction(0))
+        if missing:
+            largest = max(a) + max(b)
+            law[largest] = law.get(largest, Fraction(0)) + missing
     return round_to_many_bits(coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law)
-
-
-def _convolve_rounded_upper(a: CountDistribution, b: CountDistribution) -> CountDistribution:
-    """Return an upper law of the sum of two counts, rounded to 1600 bits in favour of the largest sum."""
-    # Every probability is rounded down, before and after the sum, and what is missing of the total goes to the largest
-    # sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
-    unit = 1 << _SUM_BITS
-    left, right = (
-        {count: chance.numerator * unit // chance.denominator for count, chance in law.items()} for law in (a, b)
-    )
-    law = {
-        count: Fraction(weight >> _SUM_BITS, unit)
-        for count, weight in _convolve_weights(left, right).items()
-        if weight >> _SUM_BITS
-    }
-    total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
-    missing = total - sum(law.values(), start=Fraction(0))
-    if missing:
-        largest = max(a) + max(b)
-        law[largest] = law.get(largest, Fraction(0)) + missing
-    return law
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
@@ -394,26 +383,19 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:
     """Return an upper law, at most 48 counts above 0, of the sum of a random `number` of independent counts."""
     total: CountDistribution = {}
-    numbers = dict(sorted(coarsen_upwards(number).items()))
-    for chance, law in zip(numbers.values(), _sums_upper(each, numbers), strict=True):
+    # The sum of one number of counts is that of the number before and the difference more.
+    law, reached = {0: Fraction(1)}, 0
+    for count, chance in sorted(coarsen_upwards(number).items()):
+        if {*each} <= {0, 1}:
+            law = binomial(count, nonzero_probability(each))
+        else:
+            more = convolve_power(_round_to_few_bits_upper(each), count - reached)
+            law = _round_to_few_bits_upper(coarsen_upwards(convolve(law, more)))
+        reached = count
         spend(fraction_units(2 * len(law), 2 * _FEW_BITS))
         for value, weight in law.items():
             total[value] = total.get(value, Fraction(0)) + chance * weight
     return _round_to_few_bits_upper(coarsen_upwards(total))
-
-
-def _sums_upper(each: CountDistribution, numbers: Iterable[int]) -> Iterator[CountDistribution]:
-    """Yield, for each of the ascending numbers, an upper law of the sum of that many independent counts."""
-    # The sum for one number is that for the one before and the difference more.
-    law, reached = {0: Fraction(1)}, 0
-    for number in numbers:
-        if {*each} <= {0, 1}:
-            law = binomial(number, nonzero_probability(each))
-        else:
-            more = convolve_power(_round_to_few_bits_upper(each), number - reached)
-            law = _round_to_few_bits_upper(coarsen_upwards(convolve(law, more)))
-        reached = number
-        yield law
 
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:

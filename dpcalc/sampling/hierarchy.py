@@ -1,9 +1,13 @@
-"""The hierarchy of nested units, and episodes constructed in every step.
+"""Nested sampling units and how one step draws them, and episodes: tasks that are built in every step.
 
-Constructed episodes: tasks that are built afresh in every step (few-shot learning, MAML).
+Levels are numbered from 1 (primary sampling units) to `depth` (records); level 0 is everything. Every unit of level
+j - 1 holds between `min_count` and `count` units of level j: equally many, or as a tree says, or an unknown number
+between the two. Source: Algorithm 1 of Tombs, Kotevska and Young 2022 (CEUR Vol-3318 short 3), with a scheme for
+each level; docs/theory.md, Definition 1.1.
 
-A task draws `ways` of the classes and `shots + queries` records of each, all without replacement; the tasks of a step
-are independent. Such a task is no unit of the data: a record or a class can be in several.
+Episodes (few-shot learning, MAML): a task draws `ways` of the classes and `shots + queries` records of each, all
+without replacement; the tasks of a step are independent. Such a task is no unit of the data: a record or a class can be
+in several.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,6 +17,7 @@ from itertools import pairwise
 from math import ceil, prod
 
 from dpcalc.errors import InputError, KeyedInputError
+from dpcalc.keys import COUNT, NUMBER, key
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import (
     All,
@@ -35,22 +40,26 @@ TASK = "task"  # name of a constructed unit in messages
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
-    """Tasks that one step builds from classes and their records.
+    """Construction of tasks in a step, as in few-shot learning: over two levels, classes and their records."""
 
-    Attributes:
-        tasks: built in one step, independently, >= 1.
-        ways: classes in a task, >= 1.
-        shots: records of each class to learn from, >= 0.
-        queries: further records of each class to be judged by, >= 0.
-    """
-
-    tasks: int
-    ways: int
-    shots: int
-    queries: int
+    tasks: int = key(
+        COUNT,
+        "Tasks that a step constructs, independently of each other.",
+        advice="say how many tasks one step constructs",
+    )
+    ways: int = key(COUNT, "Classes in a task, drawn without replacement.", advice="say how many classes a task has")
+    shots: int = key(
+        NUMBER,
+        "Records of each class in a task that it learns from.",
+        advice="say how many records of each class a task learns from; 0 if none",
+    )
+    queries: int = key(
+        NUMBER,
+        "Further records of each class in a task, by which it is judged.",
+        advice="say how many further records of each class judge it; 0 if none",
+    )
 
     def __post_init__(self) -> None:
-        """Raise InputError if tasks or ways are < 1, shots or queries < 0, or both are 0."""
         for name in ("tasks", "ways"):
             if getattr(self, name) < 1:
                 raise InputError(f"episodes.{name}: expected a whole number >= 1, got {getattr(self, name)}")
@@ -74,55 +83,32 @@ class Episodes:
         return Fraction(self.records, records)
 
 
-# Nested sampling units and how one step draws them.
-#
-# Levels are numbered from 1 (primary sampling units) to `depth` (records); level 0 is everything. Every unit of level
-# j - 1 holds between `min_count` and `count` units of level j: equally many, or as a tree says, or an unknown number
-# between the two. Source: Algorithm 1 of Tombs, Kotevska and Young 2022 (CEUR Vol-3318 short 3), with a scheme for
-# each level.
-#
-# Source: docs/theory.md, Definition 1.1.
-
-
 @dataclass(frozen=True, kw_only=True)
 class Level:
-    """One level of nesting.
+    """One level of nesting; a scheme whose draw is sure is simplified."""
 
-    Attributes:
-        name: the user's word for its units.
-        count: most units under one parent, >= 1; for add-remove the count of the larger data set.
-        min_count: fewest units under one parent; 0, the default, stands for `count`: all parents hold the same number.
-        scheme: how one step draws them from each drawn parent.
-        redraw_every: steps for which one draw is held, >= 1.
-        is_assumed: whether nobody stated the count: it fits the rate, on which alone epsilon depends.
-    """
-
-    name: str
-    count: int
-    min_count: int = 0
-    scheme: Scheme
-    redraw_every: int = 1
+    name: str  # the user's word for its units
+    count: int  # most units under one parent, >= 1; for add-remove the count of the larger data set
+    min_count: int = 0  # fewest units under one parent; 0 stands for `count`: all parents hold the same number
+    scheme: Scheme  # how one step draws them from each drawn parent
+    redraw_every: int = 1  # steps for which one draw is held, >= 1
+    # Whether nobody stated the count: it fits the rate, on which alone epsilon depends.
     is_assumed: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Fill in `min_count`, raise the first fault as InputError, and simplify a scheme whose draw is sure."""
         if not self.min_count:
             object.__setattr__(self, "min_count", self.count)
-        for fault in self._faults():
+        if self.count < 1:
+            raise InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
+        if not 1 <= self.min_count <= self.count:
+            raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
+        if self.redraw_every < 1:
+            raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
+        for fault in _scheme_faults(self.name, self.scheme, (self.min_count, self.count)):
             raise fault
         scheme = scheme_for_count(self.scheme, self.count)
         if scheme == All() or not isinstance(self.scheme, Fixed) or self.scheme.size <= self.min_count:
             object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
-
-    def _faults(self) -> Iterator[InputError]:
-        """Yield an error for a count, least count or period out of range, or a size over the least count."""
-        if self.count < 1:
-            yield InputError(f"level {self.name}: expected a count >= 1, got {self.count}")
-        if not 1 <= self.min_count <= self.count:
-            yield InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
-        if self.redraw_every < 1:
-            yield InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        yield from _scheme_faults(self.name, self.scheme, (self.min_count, self.count))
 
     @property
     def is_equal(self) -> bool:
@@ -194,101 +180,61 @@ def name_faults(names: Sequence[str]) -> Iterator[KeyedInputError]:
 
 def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator[KeyedInputError]:
     """Yield the errors of schemes and redraw periods that do not fit each other or the number of steps."""
-    if steps is not None:
-        for level in levels:
-            yield from _too_few_steps_faults(level, steps)
-    for above, level in pairwise(levels):
-        yield from _period_faults(above, level)
-    for number, level in enumerate(levels):
-        yield from _pass_faults(levels[:number], level)
-        yield from _held_draw_faults(level)
-        yield from _repeated_cut_faults(levels[:number], level)
+    for level in levels:
+        if steps is not None and isinstance(level.scheme, Allocation):
+            key = "bins" if isinstance(level.scheme, BallsInBins) else "times"
+            chosen = getattr(level.scheme, key)
+            if chosen > steps:
+                problem = f"is {chosen}, more than the {steps} steps of the phase"
+                yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
 
-
-def _too_few_steps_faults(level: "Level", steps: int) -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.bins" or "LEVEL.times" if an allocation has more of them than the phase has steps."""
-    key, chosen = _allocated_amount(level.scheme)
-    if chosen > steps:
-        problem = f"is {chosen}, more than the {steps} steps of the phase"
-        yield KeyedInputError(f"{level.name}.{key}", problem, f"lower `{key}`, or train for more steps")
-
-
-def _period_faults(above: "Level", level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.redraw_every" if it is longer than that of the level above, or does not divide it."""
     # A draw is made out of one drawn parent: it cannot outlast it, nor be cut off in the middle by the next one.
-    period = above.redraw_every
-    if level.redraw_every > period:
-        yield KeyedInputError(
-            f"{level.name}.redraw_every",
-            f"is {level.redraw_every}, longer than the {period} of level `{above.name}`, out of which level "
-            f"`{level.name}` is drawn",
-            f"hold `{above.name}` for as long or a multiple: a new {above.name} needs a new draw within",
-            code="DPC107",
-        )
-    elif period % level.redraw_every:
-        yield KeyedInputError(
-            f"{level.name}.redraw_every",
-            f"is {level.redraw_every}, which does not divide the {period} of level `{above.name}`",
-            f"one draw of `{above.name}` must hold for a whole number of draws of `{level.name}`",
-            code="DPC107",
-        )
+    for above, level in pairwise(levels):
+        place, period = f"{level.name}.redraw_every", above.redraw_every
+        if level.redraw_every > period:
+            yield KeyedInputError(
+                place,
+                f"is {level.redraw_every}, longer than the {period} of level `{above.name}`, out of which level "
+                f"`{level.name}` is drawn",
+                f"hold `{above.name}` for as long or a multiple: a new {above.name} needs a new draw within",
+                code="DPC107",
+            )
+        elif period % level.redraw_every:
+            yield KeyedInputError(
+                place,
+                f"is {level.redraw_every}, which does not divide the {period} of level `{above.name}`",
+                f"one draw of `{above.name}` must hold for a whole number of draws of `{level.name}`",
+                code="DPC107",
+            )
 
-
-def _pass_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.scheme" of a shuffle or allocation if a level above it is not drawn whole.
-
-    A shuffle may lie below a shuffle.
-    """
-    sampled = next((x for x in outer if not _may_lie_above_pass(x, level.scheme)), None)
-    if isinstance(level.scheme, Shuffle | Allocation) and sampled is not None:
-        yield KeyedInputError(
-            f"{level.name}.scheme",
-            f"is `{level.scheme.name}`, but level `{sampled.name}` above it is not drawn whole",
-            f"a pass goes over all units: draw `{sampled.name}` with scheme all, or state another scheme here",
-            code="DPC107",
-        )
-
-
-def _held_draw_faults(level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.redraw_every" if a scheme that must draw anew in each step is held."""
-    capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
-    if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
-        problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
-        yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
-
-
-def _repeated_cut_faults(outer: Sequence["Level"], level: "Level") -> Iterator[KeyedInputError]:
-    """Yield an error at "LEVEL.max_batch_size" if a level above the capped draw is drawn with replacement."""
-    repeated = next((x for x in outer if isinstance(x.scheme, WithReplacement)), None)
-    if isinstance(level.scheme, CappedPoisson) and repeated is not None:
-        yield KeyedInputError(
-            f"{level.name}.max_batch_size",
-            f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
-            f"a {repeated.name} drawn twice makes two draws, each cut by itself; no bound is proved for it: draw "
-            "it in another way, or leave max_batch_size out",
-            code="DPC107",
-        )
-
-
-def _may_lie_above_pass(level: "Level", scheme: Scheme) -> bool:
-    """Return True if a pass may lie below the level: it is drawn whole, or both of them are shuffles."""
-    # A pass goes over all units; even of an allocation of one bin nothing counts the passes below it.
-    if isinstance(level.scheme, Allocation):
-        return False
-    if isinstance(level.scheme, Shuffle):
-        return isinstance(scheme, Shuffle)
-    return level.is_whole
-
-
-def _allocated_amount(scheme: Scheme) -> tuple[str, int]:
-    """Return the key ("bins" or "times") and number of an allocation; ("", 0) for other schemes."""
-    match scheme:
-        case BallsInBins(bins=bins):
-            return "bins", bins
-        case RandomAllocation(times=times):
-            return "times", times
-        case _:
-            return "", 0
+    for number, level in enumerate(levels):
+        # A pass goes over all units of levels drawn whole; a shuffle may lie below a shuffle. Even of an allocation of
+        # one bin nothing counts the passes below it.
+        for above in levels[:number] if isinstance(level.scheme, Shuffle | Allocation) else ():
+            may_lie_above = above.is_whole and not isinstance(above.scheme, Allocation)
+            if isinstance(above.scheme, Shuffle):
+                may_lie_above = isinstance(level.scheme, Shuffle)
+            if not may_lie_above:
+                yield KeyedInputError(
+                    f"{level.name}.scheme",
+                    f"is `{level.scheme.name}`, but level `{above.name}` above it is not drawn whole",
+                    f"a pass goes over all units: draw `{above.name}` with scheme all, or state another scheme here",
+                    code="DPC107",
+                )
+                break
+        capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
+        if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
+            problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
+            yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
+        repeated = next((x for x in levels[:number] if isinstance(x.scheme, WithReplacement)), None)
+        if capped and repeated is not None:
+            yield KeyedInputError(
+                f"{level.name}.max_batch_size",
+                f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
+                f"a {repeated.name} drawn twice makes two draws, each cut by itself; no bound is proved for it: draw "
+                "it in another way, or leave max_batch_size out",
+                code="DPC107",
+            )
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
@@ -321,40 +267,31 @@ def _scheme_faults(
 
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
-    """The levels, outermost first.
-
-    Attributes:
-        levels: names, counts and schemes.
-        tree: the size of every unit where they differ and are known, else None.
-        episodes: how a step builds its tasks where the levels are classes and their records, else None.
-    """
+    """The levels, outermost first."""
 
     levels: tuple[Level, ...]
-    tree: Tree | None = None
-    episodes: Episodes | None = None
+    tree: Tree | None = None  # the size of every unit where they differ and are known
+    episodes: Episodes | None = None  # how a step builds its tasks where the levels are classes and their records
 
     def __post_init__(self) -> None:
-        """Raise the first fault as an InputError, and drop the tree if parents of every level are equal."""
-        for fault in self._faults():
-            raise fault
-        if self.tree is not None and all(level.is_equal for level in self.levels):
-            object.__setattr__(self, "tree", None)
-
-    def _faults(self) -> Iterator[InputError]:
-        """Yield the errors of no or equally named levels, draws, tree or episodes that do not fit, or 1e18 records."""
         if not self.levels:
-            yield InputError("data.levels: expected at least one level, got none")
-        yield from name_faults([level.name for level in self.levels])
+            raise InputError("data.levels: expected at least one level, got none")
+        for fault in name_faults([level.name for level in self.levels]):
+            raise fault
         ends = [(level.min_count, level.count) for level in self.levels]
         if self.tree is not None and [(min(sizes), max(sizes)) for sizes in self.tree.sizes] != ends:
-            yield InputError("data.levels: expected the fewest and most units that the tree has under one parent")
-        yield from draw_faults(self.levels)
+            raise InputError("data.levels: expected the fewest and most units that the tree has under one parent")
+        for fault in draw_faults(self.levels):
+            raise fault
         if self.episodes is not None:
-            yield from episode_faults(self.episodes, self.levels, self.tree)
+            for fault in episode_faults(self.episodes, self.levels, self.tree):
+                raise fault
             if any(x.scheme != All() or x.redraw_every > 1 for x in self.levels):
-                yield InputError("episodes: expected two levels, classes and their records, without draws of their own")
+                raise InputError("episodes: expected two levels, classes and their records, without draws of their own")
         if self.units(self.depth) > MAX_RECORDS:
-            yield InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
+            raise InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
+        if self.tree is not None and all(level.is_equal for level in self.levels):
+            object.__setattr__(self, "tree", None)
 
     @classmethod
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
@@ -432,26 +369,23 @@ class Hierarchy:
 
     def steps_of(self, epochs: Fraction) -> int:
         """Return the steps, rounded up, in which the outermost sampled level is drawn `epochs` times on average."""
-        return ceil(epochs / self._mean_drawn_share())
-
-    def _mean_drawn_share(self) -> Fraction:
-        """Return a step's mean draws per unit of the first level that is not `All`, before any cap; 1 if all are."""
-        # Levels drawn whole leave it to the next one what a pass over the data is.
+        share = Fraction(1)  # of its units that a step draws, repetitions included, before any cut
         for number, level in enumerate(self.levels, start=1):
             match level.scheme:
-                case Fixed() as fixed if self.tree is not None:
-                    return Fraction(sum(map(fixed.max_drawn, self.tree.sizes[number - 1])), self.units(number))
-                case Fixed(size=size) | WithReplacement(size=size):
-                    return Fraction(size * self.units(number - 1), self.units(number))
-                case CappedPoisson(probability=rate):
-                    return rate  # loaders count passes by it, whatever a cap leaves
-                case Shuffle() as shuffle:
-                    return Fraction(1, shuffle.steps_of_a_pass(level.count))
-                case Poisson() | CyclicPoisson() | BallsInBins() | RandomAllocation() as scheme:
-                    return scheme.rate(level.count)
-                case All():
+                case All():  # levels drawn whole leave it to the next one what a pass over the data is
                     continue
-        return Fraction(1)
+                case Fixed() as fixed if self.tree is not None:
+                    share = Fraction(sum(map(fixed.max_drawn, self.tree.sizes[number - 1])), self.units(number))
+                case Fixed(size=size) | WithReplacement(size=size):
+                    share = Fraction(size * self.units(number - 1), self.units(number))
+                case CappedPoisson(probability=rate):
+                    share = rate  # loaders count passes by it, whatever a cap leaves
+                case Shuffle() as shuffle:
+                    share = Fraction(1, shuffle.steps_of_a_pass(level.count))
+                case Poisson() | CyclicPoisson() | BallsInBins() | RandomAllocation() as scheme:
+                    share = scheme.rate(level.count)
+            break
+        return ceil(epochs / share)
 
     def inclusion(self, number: int) -> Fraction:
         """Return the product of the rates of levels 1 to `number`; 1 for level 0. Unequal sizes: an upper bound."""

@@ -1,4 +1,8 @@
-"""Sampling schemes: how the children of one drawn unit are drawn in one step (Bun et al. 2020, 2007.12674, sec. 2)."""
+"""Sampling schemes: how the children of one drawn unit are drawn in one step (Bun et al. 2020, 2007.12674, sec. 2).
+
+Of each scheme `rate(count)` is the exact probability that a draw from `count` children holds a given one, and
+`max_drawn(count)` the most that it can take, repetitions included.
+"""
 
 from fractions import Fraction
 from typing import ClassVar
@@ -8,48 +12,53 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch, power
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fixed:
-    """`size` of the children, uniformly, without replacement.
+class _AnyNumber:
+    """A draw that can take all children."""
 
-    Attributes:
-        size: children drawn, a whole number >= 1.
-        at_most: whether a parent with fewer children gives all that it has. Units of a hierarchy know how many children
-            they have: on a path to a unit this is either a draw of `size` or `all` (`hierarchy.scheme_for_count`).
-    """
+    def max_drawn(self, count: int) -> int:
+        """Return `count`."""
+        return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OfSize:
+    """A draw of `size` children, >= 1."""
+
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise InputError(f"size: expected a whole number >= 1, got {self.size}; a draw of nothing trains nothing")
+
+    def max_drawn(self, count: int) -> int:
+        """Return min(size, count)."""
+        return min(self.size, count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fixed(_OfSize):
+    """`size` of the children, uniformly, without replacement."""
 
     name: ClassVar[str] = "fixed"
     keys: ClassVar[tuple[str, ...]] = ("size", "redraw_every")
-    size: int
+    # A parent with fewer children gives all that it has. Units of a hierarchy know how many children they have: on a
+    # path to a unit this is either a draw of `size` or `all` (`hierarchy.scheme_for_count`).
     at_most: bool = False
-
-    def __post_init__(self) -> None:
-        """Raise InputError if size < 1."""
-        _refuse_size_below_1(self.size)
 
     def rate(self, count: int) -> Fraction:
         """Return min(size, count) / count with at_most, else size / count, which is above 1 for smaller counts."""
         return Fraction(self.max_drawn(count), count) if self.at_most else Fraction(self.size, count)
 
-    def max_drawn(self, count: int) -> int:
-        """Return min(size, count), the children that one draw takes."""
-        return min(self.size, count)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Poisson:
-    """Each child independently with one probability.
-
-    Attributes:
-        probability: exact, in [0, 1].
-    """
+class Poisson(_AnyNumber):
+    """Each child independently with one probability, exact, in [0, 1]."""
 
     name: ClassVar[str] = "poisson"
     keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "max_batch_size", "redraw_every")
     probability: Fraction
 
     def __post_init__(self) -> None:
-        """Raise InputError if the probability is outside [0, 1]."""
         if not 0 <= self.probability <= 1:
             raise InputError(f"rate: expected a probability in [0, 1], got {float(self.probability)!r}")
 
@@ -58,10 +67,6 @@ class Poisson:
         del count
         return self.probability
 
-    def max_drawn(self, count: int) -> int:
-        """Return `count`: a draw can take all children."""
-        return count
-
 
 @dataclass(frozen=True, kw_only=True)
 class CappedPoisson:
@@ -69,19 +74,14 @@ class CappedPoisson:
 
     It is no `Poisson`: what holds for independent draws does not hold for it. A draw that can take no more children
     than it may keep is one, and becomes one (`hierarchy.scheme_for_count`).
-
-    Attributes:
-        probability: of each child before the cut, exact, in [0, 1].
-        max_batch_size: most children that stay, a whole number >= 1.
     """
 
     name: ClassVar[str] = Poisson.name
     keys: ClassVar[tuple[str, ...]] = Poisson.keys
-    probability: Fraction
-    max_batch_size: int
+    probability: Fraction  # of each child before the cut
+    max_batch_size: int  # most children that stay, >= 1
 
     def __post_init__(self) -> None:
-        """Raise InputError for a probability outside [0, 1] or max_batch_size < 1."""
         Poisson(probability=self.probability)
         if self.max_batch_size < 1:
             raise InputError(f"max_batch_size: expected a whole number >= 1, got {self.max_batch_size}")
@@ -101,15 +101,10 @@ class CappedPoisson:
 
 @dataclass(frozen=True, kw_only=True)
 class CappedGroup(CappedPoisson):
-    """A cut Poisson draw from one of the groups into which the children were split beforehand; no config states it.
+    """A cut Poisson draw from one of the groups into which the children were split beforehand; no config states it."""
 
-    Attributes:
-        min_count: fewest children that the group may hold, >= 1.
-        count: most of them, >= min_count.
-    """
-
-    min_count: int
-    count: int
+    min_count: int  # fewest children that the group may hold, >= 1
+    count: int  # most of them
 
     def rate(self, count: int) -> Fraction:
         """Return the rate of a CappedPoisson draw from min(count, min_count) children, where it is largest."""
@@ -121,12 +116,9 @@ class FixedAtRate(Fixed):
     """A draw of a fixed size from a frame that is itself random, so that a child's probability is not size / count.
 
     Bounds take a full batch of a `CappedPoisson` draw for it (docs/theory.md, Theorem 4.9); no config states it.
-
-    Attributes:
-        probability: that the child on the path is drawn, exact, in (0, 1].
     """
 
-    probability: Fraction
+    probability: Fraction  # that the child on the path is drawn, exact, in (0, 1]
 
     def rate(self, count: int) -> Fraction:
         """Return `probability`, whatever the count."""
@@ -135,20 +127,11 @@ class FixedAtRate(Fixed):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WithReplacement:
-    """`size` independent draws of one child each: the same child may be drawn several times.
-
-    Attributes:
-        size: draws, a whole number >= 1.
-    """
+class WithReplacement(_OfSize):
+    """`size` independent draws of one child each: the same child may be drawn several times."""
 
     name: ClassVar[str] = "with-replacement"
     keys: ClassVar[tuple[str, ...]] = ("size",)
-    size: int
-
-    def __post_init__(self) -> None:
-        """Raise InputError if size < 1."""
-        _refuse_size_below_1(self.size)
 
     def rate(self, count: int) -> Fraction:
         """Return 1 - (1 - 1/count)^size, the probability that a child is drawn at least once."""
@@ -162,34 +145,33 @@ class WithReplacement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shuffle:
+class Shuffle(_OfSize):
     """Pass after pass over all children in random order, `size` of them in each step.
 
-    No amplification is claimed for the order: the reader may know in which step of a pass a child is. The number of
-    steps of a pass follows from the data; `changes_passes` says whether removing children changes it.
-
-    Attributes:
-        size: children in a step, a whole number >= 1.
-        drop_last: whether the children that fill no whole batch are left out of the pass; without it the last batch of
-            a pass is smaller.
+    The reader may know in which step of a pass a child is, unless the order is secret. The number of steps of a pass
+    follows from the data; `changes_passes` says whether removing children changes it.
     """
 
     name: ClassVar[str] = "shuffle"
-    keys: ClassVar[tuple[str, ...]] = ("size", "drop_last")
-    size: int
+    keys: ClassVar[tuple[str, ...]] = ("size", "drop_last", "order")
+    # The children that fill no whole batch are left out of the pass; else the last batch of a pass is smaller.
     drop_last: bool = False
+    is_secret: bool = False  # the order: uniform, a new one for each pass, with each child once
 
-    def __post_init__(self) -> None:
-        """Raise InputError if size < 1."""
-        _refuse_size_below_1(self.size)
+    def places(self, count: int) -> tuple[tuple[Fraction, int], ...]:
+        """Return (chance, batches over which a child's place is uniform) of each public case of a pass; else no place.
+
+        Source: docs/theory.md, Theorem 7.10.
+        """
+        full, odd = divmod(count, self.size)
+        if not odd or self.drop_last:
+            return ((Fraction(full * self.size, count), full),) if full else ()
+        in_all = Fraction((full + 1) * odd, count)
+        return ((in_all, full + 1), *(((1 - in_all, full),) if full else ()))
 
     def rate(self, count: int) -> Fraction:
         """Return the share of `count` children that a pass holds: 1, or less with drop_last."""
         return Fraction(self.drawn_in_a_pass(count), count)
-
-    def max_drawn(self, count: int) -> int:
-        """Return min(size, count), the largest number of children in one step."""
-        return min(self.size, count)
 
     def steps_of_a_pass(self, count: int) -> int:
         """Return the steps of a pass over `count` children: count / size, rounded up (drop_last: down)."""
@@ -209,7 +191,7 @@ class Shuffle:
 
 
 @dataclass(frozen=True, kw_only=True)
-class All:
+class All(_AnyNumber):
     """Every child, every time."""
 
     name: ClassVar[str] = "all"
@@ -219,10 +201,6 @@ class All:
         """Return 1."""
         del count
         return Fraction(1)
-
-    def max_drawn(self, count: int) -> int:
-        """Return `count`."""
-        return count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,30 +216,19 @@ class AnyOrder(All):
 
 @dataclass(frozen=True, kw_only=True)
 class CyclicPoisson:
-    """The children are split beforehand into groups; steps draw from one group after the other, as `Poisson` does.
-
-    Attributes:
-        probability: exact, in [0, 1], that a step of its group draws a child.
-        groups: number of groups, >= 1.
-        max_batch_size: most children that stay in a draw, of more a uniform subset, >= 1; None for all of them.
-        max_group_size: most children of a group, >= 1; None for as many as there are.
-    """
+    """The children are split beforehand into groups; steps draw from one group after the other, as `Poisson` does."""
 
     name: ClassVar[str] = "cyclic-poisson"
     keys: ClassVar[tuple[str, ...]] = ("rate", "expected", "groups", "max_batch_size", "max_group_size")
-    probability: Fraction
-    groups: int
-    max_batch_size: int | None = None
-    max_group_size: int | None = None
+    probability: Fraction  # that a step of its group draws a child
+    groups: int  # >= 1
+    max_batch_size: int | None = None  # most children that stay in a draw, of more a uniform subset; None for all
+    max_group_size: int | None = None  # most children of a group; None for as many as there are
 
     def __post_init__(self) -> None:
-        """Raise InputError if the probability is outside [0, 1] or a whole number is < 1."""
         Poisson(probability=self.probability)
-        for name, value in (
-            ("groups", self.groups),
-            ("max_batch_size", self.max_batch_size),
-            ("max_group_size", self.max_group_size),
-        ):
+        for name in ("groups", "max_batch_size", "max_group_size"):
+            value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"{name}: expected a whole number >= 1, got {value}")
 
@@ -295,35 +262,23 @@ class CyclicPoisson:
 
 @dataclass(frozen=True, kw_only=True)
 class AllocatedPass:
-    """Equal passes of steps; in each pass a unit takes part in the steps of one bin, chosen uniformly, or in none.
+    """Equal passes of steps; in each pass a unit takes part in the steps of one bin, chosen uniformly, or in none."""
 
-    Attributes:
-        bins: ((number of bins, steps of each of them), ...), all numbers >= 1.
-        share: probability that the unit takes part at all, in (0, 1].
-        number: of such passes, >= 1; they are independent.
-    """
-
-    bins: tuple[tuple[int, int], ...]
-    share: Fraction = Fraction(1)
-    number: int = 1
+    bins: tuple[tuple[int, int], ...]  # (number of bins, steps of each of them), all >= 1
+    share: Fraction = Fraction(1)  # probability that the unit takes part at all, in (0, 1]
+    number: int = 1  # of such passes, >= 1; they are independent
 
 
 @dataclass(frozen=True, kw_only=True)
-class BallsInBins:
-    """In each pass of `bins` steps every child takes part in one step, which it chooses uniformly and independently.
-
-    Attributes:
-        bins: steps of a pass, a whole number >= 1; public, and not computed from the number of children.
-        is_held: whether the choice of the first pass holds for all passes of the phase.
-    """
+class BallsInBins(_AnyNumber):
+    """In each pass of `bins` steps every child takes part in one step, which it chooses uniformly and independently."""
 
     name: ClassVar[str] = "balls-in-bins"
     keys: ClassVar[tuple[str, ...]] = ("bins", "assignment")
-    bins: int
-    is_held: bool = False
+    bins: int  # steps of a pass, >= 1; public, and not computed from the number of children
+    is_held: bool = False  # the choice of the first pass holds for all passes of the phase
 
     def __post_init__(self) -> None:
-        """Raise InputError if bins < 1."""
         if self.bins < 1:
             raise InputError(f"bins: expected a whole number >= 1, got {self.bins}; a pass has at least one step")
 
@@ -331,10 +286,6 @@ class BallsInBins:
         """Return 1 / bins, the probability that a step holds a child, whatever the count."""
         del count
         return Fraction(1, self.bins)
-
-    def max_drawn(self, count: int) -> int:
-        """Return `count`: all children can choose the same step."""
-        return count
 
     @property
     def steps_of_a_pass(self) -> int:
@@ -348,26 +299,17 @@ class BallsInBins:
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
         """Return the whole passes in the first `steps` and an unfinished one; a single long one if bins are held."""
         whole, remaining = divmod(steps, self.bins)
-        if self.is_held and whole:
-            return (self._held_pass(whole, remaining),)
+        if self.is_held and whole:  # the first `remaining` bins have whole + 1 steps, the others `whole`
+            longer = ((remaining, whole + 1),) if remaining else ()
+            return (AllocatedPass(bins=(*longer, (self.bins - remaining, whole))),)
         every = AllocatedPass(bins=((self.bins, 1),), number=whole)
         unfinished = AllocatedPass(bins=((remaining, 1),), share=Fraction(remaining, self.bins))
         return (*((every,) if whole else ()), *((unfinished,) if remaining else ()))
 
-    def _held_pass(self, whole: int, remaining: int) -> AllocatedPass:
-        """Return all passes as one: the first `remaining` bins have whole + 1 steps, the others `whole`."""
-        longer = ((remaining, whole + 1),) if remaining else ()
-        return AllocatedPass(bins=(*longer, (self.bins - remaining, whole)))
-
 
 @dataclass(frozen=True, kw_only=True)
-class RandomAllocation:
-    """Every child takes part in exactly `times` of all `steps` of a phase: a uniform choice, independently.
-
-    Attributes:
-        times: a whole number from 1 to `steps`.
-        steps: of the phase.
-    """
+class RandomAllocation(_AnyNumber):
+    """Every child takes part in exactly `times` of all `steps` of a phase: a uniform choice, independently."""
 
     name: ClassVar[str] = "random-allocation"
     keys: ClassVar[tuple[str, ...]] = ("times",)
@@ -375,7 +317,6 @@ class RandomAllocation:
     steps: int
 
     def __post_init__(self) -> None:
-        """Raise InputError if times is outside [1, steps]."""
         if not 1 <= self.times <= self.steps:
             raise InputError(
                 f"times: expected a whole number from 1 to {self.steps}, the steps of the phase, got {self.times}"
@@ -385,10 +326,6 @@ class RandomAllocation:
         """Return times / steps, the probability that a step holds a child, whatever the count."""
         del count
         return Fraction(self.times, self.steps)
-
-    def max_drawn(self, count: int) -> int:
-        """Return `count`: all children can choose the same step."""
-        return count
 
     @property
     def steps_of_a_pass(self) -> int:
@@ -406,24 +343,16 @@ class RandomAllocation:
         """
         if self.times == 1:
             return BallsInBins(bins=self.steps).passes(steps)
-        # In which of the blocks the steps that ran are is not known, so that all count.
-        return self._blocks() if steps else ()
-
-    def _blocks(self) -> tuple[AllocatedPass, ...]:
-        """Return the whole phase as `times` passes of near-equal length, in each of which the unit chooses one step."""
+        # The whole phase as `times` passes of near-equal length, in each of which the unit chooses one step: in which
+        # of them the steps that ran are is not known, so that all count.
         small, longer = divmod(self.steps, self.times)
-        sizes = ((small, self.times - longer), (small + 1, longer))
+        sizes = ((small, self.times - longer), (small + 1, longer)) if steps else ()
         return tuple(AllocatedPass(bins=((size, 1),), number=number) for size, number in sizes if number)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CheckIn:
-    """In each period of `length` steps a unit takes part in all of them with one probability, or in none.
-
-    Attributes:
-        rate: exact, in (0, 1].
-        length: steps of a period, >= 1.
-    """
+    """In each period of `length` steps, >= 1, a unit takes part in all of them with probability `rate`, or in none."""
 
     rate: Fraction
     length: int
@@ -441,14 +370,6 @@ class CheckIn:
 
 
 Allocation = BallsInBins | RandomAllocation
-
-
-def _refuse_size_below_1(size: int) -> None:
-    """Raise InputError if size < 1."""
-    if size < 1:
-        raise InputError(f"size: expected a whole number >= 1, got {size}; a draw of nothing trains nothing")
-
-
 Scheme = (
     Fixed
     | Poisson
@@ -463,16 +384,6 @@ Scheme = (
 )
 SCHEMES: dict[str, type[Scheme]] = {
     x.name: x
-    for x in (
-        Poisson,
-        CyclicPoisson,
-        Fixed,
-        WithReplacement,
-        Shuffle,
-        BallsInBins,
-        RandomAllocation,
-        All,
-        AnyOrder,
-    )
+    for x in (Poisson, CyclicPoisson, Fixed, WithReplacement, Shuffle, BallsInBins, RandomAllocation, All, AnyOrder)
 }
 """Sampling schemes by name. `keys` are those that a draw in a config takes beside `scheme`; amounts are required."""

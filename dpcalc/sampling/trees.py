@@ -21,12 +21,9 @@ _DEEPER = "one list within another for each level, the innermost numbers count t
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tree:
-    """The number of units that each unit holds; equal to trees that differ only in the order of siblings.
+    """The number of units that each unit holds; equal to trees that differ only in the order of siblings."""
 
-    Attributes:
-        sizes: for each level, the number of its units under every unit of the level above, in order.
-    """
-
+    # For each level, the number of its units under every unit of the level above, in order.
     sizes: tuple[tuple[int, ...], ...] = field(repr=False)
 
     def __eq__(self, other: object) -> bool:
@@ -35,12 +32,11 @@ class Tree:
 
     def __hash__(self) -> int:
         """Hash the number of units of each level, which the order of siblings does not change."""
-        return hash(self._totals)
+        return self._hash
 
     @cached_property
-    def _totals(self) -> tuple[int, ...]:
-        """Return the number of units of each level, outermost first."""
-        return tuple(map(sum, self.sizes))
+    def _hash(self) -> int:
+        return hash(tuple(map(sum, self.sizes)))
 
     @cached_property
     def digest(self) -> str:
@@ -80,19 +76,12 @@ class Tree:
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """Something in nested counts that is no tree over the levels.
+    """Something in nested counts that is no tree over the levels."""
 
-    Attributes:
-        at: indices from the top, from 0.
-        text: what is expected there, and what is there instead.
-        hint: what to do, or "".
-        is_amount: whether it is a number, only too small or too large.
-    """
-
-    at: tuple[int, ...]
-    text: str
-    hint: str = ""
-    is_amount: bool = False
+    at: tuple[int, ...]  # indices from the top, from 0
+    text: str  # what is expected there, and what is there instead
+    hint: str = ""  # what to do
+    is_amount: bool = False  # it is a number, only too small or too large
 
 
 def indexed(at: Sequence[int]) -> str:
@@ -151,27 +140,23 @@ def _is_sound(counts: object, depth: int) -> bool:
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield the faults of the nested counts at indices `at`, which must be non-empty lists; `names` begin at them."""
-    if len(names) == 1:
-        yield from _count_faults(counts, names[0], at)
-    elif not isinstance(counts, list | tuple):
-        yield Fault(at=at, text=f"a list with an entry for each {names[0]}, got {_excerpt(counts)}", hint=_DEEPER)
-    elif not counts:
-        yield Fault(at=at, text=f"at least one {names[0]}, got an empty list", hint=_EMPTY, is_amount=True)
-    else:
-        for index, child in enumerate(counts):
-            yield from _faults(child, names[1:], (*at, index))
-
-
-def _count_faults(count: object, name: str, at: tuple[int, ...]) -> Iterator[Fault]:
-    """Yield one fault if a record count is a list, no int (bool included), below 1 or above MAX_COUNT."""
-    if isinstance(count, list | tuple):
+    """Yield the faults of the nested counts at indices `at`, the innermost of which are counts of records."""
+    name = names[0]
+    if len(names) > 1:
+        if not isinstance(counts, list | tuple):
+            yield Fault(at=at, text=f"a list with an entry for each {name}, got {_excerpt(counts)}", hint=_DEEPER)
+        elif not counts:
+            yield Fault(at=at, text=f"at least one {name}, got an empty list", hint=_EMPTY, is_amount=True)
+        else:
+            for index, child in enumerate(counts):
+                yield from _faults(child, names[1:], (*at, index))
+    elif isinstance(counts, list | tuple):
         yield Fault(at=at, text=f"a whole number, how many of level {name}, got a list", hint=_DEEPER)
-    elif not isinstance(count, int) or isinstance(count, bool):
-        yield Fault(at=at, text=f"a whole number, how many of level {name}, got {_excerpt(count)}")
-    elif count < 1:
-        yield Fault(at=at, text=f"at least 1, how many of level {name}, got {count}", hint=_EMPTY, is_amount=True)
-    elif count > MAX_COUNT:
+    elif not isinstance(counts, int) or isinstance(counts, bool):
+        yield Fault(at=at, text=f"a whole number, how many of level {name}, got {_excerpt(counts)}")
+    elif counts < 1:
+        yield Fault(at=at, text=f"at least 1, how many of level {name}, got {counts}", hint=_EMPTY, is_amount=True)
+    elif counts > MAX_COUNT:
         yield Fault(at=at, text=f"at most {MAX_COUNT:.0e}, how many of level {name}", is_amount=True)
 
 

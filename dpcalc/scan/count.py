@@ -20,7 +20,7 @@ from dpcalc.config.source import visible
 from dpcalc.errors import InputError, system_message
 from dpcalc.keys import WrongValueError
 from dpcalc.records import dataclass
-from dpcalc.report.fields import Output, json_only
+from dpcalc.report.output import Output
 from dpcalc.sampling.trees import NestedCounts, tree_of
 from dpcalc.scan.manifest import ENDINGS, manifest_counts
 
@@ -324,12 +324,5 @@ def scan_output(scan: Scan, *, output: str | None, section: str) -> Output:
     levels = [
         {"name": size.name, "units": size.units, "min": size.min_units, "max": size.max_units} for size in scan.sizes
     ]
-    return Output(
-        command="scan",
-        fields=(
-            json_only("levels", levels),
-            json_only("output", output),
-            json_only("config", section),
-            json_only("notes", list(scan.remarks)),
-        ),
-    )
+    result = {"levels": levels, "output": output, "config": section, "notes": list(scan.remarks)}
+    return Output(command="scan", result=result)

@@ -151,7 +151,7 @@ def parse_axis(text: str) -> GridAxis:
             raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
         return GridAxis(key=key, values=tuple(dict.fromkeys(listed)))
     numbers = parse_numbers(values, option=f"--over {key}")
-    is_whole = names[-1].key in _WHOLE_KEYS
+    is_whole = names[-1][0] in _WHOLE_KEYS
     return GridAxis(key=key, values=whole_numbers(numbers) if is_whole else tuple(dict.fromkeys(numbers)))
 
 

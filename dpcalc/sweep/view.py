@@ -12,7 +12,6 @@ import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +21,7 @@ from dpcalc.charts.plot import figure_bytes, plain_text, set_titles, tick_text
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
-from dpcalc.report.fields import Field, Fields, Output, cells, json_only, yes_no
+from dpcalc.report.output import Json, Output, cells, lines, yes_no
 from dpcalc.report.rounding import rounded_up
 from dpcalc.sweep.points import GridAxis, Outcome
 
@@ -33,18 +32,17 @@ COLUMNS = ("epsilon", "kind", "method", "budget", "fits", "error")  # of a point
 SHOWN = ("epsilon", "kind", "method", "fits")  # of a point in a table
 
 
-def point_fields(outcome: Outcome) -> Fields:
-    """Return the fields of one outcome; texts round epsilon up, but never onto the budget."""
+def point_json(outcome: Outcome) -> Json:
     is_known = outcome.epsilon is not None
-    return (
-        Field("epsilon", outcome.epsilon, rounding=partial(rounded_up, apart_from=outcome.budget)),
-        json_only("finite", None if outcome.epsilon is None else math.isfinite(outcome.epsilon)),
-        Field("kind", str(outcome.kind) if is_known else None),
-        Field("method", outcome.method or None),
-        Field("budget", outcome.budget),
-        Field("fits", outcome.fits),
-        Field("error", visible(outcome.error) or None),
-    )
+    return {
+        "epsilon": outcome.epsilon,
+        "finite": None if outcome.epsilon is None else math.isfinite(outcome.epsilon),
+        "kind": str(outcome.kind) if is_known else None,
+        "method": outcome.method or None,
+        "budget": outcome.budget,
+        "fits": outcome.fits,
+        "error": visible(outcome.error) or None,
+    }
 
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
@@ -52,18 +50,22 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
     keys = [axis.key for axis in axes]
     rows: list[tuple[str, ...]] = [(*keys, *SHOWN)]
     for outcome in outcomes:
-        texts = ("-",) * len(SHOWN) if outcome.epsilon is None else cells(point_fields(outcome), SHOWN)
+        texts = ("-",) * len(SHOWN)
+        if outcome.epsilon is not None:  # rounded up, but never onto the budget
+            texts = cells(
+                lines(point_json(outcome), epsilon=rounded_up(outcome.epsilon, apart_from=outcome.budget)), SHOWN
+            )
         rows.append((*outcome.values, *texts))
     if not width:  # errors stand behind the aligned columns, which their length would tear apart
         notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
         return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
     names = [key.rpartition(".")[2] for key in keys]
     short = names if len({*names}) == len(names) else keys
-    lines = fitted(rows, short=(*short, *SHOWN), width=width)
+    fitting = fitted(rows, short=(*short, *SHOWN), width=width)
     errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
     for error, count in errors.items():
-        lines += textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
-    return "".join(f"{line}\n" for line in lines)
+        fitting += textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
+    return "".join(f"{line}\n" for line in fitting)
 
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
@@ -97,15 +99,15 @@ def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path:
     points = []
     for outcome in outcomes:
         values = {axis.key: number_or_word(text) for axis, text in zip(axes, outcome.values, strict=True)}
-        points.append((Field("values", values), *point_fields(outcome)))
+        points.append({"values": values, **point_json(outcome)})
     return Output(
         command="sweep",
-        fields=(
-            json_only("config", {"path": path}),
-            json_only("over", [{"key": axis.key, "values": list(map(number_or_word, axis.values))} for axis in axes]),
-            json_only("complete", is_complete),
-            json_only("points", points),
-        ),
+        result={
+            "config": {"path": path},
+            "over": [{"key": axis.key, "values": list(map(number_or_word, axis.values))} for axis in axes],
+            "complete": is_complete,
+            "points": points,
+        },
     )
 
 

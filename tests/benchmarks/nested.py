@@ -15,7 +15,7 @@ from unittest.mock import patch
 from dpcalc.amplification import data_sets
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner import composition, lower_end, phase_data_set
+from dpcalc.planner import composition, lower_end
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import theorem_3_row
@@ -93,14 +93,12 @@ def row(case):
     after = bounds(case.plan)
     with ExitStack() as stack:
         stack.enter_context(patch.object(composition, "averaged_choices", lambda choices, *_, **__: choices))
-        drawn = phase_data_set.co_sampled_with
+        drawn = lower_end.co_sampled_with
         stack.enter_context(
-            patch.object(
-                phase_data_set, "co_sampled_with", lambda *args, **each: replace(drawn(*args, **each), frames=())
-            )
+            patch.object(lower_end, "co_sampled_with", lambda *args, **each: replace(drawn(*args, **each), frames=()))
         )
         stack.enter_context(
-            patch.object(lower_end, "_with_best_lengths", lambda starts, _: lower_end._total_counts(starts[0]))
+            patch.object(lower_end, "_with_best_lengths", lambda _, starts: lower_end._total_counts(starts[0]))
         )
         stack.enter_context(patch.object(data_sets, "_contributing_units", lambda count, _: count if count < 32 else 0))
         before = bounds(case.plan)

@@ -88,7 +88,7 @@ def test_what_no_key_of_ours_means_is_said_so(word):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("simulate", "FILE", "--runs", "abc"), "--runs: expected a whole number >= 1, got `abc`"),
+        (("simulate", "FILE", "--draws", "abc"), "--draws: expected a whole number >= 1, got `abc`"),
         (("simulate", "FILE", "--draws", "0"), "--draws: expected a whole number >= 1, got `0`"),
         (("simulate", "FILE", "--draws", "5k"), "--draws: expected a whole number >= 1, got `5k`; write 5_000"),
         (("simulate", "FILE", "--seed", "-1"), "--seed: expected a whole number >= 0, got `-1`"),

@@ -1,13 +1,13 @@
 """Formats of `--report` and of `statement` as somebody would add them: this module, and a line in a registry each."""
 
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import GateView
+from dpcalc.report.gate import GateAnswer
 from dpcalc.report.statement import StatementView
 
 
-def toy_text(view: GateView) -> str:
+def toy_text(gate: GateAnswer) -> str:
     """Return the verdict of each file as NAME=VERDICT between two marks."""
-    pairs = (f"{file.location}={file.result.verdict}\n" for file in view.files)
+    pairs = (f"{gate.location(result)}={result.verdict}\n" for result in gate.results)
     return "".join(("<toy>\n", *pairs, "</toy>\n"))
 
 
@@ -16,6 +16,5 @@ TOY = ReportFormat(text=toy_text, is_report=lambda text, _: text.startswith("<to
 
 def toy_statement(view: StatementView, width: int) -> str:
     """Return the headings of a statement and an epsilon in full, cut to the columns of a line."""
-    (guarantee,) = (field.value for field in view.fields if field.name == "guarantee")
-    lines = [view.title, *(section.heading for section in view.sections), str(guarantee["epsilon"])]
+    lines = [view.title, *(section.heading for section in view.sections), str(view.result["guarantee"]["epsilon"])]
     return "".join(f"{line[:width]}\n" for line in lines)

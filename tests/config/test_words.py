@@ -203,6 +203,174 @@ def test_a_renamed_word_is_the_run_that_its_library_means(quantity):
             assert meant() < epsilon
 
 
+# Words for a form, not a number of the run above: where the word stands, and the run that its library means.
+
+FLAT = {
+    "data": "{examples: 1000}",
+    "sampling": "{scheme: poisson, rate: 0.1}",
+    "mechanism": "{noise_multiplier: 4}",
+    "training": "{steps: 20}",
+    "privacy": "{adjacency: add-remove, delta: 1e-5}",
+}
+USERS = {"data": "{levels: [{name: user, count: 50}, {name: example, count: 20}]}"}
+BANDED = "type: matrix-factorization, strategy: {toeplitz: [1, 0.5]}, noise_multiplier: 4"
+CYCLIC = {"mechanism": "{type: matrix-factorization, strategy: identity, noise_multiplier: 4}"}
+TASKS = {**USERS, "privacy": "{unit: example, adjacency: add-remove, delta: 1e-5}"}
+TASKS["mechanism"] = "{noise_multiplier: 4, clip: task}"
+ALL_OF_BOTH = "{user: {scheme: all}, example: {scheme: all}}"
+EPISODES = {"tasks": 2, "ways": 5, "shots": 1, "queries": 3}
+
+
+def gaussian(*distances):
+    """Releases with Gaussian noise 4 in which a unit moves the sum by so many clip norms."""
+    return lambda _: gaussian_epsilon(math.sqrt(sum(each**2 for each in distances)) / 4, 1e-5)
+
+
+def scheme(name, value):
+    return lambda run: getattr(run.plan.phases[0].hierarchy.level(1).scheme, name) == value
+
+
+def is_episode(run):
+    """An image of 20 in each of 50 classes: 2 tasks of 5 classes draw it with 5/50 x 4/20 each."""
+    built = run.plan.phases[0].hierarchy.episodes
+    return (built.tasks, built.ways, built.shots, built.queries) == (2, 5, 1, 3)
+
+
+def episodes(left_out):
+    stated = ", ".join(f"{key}: {number}" for key, number in EPISODES.items() if key != left_out)
+    return {**TASKS, "sampling": f"{{episodes: {{{stated}, WORD: {EPISODES[left_out]}}}}}"}
+
+
+# our key: (sections that differ from FLAT's, the word standing for WORD; the epsilon, or what the plan then says)
+FORM_RUNS = {
+    # every user's clipped vector is in every sum: one clip norm a step, not 20
+    "mechanism.clip": (
+        {
+            **USERS,
+            "sampling": ALL_OF_BOTH,
+            "mechanism": "{noise_multiplier: 4, WORD: user}",
+            "privacy": "{unit: user, adjacency: add-remove, delta: 1e-5}",
+        },
+        gaussian(*[1] * 20),
+    ),
+    # the truth with .4, each of three others with .2
+    "mechanism.categories": (
+        {
+            "sampling": "{scheme: all}",
+            "mechanism": "{type: randomized-response, truth_probability: 0.4, WORD: 4}",
+            "training": "{steps: 1}",
+            "privacy": "{adjacency: replace-one, delta: 1e-5}",
+        },
+        lambda _: math.log((0.4 - 1e-5) / 0.2),
+    ),
+    # steps 1, 5, ..., 17 of 20, whose columns of length sqrt(1.25) do not meet; noise is relative to that length
+    "mechanism.min_separation": (
+        {"sampling": "{scheme: any-order}", "mechanism": f"{{{BANDED}, WORD: 4}}"},
+        gaussian(*[1] * 5),
+    ),
+    "mechanism.max_participations": (
+        {"sampling": "{scheme: any-order}", "mechanism": f"{{{BANDED}, min_separation: 4, WORD: 2}}"},
+        gaussian(1, 1),
+    ),
+    "mechanism.threshold_noise_multiplier": (
+        {
+            "sampling": "{scheme: all}",
+            "mechanism": "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: 200, WORD: 150}",
+            "privacy": "{adjacency: replace-one, delta: 1e-5}",
+        },
+        lambda run: run.plan.phases[0].mechanism.threshold_noise_multiplier == 150,
+    ),
+    "mechanism.type": (
+        {"sampling": "{scheme: all}", "mechanism": "{WORD: laplace, noise_multiplier: 2}", "training": "{steps: 1}"},
+        lambda _: 1 / 2 + 2 * math.log1p(-1e-5),
+    ),
+    "sampling.scheme": ({"sampling": "{WORD: all}"}, gaussian(*[1] * 20)),
+    "sampling.max_batch_size": (
+        {"sampling": "{scheme: poisson, rate: 0.1, WORD: 120}"},
+        scheme("max_batch_size", 120),
+    ),
+    # a group is asked in every fifth step
+    "sampling.groups": (
+        {**CYCLIC, "sampling": "{scheme: cyclic-poisson, rate: 0.1, WORD: 5}"},
+        lambda _: poisson_epsilon(0.1, 4, 4, 1e-5),
+    ),
+    "sampling.max_group_size": (
+        {**CYCLIC, "sampling": "{scheme: cyclic-poisson, rate: 0.1, groups: 5, max_batch_size: 120, WORD: 220}"},
+        scheme("max_group_size", 220),
+    ),
+    # five steps with the same draw are one release at sqrt(5) clip norms
+    "sampling.redraw_every": (
+        {"sampling": "{scheme: poisson, rate: 0.1, WORD: 5}"},
+        lambda _: poisson_epsilon(0.1, 4 / math.sqrt(5), 4, 1e-5),
+    ),
+    "sampling.episodes": ({**TASKS, "sampling": "{WORD: {tasks: 2, ways: 5, shots: 1, queries: 3}}"}, is_episode),
+    **{f"sampling.episodes.{key}": (episodes(key), is_episode) for key in EPISODES},
+    "sampling.drop_last": (
+        {
+            "data": "{examples: 1050}",
+            "sampling": "{scheme: shuffle, WORD: true}",
+            "training": "{batch_size: 100, epochs: 2}",
+            "privacy": "{adjacency: zero-out, delta: 1e-5}",
+        },
+        lambda run: run.plan.phases[0].steps == 20,
+    ),
+    "data.levels": (
+        {
+            "data": "{WORD: [{name: user, count: 50}, {name: example, count: 20}]}",
+            "sampling": ALL_OF_BOTH,
+            "privacy": TASKS["privacy"],
+        },
+        lambda run: [level.count for level in run.plan.phases[0].hierarchy.levels] == [50, 20],
+    ),
+    "data.levels[].count": (
+        {
+            "data": "{levels: [{name: user, count: 50}, {name: example, WORD: 20}]}",
+            "sampling": ALL_OF_BOTH,
+            "privacy": TASKS["privacy"],
+        },
+        lambda run: run.plan.phases[0].hierarchy.level(2).count == 20,
+    ),
+    "privacy.adjacency": (
+        {"sampling": "{scheme: all}", "privacy": "{WORD: replace-one, delta: 1e-5}"},
+        gaussian(*[2] * 20),
+    ),
+    # all 20 examples of the user, each with a clipped vector of its own
+    "privacy.unit": (
+        {
+            **USERS,
+            "sampling": ALL_OF_BOTH,
+            "privacy": "{WORD: user, adjacency: add-remove, delta: 1e-5}",
+        },
+        gaussian(*[20] * 20),
+    ),
+    "accounting.method": ({"accounting": "{WORD: rdp}"}, lambda run: guarantee(run.plan).method == "rdp"),
+    "tuning": ({"WORD": "{mean: 10}"}, lambda run: run.plan.tuning.mean == 10),
+    "tuning.mean": ({"tuning": "{WORD: 10}"}, lambda run: run.plan.tuning.mean == 10),
+}
+
+
+@pytest.mark.parametrize("key", list(FORM_RUNS))
+def test_a_word_for_a_form_is_the_run_that_its_library_means(key):
+    sections, truth = FORM_RUNS[key]
+    text = "version: 1\n" + "".join(f"{name}: {value}\n" for name, value in {**FLAT, **sections}.items())
+    words = [word for ours, _, words in RENAMED if ours == key for word in words.split() if word in FORMS.split()]
+    assert words
+    for word in words:
+        said = " ".join(error.hint or "" for error in errors(text.replace("WORD", word)))
+        assert f"`{key.rpartition('.')[2]}`" in said or f"`{key}`" in said
+    run = load_text(text.replace("WORD", key.rpartition(".")[2]), path="run.yaml")
+    expected = truth(run)
+    if isinstance(expected, bool):
+        assert expected
+    else:
+        assert guarantee(run.plan).epsilon == pytest.approx(expected, **SAME)
+
+
+def test_every_form_has_a_run():
+    keys = {key for key, _, words in RENAMED for word in words.split() if word in FORMS.split()}
+    assert keys == set(FORM_RUNS)
+
+
 def test_a_word_stands_in_one_entry():
     said = [word for _, words, _, _ in SAID for word in words.split()]
     assert len(set(said + RENAMES)) == len(said + RENAMES)
@@ -242,7 +410,26 @@ def followed(section, beside, word):
     return found.keys
 
 
-@pytest.mark.parametrize("word", [word for word in ABSOLUTE if "varian" not in word])
+# Code uses these for a deviation and for a multiple of the clip norm: with a clip norm below 1 the wrong reading is a
+# larger multiplier, and an epsilon that is too low.
+EITHER = [
+    *["noise_scale", "noise", "noise_level", "scale", "noise_parameter", "noise_sigma", "gaussian_noise"],
+    *["noise_amount", "noise_amplitude", "noise_intensity", "noise_magnitude", "noise_scale_factor", "noise_factor"],
+]
+DEVIATIONS = [word for word in ABSOLUTE if "varian" not in word and word not in EITHER]
+
+
+@pytest.mark.parametrize("word", EITHER)
+def test_noise_by_a_word_that_says_either_has_two_readings(word):
+    found = meaning("mechanism", word, Beside({word: "1.5", "max_grad_norm": "0.1"}))
+    assert not found.keys
+    assert not found.is_rename
+    assert "`noise_multiplier: 15`" in found.hint
+    assert "`noise_multiplier: 1.5`" in found.hint
+    assert followed("mechanism", {word: "1.5", "max_grad_norm": "1"}, word) == {"mechanism.noise_multiplier": "1.5"}
+
+
+@pytest.mark.parametrize("word", DEVIATIONS)
 @pytest.mark.parametrize(("deviation", "clip"), [("4.0", "4.0"), ("3", "1.5"), ("1", "0.3")])
 def test_an_absolute_deviation_is_divided_by_the_clip_norm(word, deviation, clip):
     # A library adds noise of this deviation to a sum of vectors no longer than the clip norm.

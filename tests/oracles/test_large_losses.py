@@ -12,7 +12,7 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import CountPair
-from dpcalc.amplification.data_set_atoms import data_set_atoms
+from dpcalc.amplification.data_sets import data_set_atoms
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import Atoms

@@ -12,8 +12,7 @@ from scipy.stats import binom
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import protected_units
-from dpcalc.planner.lower_end import delta_lower, epsilon_lower
-from dpcalc.planner.phase_data_set import needs_zero_others
+from dpcalc.planner.lower_end import delta_lower, epsilon_lower, needs_zero_others
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.hierarchy import Hierarchy, Level

@@ -11,8 +11,7 @@ import pytest
 
 import dpcalc
 from dpcalc.errors import InputError
-from dpcalc.planner.composition import composed
-from dpcalc.planner.phase_releases import releases_of, valid_bounds
+from dpcalc.planner.composition import composed, releases_of, valid_bounds
 from tests.oracles.multistage import delta_at
 from tests.oracles.profiles import deltas, law_of
 

@@ -24,13 +24,17 @@ from dpcalc.sampling.trees import tree_of
 
 NAMES = ("user", "record")
 SHUFFLE = (Shuffle(size=2), Shuffle(size=2))
+TWENTIETH = Poisson(probability=Fraction(1, 20))
 
 
-def notes(hierarchy, *, unit):
-    mechanism = Gaussian(noise_multiplier=9.0, max_grad_norm=1.0)
-    phase = Phase(name="a", hierarchy=hierarchy, mechanism=mechanism, clip=2, steps=12)
-    plan = Plan(phases=(phase,), unit=unit, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
-    return [note for note in evaluate(plan).notes if "Poisson batches" in note.text]
+def run(hierarchy, *, unit, clip=2, adjacency=Adjacency.ZERO_OUT, noise=9.0, steps=12):
+    mechanism = Gaussian(noise_multiplier=noise)
+    phase = Phase(name="a", hierarchy=hierarchy, mechanism=mechanism, clip=clip, steps=steps)
+    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-3)
+
+
+def notes(plan, words):
+    return [note for note in evaluate(plan).notes if words in note.text]
 
 
 def hierarchy(*schemes):
@@ -40,22 +44,20 @@ def hierarchy(*schemes):
 
 @pytest.mark.parametrize("unit", [1, 2])
 def test_shuffles_within_shuffles_become_poisson_together(unit):
-    (note,) = notes(hierarchy(*SHUFFLE), unit=unit)
-    as_poisson = hierarchy(*(Poisson(probability=Fraction(1, 20)) for _ in NAMES))
-    mechanism = Gaussian(noise_multiplier=9.0, max_grad_norm=1.0)
-    phase = Phase(name="a", hierarchy=as_poisson, mechanism=mechanism, clip=2, steps=12)
-    drawn = Plan(phases=(phase,), unit=unit, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
+    (note,) = notes(run(hierarchy(*SHUFFLE), unit=unit), "Poisson batches")
+    drawn = run(hierarchy(*(Poisson(probability=Fraction(1, 20)) for _ in NAMES)), unit=unit)
     assert note.epsilons[1] == pytest.approx(evaluate(drawn).guarantee.epsilon)
 
 
-@pytest.mark.parametrize("unit", [1, 2])
-def test_shuffles_of_unequal_frames_have_no_rate_to_compare_with(unit):
-    tree = tree_of([2, 2, 2, 5], NAMES)
-    assert notes(Hierarchy.of_tree(tree, NAMES, SHUFFLE), unit=unit) == []
-
-
-def test_draws_below_the_protected_level_are_left_alone():
-    assert notes(hierarchy(All(), Fixed(size=2)), unit=1) == []
+@pytest.mark.parametrize(
+    ("draws", "unit"),
+    [
+        *((Hierarchy.of_tree(tree_of([2, 2, 2, 5], NAMES), NAMES, SHUFFLE), unit) for unit in (1, 2)),
+        (hierarchy(All(), Fixed(size=2)), 1),
+    ],
+)
+def test_unequal_frames_have_no_rate_and_draws_below_the_unit_are_left_alone(draws, unit):
+    assert notes(run(draws, unit=unit), "Poisson batches") == []
 
 
 @pytest.mark.parametrize(
@@ -78,45 +80,32 @@ def test_what_the_factor_of_the_poisson_bound_costs_is_told(scheme, said, told):
         assert note.epsilons[1] < found.guarantee.epsilon / 1.1
 
 
-def reasons(*schemes, unit, clip=2, adjacency=Adjacency.ADD_REMOVE):
-    """The notes that say why a fixed batch costs more."""
-    mechanism = Gaussian(noise_multiplier=9.0, max_grad_norm=1.0)
-    phase = Phase(name="a", hierarchy=hierarchy(*schemes), mechanism=mechanism, clip=clip, steps=12)
-    plan = Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-3)
-    return [note.text for note in evaluate(plan).notes if "DPC208" in note.text]
-
-
-def test_a_fixed_batch_that_costs_more_has_its_reason_named():
-    (reason,) = reasons(Fixed(size=2), All(), unit=1, clip=1)
-    assert reason.startswith("with batches of a fixed size another user takes the place of one that is not drawn")
-    assert "by up to 2 clip norms instead of 1; see `dpcalc explain DPC208`" in reason
-    (nested,) = reasons(Fixed(size=2), Fixed(size=5), unit=2)
-    assert "another user takes the place" in nested
-    assert "by up to 10 clip norms instead of 1" in nested  # five records each of two users
-
-
-@pytest.mark.parametrize("unit", [1, 2])
-def test_without_a_stand_in_there_is_no_such_reason(unit):
-    poisson = Poisson(probability=Fraction(1, 20))
-    assert not reasons(poisson, poisson, unit=unit)
-    assert not reasons(*SHUFFLE, unit=unit)
+@pytest.mark.parametrize(
+    ("draws", "unit", "clip", "farthest"),
+    [
+        ((Fixed(size=2), All()), 1, 1, 2),
+        ((Fixed(size=2), Fixed(size=5)), 2, 2, 10),  # five records each of two users
+        ((TWENTIETH, TWENTIETH), 1, 2, 0),
+        ((TWENTIETH, TWENTIETH), 2, 2, 0),
+        (SHUFFLE, 1, 2, 0),
+        (SHUFFLE, 2, 2, 0),
+    ],
+)
+def test_the_reason_why_a_fixed_batch_costs_more(draws, unit, clip, farthest):
+    found = evaluate(run(hierarchy(*draws), unit=unit, clip=clip, adjacency=Adjacency.ADD_REMOVE)).notes
+    reasons = [note.text for note in found if "takes the place" in note.text or "DPC208" in note.text]
+    assert len(reasons) == bool(farthest)
+    for reason in reasons:
+        assert reason.startswith("with batches of a fixed size another user takes the place of one that is not drawn")
+        assert f"by up to {farthest} clip norms instead of 1; see `dpcalc explain DPC208`" in reason
 
 
 def test_a_fixed_draw_within_the_clipped_vector_is_not_the_reason():
-    levels = (
-        Level(name="user", count=4000, scheme=Poisson(probability=Fraction(1, 100))),
-        Level(name="example", count=5, scheme=Fixed(size=3)),
-    )
-    phase = Phase(
-        name="training",
-        hierarchy=Hierarchy(levels=levels),
-        mechanism=Gaussian(noise_multiplier=1.5),
-        clip=1,
-        steps=200,
-    )
-    notes = evaluate(Plan(phases=(phase,), unit=2, adjacency=Adjacency.ADD_REMOVE, delta=1e-6)).notes
-    assert any("Opacus would print" in note.text for note in notes)
-    assert not any("takes the place" in note.text for note in notes)
+    hundredth, five = Poisson(probability=Fraction(1, 100)), Level(name="example", count=5, scheme=Fixed(size=3))
+    draws = Hierarchy(levels=(Level(name="user", count=4000, scheme=hundredth), five))
+    plan = run(draws, unit=2, clip=1, adjacency=Adjacency.ADD_REMOVE, noise=1.5, steps=200)
+    assert notes(plan, "Opacus would print")
+    assert not notes(plan, "takes the place")
 
 
 def cut(cap, *, method="auto", steps=1000):

@@ -9,7 +9,9 @@ import pytest
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.compare import compare, gdp_row, inversion_row, tool_rows
+from dpcalc.planner.compare import compare, cross_checks, gdp_row, inversion_row, tool_rows
+from dpcalc.planner.composition import BACKWARD, FORWARD
+from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import strong_composition_row
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -19,6 +21,7 @@ from tests.thinning import thinned
 FLAT = (Level(name="example", count=60_000, scheme=Poisson(probability=Fraction(1, 100))),)
 FIXED = (Level(name="example", count=60_000, scheme=Fixed(size=600)),)
 WHOLE = (Level(name="example", count=60_000, scheme=All()),)
+SHUFFLED = (Level(name="example", count=1000, scheme=Shuffle(size=100)),)
 NESTED = (Level(name="task", count=200, scheme=Fixed(size=4)), Level(name="example", count=20, scheme=Fixed(size=5)))
 USERS = (
     Level(name="user", count=5000, scheme=Poisson(probability=Fraction(1, 100))),
@@ -62,43 +65,17 @@ def row(rows, method, bound=None):
     return found
 
 
-@pytest.fixture(scope="module", params=thinned(PLANS, 3), ids=str)
-def compared(request):
-    return PLANS[request.param], compare(PLANS[request.param])
-
-
-def test_valid_rows_come_first_and_ascend(compared):
-    _, rows = compared
+@pytest.mark.parametrize("name", thinned(PLANS, 3))
+def test_what_the_rows_claim(name):
+    rows = compare(PLANS[name])
     order = [(not one.valid, one.epsilon is None, one.epsilon or 0.0) for one in rows]
     assert order == sorted(order)
-
-
-def test_every_accountant_has_a_row(compared):
-    _, rows = compared
-    bounds = [one.method for one in rows if one.bound == "one-step bound"]
-    assert sorted(bounds) == sorted([*ACCOUNTANTS, "inversion"])
-
-
-def test_what_is_not_valid_says_why(compared):
-    _, rows = compared
+    assert sorted(one.method for one in rows if one.bound == "one-step bound") == sorted([*ACCOUNTANTS, "inversion"])
     assert all(one.note for one in rows if not one.valid or one.epsilon is None)
-
-
-def test_only_bounds_are_valid(compared):
-    _, rows = compared
     assert {one.kind for one in rows if one.valid} <= {Kind.UPPER, Kind.AS_PUBLISHED}
     assert all(one.valid for one in rows if one.kind is Kind.UPPER and one.epsilon is not None)
-
-
-def test_no_valid_row_is_below_what_a_data_set_costs(compared):
-    _, rows = compared
     lower = row(rows, "pld", "one-step bound").epsilon_lower
     assert all(one.epsilon >= lower * (1 - 1e-4) for one in rows if one.valid)
-
-
-def test_a_row_below_an_actual_data_set_says_so(compared):
-    _, rows = compared
-    lower = row(rows, "pld", "one-step bound").epsilon_lower
     said = {one for one in rows if one.note.endswith("an actual data set costs more")}
     assert said == {one for one in rows if not one.valid and one.epsilon is not None and one.epsilon < lower}
 
@@ -114,26 +91,16 @@ def test_what_tools_print_holds_for_what_they_assume():
 @pytest.mark.parametrize(
     ("case", "words"),
     [
-        (plan(FIXED), "Poisson draws, not batches of a fixed size"),
+        (plan(FIXED), "assumes Poisson draws, not batches of a fixed size; asked"),
         (plan(NESTED), "one level of draws, not 2"),
-        (plan(adjacency=Adjacency.REPLACE_ONE), "add-remove, not replace-one"),
+        (plan(adjacency=Adjacency.REPLACE_ONE), "assumes add-remove, not replace-one"),
+        (plan(FIXED, adjacency=Adjacency.REPLACE_ONE), "not batches of a fixed size; add-remove, not replace-one"),
         (plan(USERS, unit=1, sigma=20.0), "one clipped contribution of the unit, not several"),
+        (plan(SHUFFLED, steps=50), "assumes one Poisson draw, made afresh in every step; asked"),
     ],
 )
 def test_a_tool_row_tells_how_its_run_differs(case, words):
     assert words in row(tool_rows(case), "opacus-prv").note
-
-
-def test_a_tool_row_separates_the_assumptions():
-    said = row(tool_rows(plan(FIXED, adjacency=Adjacency.REPLACE_ONE)), "opacus-prv").note
-    assert said.startswith("assumes Poisson draws, not batches of a fixed size; add-remove, not replace-one")
-
-
-def test_a_unit_of_a_shuffle_gives_one_contribution():
-    levels = (Level(name="example", count=1000, scheme=Shuffle(size=100)),)
-    said = row(tool_rows(plan(levels, steps=50)), "opacus-prv").note
-    assert "one Poisson draw, made afresh in every step" in said
-    assert "several" not in said
 
 
 @pytest.mark.parametrize(
@@ -180,3 +147,38 @@ def test_inversion_says_when_it_does_not_converge():
 def test_without_noise_there_is_one_row():
     (only,) = compare(plan(sigma=0.0))
     assert (only.epsilon, only.valid) == (math.inf, True)
+
+
+# The cross-check: pld and inversion on the same composition.
+
+EMPTY = (
+    Level(name="user", count=3, scheme=Fixed(size=1)),
+    Level(name="record", count=3, scheme=Poisson(probability=Fraction(1, 20))),
+)
+CASES = {
+    "flat": plan(FLAT),
+    "fixed": plan(FIXED),
+    "not sampled": plan(WHOLE, sigma=300.0),
+    "of a closed form whose ends are closer than the estimate is accurate": plan(WHOLE, sigma=100.0, steps=10_000),
+    "nested": plan(NESTED, sigma=6.0),
+    "phases": two_phases(),
+    "users who may be empty": plan(EMPTY, unit=1, sigma=20.0, steps=1000, delta=1e-3),
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_pld_and_inversion_agree(case):
+    checks = cross_checks(case)
+    assert [check.direction for check in checks] == [FORWARD, BACKWARD]
+    assert all(check.is_bracketed and check.difference < 1e-3 for check in checks)
+    assert max(check.upper for check in checks) == pytest.approx(guarantee(case, method="pld").epsilon, rel=1e-4)
+
+
+def test_without_anything_to_compose_there_is_nothing_to_check():
+    assert cross_checks(plan(sigma=0.0)) == ()
+    assert cross_checks(plan(steps=0)) == ()
+
+
+def test_a_delta_that_nothing_reaches():
+    assert [(check.upper, check.estimate) for check in cross_checks(replace(plan(steps=1), delta=0.5))] == [(0, 0)] * 2

@@ -20,11 +20,9 @@ from dpcalc.planner.risk import (
     advantage,
     attack_bounds,
     both_profiles,
-    false_negative_rates,
     risk,
     true_positive_rates,
 )
-from dpcalc.planner.risk import true_positive_rates as rates_detected
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.planner.test_edges import plan_of
 from tests.thinning import thinned
@@ -35,7 +33,13 @@ RATES = (1e-6, 0.01, 0.5)
 
 def true_positive_rate(plan, rate):
     """Of the better of the two attackers."""
-    return float(np.max(rates_detected(plan, (rate,))))
+    return float(np.max(true_positive_rates(plan, (rate,))))
+
+
+def false_negative_rates(plan, rates):
+    """Of who detects the unit, and of who detects that it is missing, at each rate."""
+    (of_unit,) = both_profiles(plan, rates)
+    return of_unit.attack_rates(np.array(rates))[1]
 
 
 @pytest.mark.parametrize(("mu", "loose"), [(0.5, 1e-4), (2.0, 2e-4), (5.0, 2e-2)])
@@ -80,32 +84,14 @@ def undetected(rate, share, sigma):
 
 
 @pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5)])
-def test_one_sampled_step_bounds_both_orientations(share, sigma):
-    plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
-    for rate in (0.01, 0.3):
-        exact = max(detected(rate, share, sigma), undetected(rate, share, sigma))
-        assert exact * (1 - 1e-9) <= true_positive_rate(plan, rate) <= exact * 1.03 + 1e-6
+def test_one_sampled_step_bounds_both_orientations_apart(share, sigma):
+    found = risk(plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1))
+    for one in found.detections[1:]:
+        both = (detected(one.false_positive_rate, share, sigma), undetected(one.false_positive_rate, share, sigma))
+        for bound, exact in zip((one.present, one.absent), both, strict=True):
+            assert exact * (1 - 1e-9) <= bound <= exact * 1.03
     exact = share * (2 * NORMAL.cdf(1 / sigma / 2) - 1)
-    assert exact * (1 - 1e-9) <= advantage(plan) <= exact * 1.01
-
-
-def test_the_likelihood_ratio_of_a_simulated_run_detects_no_more():
-    """20 sampled steps, 200,000 runs with and without the unit: the best test, by counting."""
-    share, sigma, steps, runs = 0.3, 2.0, 20, 200_000
-    random = np.random.default_rng(7)
-
-    def losses(*, held):
-        drawn = random.random((runs, steps)) < share if held else np.zeros((runs, steps))
-        seen = drawn + sigma * random.standard_normal((runs, steps))
-        return np.log1p(share * np.expm1((seen - 0.5) / sigma**2)).sum(axis=1)
-
-    ours, theirs = losses(held=True), losses(held=False)
-    plan = plan_of(Poisson(probability=Fraction("0.3")), noise=sigma, steps=steps)
-    for rate in (0.01, 0.1):
-        found = [np.mean(ours > np.quantile(theirs, 1 - rate)), np.mean(theirs < np.quantile(ours, rate))]
-        bound = true_positive_rate(plan, rate)
-        assert max(found) <= bound * 1.03
-        assert max(found) >= bound * 0.95
+    assert exact * (1 - 1e-9) <= found.advantage <= exact * 1.01
 
 
 def test_more_false_alarms_detect_more_and_never_beyond_the_advantage():
@@ -124,15 +110,11 @@ def test_no_false_positive_rates_give_the_advantage_alone():
 
 
 def test_without_noise_everything_is_detected_and_without_draws_nothing():
+    found = risk(plan_of(All(), noise=0.0))
+    assert (found.advantage, found.belief, found.gdp.mu) == (1.0, 1.0, math.inf)
     assert attack_bounds(plan_of(All(), noise=0.0), false_positive_rates=(0.01,)).detection == ((0.01, 1.0),)
     unseen = attack_bounds(plan_of(Poisson(probability=Fraction(0))), false_positive_rates=(0.01,))
     assert (unseen.advantage, unseen.detection) == (0.0, ((0.01, 0.01),))
-
-
-@pytest.mark.parametrize("rate", [0.0, 1.0, -0.1, math.nan])
-def test_a_false_positive_rate_lies_between_0_and_1(rate):
-    with pytest.raises(InputError, match="false positive rate: expected a number between 0 and 1"):
-        true_positive_rate(plan_of(All()), rate)
 
 
 @pytest.mark.parametrize("mu", [0.5, 2.0])
@@ -151,26 +133,12 @@ def test_what_is_fitted_to_the_gaussian_mechanism_is_that_mechanism(mu):
     assert certain <= found.belief <= 1 / (1 + 4 * math.exp(-1.25 * growth))
 
 
-@pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5)])
-def test_the_two_orientations_are_told_apart(share, sigma):
-    found = risk(plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1))
-    for one in found.detections[1:]:
-        both = (detected(one.false_positive_rate, share, sigma), undetected(one.false_positive_rate, share, sigma))
-        for bound, exact in zip((one.present, one.absent), both, strict=True):
-            assert exact * (1 - 1e-9) <= bound <= exact * 1.03
-
-
 def test_many_rates_give_the_bounds_of_each():
     plan = plan_of(Poisson(probability=Fraction(1, 100)), noise=2.0, steps=500)
     rates = tuple(float(rate) for rate in np.geomspace(1e-4, 0.5, 20))
-    together = np.maximum(*rates_detected(plan, rates))
+    together = np.maximum(*true_positive_rates(plan, rates))
     for rate, bound in list(zip(rates, together, strict=True))[::6]:
         assert bound == pytest.approx(true_positive_rate(plan, rate), rel=2e-3)
-
-
-def test_without_noise_nothing_is_hidden():
-    found = risk(plan_of(All(), noise=0.0))
-    assert (found.advantage, found.belief, found.gdp.mu) == (1.0, 1.0, math.inf)
 
 
 def test_inference_from_a_randomized_answer():
@@ -185,24 +153,24 @@ def test_inference_from_a_randomized_answer():
         assert exact * (1 - 1e-12) <= success <= exact * (1 + 1e-3)
 
 
-@pytest.mark.parametrize("baseline", [0.0, 1.0, math.nan])
-def test_a_baseline_lies_between_0_and_1(baseline):
-    with pytest.raises(InputError, match="baseline: expected a number between 0 and 1"):
-        risk(plan_of(All()), baselines=(baseline,))
-
-
-@pytest.mark.parametrize("prior", [0.0, 1.0, math.nan])
-def test_a_prior_leaves_something_open(prior):
-    with pytest.raises(InputError, match="prior: expected a probability between 0 and 1"):
-        risk(plan_of(All()), prior=prior)
+@pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, math.nan])
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("false_positive_rates", "false positive rate: expected a number between 0 and 1"),
+        ("baselines", "baseline: expected a number between 0 and 1"),
+        ("prior", "prior: expected a probability between 0 and 1"),
+    ],
+)
+def test_probabilities_lie_between_0_and_1(option, words, wrong):
+    with pytest.raises(InputError, match=words):
+        risk(plan_of(All()), **{option: wrong if option == "prior" else (wrong,)})
 
 
 def test_the_costliest_of_several_units_decides():
     unequal = load(str(Path(__file__).parents[2] / "sample_configs" / "clinics_unequal.yaml")).plan
     assert len(protected_units(unequal)) > 1
-    by_one = np.max(
-        [np.max(one.true_positive_rates(np.array([0.01]))) for one in both_profiles(unequal, (0.01,), (0.5,))]
-    )
+    by_one = np.max([np.max(one.attack_rates(np.array([0.01]))[0]) for one in both_profiles(unequal, (0.01,), (0.5,))])
     assert true_positive_rate(unequal, 0.01) == pytest.approx(by_one, rel=2e-3)
 
 
@@ -313,7 +281,7 @@ def test_steps_that_may_fail_are_detected_when_they_do(size, failing, steps, rat
         before = losses.get(loss, (0.0, 0.0))
         losses[loss] = (before[0] + p, before[1] + p * math.exp(-loss))
     exact = most_detected(losses, rate)
-    for found in rates_detected(plan, (rate,)):
+    for found in true_positive_rates(plan, (rate,)):
         assert exact * (1 - 1e-9) <= found[0]
         assert size < 1 or found[0] <= exact * 1.02 + 1e-9
     (missed, _) = false_negative_rates(plan, (rate,))

@@ -1,0 +1,152 @@
+"""One pass over shuffled units in batches of a fixed size, whose order is secret (docs/theory.md, Theorem 7.10).
+
+Reveal all of a pass but where the unit x is and where one other unit of each other batch is, its mates: given that, x
+and the mates are in a uniform order. A pair (P, Q) that dominates one step of x is that of a label y ~ P or y ~ Q. If
+P + Q <= 2 q W for the output law W of every mate, each mate draws a label from U = (P + Q) / 2 with chance 1/q, and
+which labels belong to mates is not to be seen. With m labels in all, m - 1 ~ Binomial(M - 1, 1/q), D and D' give their
+vector the densities 1 + S/m and 1 - S/m against U^m, where S is the sum of C = (P - Q) / (P + Q) over the labels.
+
+Everything is read from the law of C under U. One such law dominates another if it is larger in convex order, so that
+splitting a mass over two points around it, its mean kept, gives an upper bound; so does a smaller m.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import bdtr
+
+from dpcalc.arrays import Array
+from dpcalc.losses.atoms import Atoms, of_cells, public_mixture
+from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
+from dpcalc.losses.coarsen import SplitPmf
+from dpcalc.losses.pmf import LossPmf, powers
+from dpcalc.losses.profile import PrivacyProfile
+from dpcalc.numerics.convolution import sum_by_index
+from dpcalc.work import ELEMENT, cached_with_cost, spend
+
+_TILT = 1e-3  # of the masses of one step: next to none, since all losses matter alike
+_DEVIATIONS = 8.0  # of the number of labels, around its mean
+_NUMBERS = 24  # of labels that are told apart
+_POINTS = 1000  # lattice points in a deviation of S
+_ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far above the round-off
+_MANY = 50  # batches, of which the last one may be left out of account
+_MOST_HIDDEN = 60.0  # log of the largest q that is tried
+
+
+@cached_with_cost(64)
+def shuffled_pass(
+    step: PrivacyProfile, mates: PrivacyProfile, batches: tuple[tuple[Fraction, int], ...], budget: float
+) -> Atoms | None:
+    """Return a pair that dominates a pass in both directions; None where a pass shows as much as a step.
+
+    Args:
+        step: dominates one step that holds the unit, in this direction, at every real epsilon.
+        mates: dominates a step in which another unit stands in the place of the unit, in D as in D'.
+        batches: (chance, number of batches over which the unit's place is uniform) of each public case; the chance
+            missing to 1 is that of a pass without the unit.
+        budget: about how much infinite loss, in [0, 1), may stand for mates whose output is unlike the unit's.
+    """
+    if all(number >= _MANY for _, number in batches):  # one batch more or less makes no odds: the fewer, an upper bound
+        batches = ((sum((chance for chance, _ in batches), Fraction(0)), min(number for _, number in batches)),)
+    parts = [(float(chance), _uniform_pass(step, mates, number, budget)) for chance, number in batches]
+    found = [(chance, part) for chance, part in parts if part is not None]
+    if len(found) < len(parts):
+        return None
+    return found[0][1] if found[0][0] == 1 else public_mixture(found)
+
+
+def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, budget: float) -> Atoms | None:
+    """Return the pair of a pass in which the unit's place is uniform over `batches`."""
+    far = [(x, max(step.delta(x), step.swapped.delta(x))) for x in _grid_of_losses(step, budget)]
+
+    def unlike(log_q: float) -> float:
+        # A mate's law and one above U / q differ by `missing` in total variation; as many mates at most. Up to the loss
+        # x that adds (1 + e^x) times that to delta; losses above x of the pass are at most as likely as in one step.
+        missing = (batches - 1) * mates.delta(log_q) * math.exp(-log_q)
+        return min(missing * (1 + math.exp(x)) + beyond for x, beyond in far)
+
+    low, high = 0.0, _MOST_HIDDEN
+    if unlike(high) > budget / 2:
+        return None
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (middle, high) if unlike(middle) > budget / 2 else (low, middle)
+    labelled = math.exp(-high) * (1 - _ROUNDED)
+
+    values, masses, error = _law_of_a_label(step)
+    numbers, chances = _numbers_of_labels(batches - 1, labelled)
+    spread = math.sqrt(float((masses * values**2).sum()))
+    usual = 1 + (batches - 1) * labelled
+    level = math.floor(math.log2(spread * min(math.sqrt(usual) / _POINTS, 1 / 8)))
+    sums = powers(_on_lattice(values, masses, level).to_longdouble(), numbers)
+
+    losses, logs, lost = [], [], 0.0
+    for number, chance, law in zip(numbers, chances, sums, strict=True):
+        share = law.losses / number
+        inside = (law.mass > 0) & (np.abs(share) < 1)
+        mass = law.mass[inside].astype(np.float64) * (1 + error * number)
+        # All of what the transform may have moved, twice, since densities reach 2, and what lies at the two ends.
+        at_end = float(law.mass[np.abs(share) >= 1].sum())
+        lost += 2 * chance * (law.lost + law.noise * math.sqrt(law.mass.size) + at_end)
+        losses.append(2 * np.arctanh(share[inside]))
+        logs.append(np.log(chance * mass) + np.log1p(share[inside]))
+    spend(20 * ELEMENT * sum(each.size for each in losses))
+    loss, log = np.concatenate(losses), np.concatenate(logs)
+    loss += _ROUNDED * np.sign(loss)
+    plain = of_cells(loss, log, infinity_mass=0.0, only_other=0.0)
+    apart = plain.delta(0.0)
+    if apart > 1 / 2:
+        return None
+    infinite = (unlike(high) + lost) / (1 - apart)
+    return Atoms(
+        losses=plain.losses,
+        log_masses=tuple(log + math.log1p(-infinite) for log in plain.log_masses),
+        infinity_mass=infinite,
+        other_infinite=infinite,
+    )
+
+
+def _grid_of_losses(step: PrivacyProfile, budget: float) -> list[float]:
+    """Return losses up to one that a step exceeds with a tenth of the budget at most, in both directions."""
+    most = max(step.epsilon(budget / 10), step.swapped.epsilon(budget / 10))
+    return [most * part / 32 for part in range(33)] if most < math.inf else [0.0]
+
+
+def _law_of_a_label(step: PrivacyProfile) -> tuple[Array, Array, float]:
+    """Return (values of C, U masses, relative error of these) of a law that dominates a step."""
+    aim = Resolution(tilt=_TILT, log_norm=0.0, copies=1, budget=1e-9, truncated_mass=1e-25)
+    pmf = discretize_pessimistic(cells(step, aim))
+    parts = [pmf.bulk, pmf.jumps] if isinstance(pmf, SplitPmf) else [pmf]
+    losses = np.concatenate([part.losses for part in parts])
+    p = np.concatenate([part.mass * np.exp(part.log_norm - _TILT * part.losses) for part in parts])
+    ends = (step.swapped.infinity_mass / 2, step.infinity_mass / 2)
+    values = np.concatenate([[-1.0], np.tanh(losses / 2), [1.0]])
+    masses = np.concatenate([ends[:1], p * (1 + np.exp(-losses)) / 2, ends[1:]])
+    total = float(masses.sum())
+    return values, masses / total, _ROUNDED + 4 * abs(total - 1)
+
+
+def _numbers_of_labels(mates: int, chance: float) -> tuple[tuple[int, ...], list[float]]:
+    """Return numbers of labels, the unit's among them, with their chances, each number rounded down: an upper bound."""
+    mean, deviation = mates * chance, math.sqrt(mates * chance * (1 - chance))
+    lowest = max(0, math.floor(mean - _DEVIATIONS * deviation))
+    highest = min(mates, math.ceil(mean + _DEVIATIONS * deviation))
+    inner = np.unique(np.linspace(lowest, highest, _NUMBERS).astype(int)).tolist()
+    numbers = sorted({0, *inner})
+    below = [0.0, *(float(bdtr(number - 1, mates, chance)) for number in numbers[1:]), 1.0]
+    chances = [high - low for low, high in itertools.pairwise(below)]
+    kept = [(number + 1, chance) for number, chance in zip(numbers, chances, strict=True) if chance > 0]
+    return tuple(number for number, _ in kept), [chance for _, chance in kept]
+
+
+def _on_lattice(values: Array, masses: Array, level: int) -> LossPmf:
+    """Split masses over the multiples of 2^level around them, their mean kept."""
+    place = np.floor(np.ldexp(values, -level))
+    up = np.ldexp(values, -level) - place
+    start = int(place.min())
+    index = (place - start).astype(np.int64)
+    size = int(index.max()) + 2
+    mass = sum_by_index(index, masses * (1 - up), size=size) + sum_by_index(index + 1, masses * up, size=size)
+    return LossPmf(tilt=_TILT, level=level, start=start, mass=mass, log_norm=0.0)

@@ -1,0 +1,82 @@
+"""The results of `ledger show` and `ledger add`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from dpcalc.config.source import visible
+from dpcalc.errors import counted
+from dpcalc.report.guarantees import (
+    assumes_row,
+    budget_json,
+    budget_limit,
+    budget_lines,
+    budget_text,
+    guarantee_headline,
+    guarantee_lines,
+    protects_row,
+)
+from dpcalc.report.output import Json, Output, config_json, lines
+from dpcalc.report.rounding import rounded_up
+
+if TYPE_CHECKING:
+    from dpcalc.gate.ledger import Account
+
+
+def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
+    """Return the cost of each run alone and of all composed, with the sum of the runs.
+
+    Of `ledger add`, which says whether the run `is_added`, the new run alone without a sum.
+    """
+    from dpcalc.planner.words import assumptions
+
+    plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
+    runs, run_lines, run_rows = [], list[tuple[str, str]](), []
+    label = "run" if is_added is None else "added" if is_added else "not added"
+    for run in account.runs:
+        named = {"name": run.name, "part": run.part or None, "steps": run.steps}
+        runs.append({**named, "guarantee": run.guarantee.to_dict()})
+        cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
+        name = f"{visible(run.name)}{f' (part {visible(run.part)})' if run.part else ''}"
+        run_lines.append(("runs", f"{name}: {counted(run.steps, 'step')}, {cost} alone"))
+        run_rows.append((label, f"{name}: {counted(run.steps, 'step', ',')}, {cost} alone"))
+    assumed = list(assumptions(plan))
+    added: Json = {} if is_added is None else {"added": is_added}
+    sums: Json = {}
+    if is_added is None:
+        total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of deltas
+        sums = {"sum_of_epsilons": total}
+        run_rows.append(("sum", f"{rounded_up(total)}, if epsilons were added up"))
+    return Output(
+        command="ledger show" if is_added is None else "ledger add",
+        result={
+            "config": config_json(account.loaded),
+            **added,
+            "runs": runs,
+            "guarantee": guarantee.to_dict(),
+            "steps": plan.steps,
+            **sums,
+            "budget": budget_json(guarantee.epsilon, limit),
+            "assumptions": assumed,
+            "config_hash": account.loaded.config_hash,
+        },
+        headline=guarantee_headline(guarantee, limit),
+        blocks=[
+            [
+                *run_lines,
+                *lines(added),
+                *guarantee_lines(guarantee, limit),
+                ("steps", str(plan.steps)),
+                *lines({"assumptions": assumed}),
+                *lines(sums, sum_of_epsilons=rounded_up),
+                *budget_lines(guarantee.epsilon, limit),
+            ]
+        ],
+        rows=[
+            *run_rows,
+            protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+            assumes_row(assumed),
+            ("budget", budget_text(guarantee.epsilon, limit)),
+        ],
+    )

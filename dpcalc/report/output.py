@@ -1,0 +1,180 @@
+"""The result of a command: a JSON dict, and what people read of it, `key: value` lines or rows of a terminal.
+
+JSON (`dpcalc.result/1`, in which fields are only ever added) has numbers unrounded, infinity as null; NaN is refused.
+Plain lines have the names of JSON, inner ones with "OBJECT." before them, and numbers rounded to the safe side. Rows of
+a terminal are (label, text). A line or row without a text is not printed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from dpcalc._version import __version__
+from dpcalc.config.source import ConfigError, Diagnostic, visible
+from dpcalc.errors import NO_VERDICT, no_verdict_reason
+from dpcalc.records import dataclass
+from dpcalc.report.rounding import as_given
+
+if TYPE_CHECKING:
+    from dpcalc.config.load import Loaded
+
+SCHEMA = "dpcalc.result/1"
+_RUNNER_COMMAND = re.compile(r"##(?=\w*\[)")  # a line `##vso[...]` of a log that a CI runner would execute
+Json = dict[str, object]
+Lines = list[tuple[str, str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """A table of texts, numbers rounded to the safe side; columns are named as in JSON, the last one holds notes."""
+
+    headline: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """The result of a command, in every form.
+
+    Attributes:
+        command: its name.
+        result: what JSON has after schema, version and command.
+        headline: the result in one line, the first one on a terminal.
+        blocks: (key, text) of each plain line, an empty line between two blocks.
+        rows: (label, text) of each row on a terminal.
+        table: what a terminal draws in the place of headline and rows, or None.
+        quiet_text: whole lines for `--quiet`.
+    """
+
+    command: str
+    result: Mapping[str, object]
+    headline: str = ""
+    blocks: Sequence[Sequence[tuple[str, str]]] = ()
+    rows: Sequence[tuple[str, str]] = ()
+    table: Table | None = None
+    quiet_text: str = ""
+
+    def json_text(self) -> str:
+        return json_document(self.command, self.result)
+
+    def plain_text(self) -> str:
+        return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in self.blocks)
+
+    def with_last(self, name: str, value: object, *, line: str, row: tuple[str, str]) -> Output:
+        """Return the result of one config with a further field, the last one in each form."""
+        (block,), result = self.blocks, {**self.result, name: value}
+        return replace(self, result=result, blocks=([*block, (name, line)],), rows=[*self.rows, row])
+
+
+def lines(values: Mapping[str, object], prefix: str = "", /, **texts: str | Callable[[float], str]) -> Lines:
+    """Return a plain line for each value and for each item of a list; numbers are unrounded.
+
+    `texts` has a text to put in the place of a value ("" for no line), or the rounding of a number.
+    """
+    found = []
+    for name, stated in values.items():
+        form = texts.get(name, as_given)
+        for value in stated if isinstance(stated, list) else [stated]:
+            match value:
+                case _ if isinstance(form, str):
+                    text = form
+                case None:
+                    text = ""
+                case bool():
+                    text = yes_no(value)
+                case float():
+                    text = form(value)
+                case _:
+                    text = visible(str(value))
+            found.append((prefix + name, text))
+    return found
+
+
+def cells(block: Sequence[tuple[str, str]], columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the text of the plain line (the last of several) that each key has, "" where there is none."""
+    texts = dict(block)
+    return tuple(texts.get(column, "") for column in columns)
+
+
+def yes_no(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+# JSON
+
+
+def json_document(command: str, result: Mapping[str, object]) -> str:
+    """Return the result as indented JSON, infinity as null, no line a command to a CI runner; ValueError for NaN."""
+
+    # JSON has no infinity; a field `finite` beside it tells infinite from unknown.
+    def finite(value: object) -> object:
+        match value:
+            case dict():
+                return {name: finite(each) for name, each in value.items()}
+            case list():
+                return list(map(finite, value))
+            case float() if math.isinf(value):
+                return None
+            case _:
+                return value
+
+    head = {"schema": SCHEMA, "version": __version__, "command": command}
+    text = json.dumps(finite({**head, **result}), indent=2, allow_nan=False)
+    return _RUNNER_COMMAND.sub(r"\\u0023#", text) + "\n"  # parsers read the escape as the same text
+
+
+def diagnostics_json(diagnostics: Iterable[Diagnostic]) -> list[Json]:
+    return [
+        {
+            "code": finding.code,
+            "level": str(finding.severity),
+            "message": finding.message,
+            "hint": finding.hint,
+            "path": finding.path,
+            "line": finding.line,
+            "column": finding.column,
+        }
+        for finding in diagnostics
+    ]
+
+
+def config_json(loaded: Loaded) -> Json:
+    return {"path": loaded.path, "name": loaded.plan.name}
+
+
+def origin_json(loaded: Loaded) -> Json:
+    return {"diagnostics": diagnostics_json(loaded.diagnostics), "config_hash": loaded.config_hash}
+
+
+class ReportedError(NamedTuple):
+    """An exception with its message on standard error and its exit code, which `dpcalc.errors.diagnosis` returns."""
+
+    error: Exception
+    message: str
+    exit_code: int
+
+
+def error_json(errors: Sequence[ReportedError]) -> Json:
+    """Return {"error": ...}: exit code and rule of the gravest error, all messages, and config findings.
+
+    A script that reads JSON gets the same facts as a person does, at the same places of the file.
+    """
+    worst = max(errors, key=lambda each: each.exit_code)
+    if worst.exit_code == NO_VERDICT:
+        code = no_verdict_reason(worst.error).code
+    else:
+        code = worst.error.diagnostics[0].code if isinstance(worst.error, ConfigError) else "DPC104"
+    located = [finding for each in errors if isinstance(each.error, ConfigError) for finding in each.error.diagnostics]
+    error = {
+        "exit_code": worst.exit_code,
+        "code": code,
+        "message": "\n".join(each.message.removeprefix("error: ") for each in errors),
+        "findings": diagnostics_json(located),
+    }
+    return {"error": error}

@@ -1,0 +1,242 @@
+"""A pass over shuffled units against every order of the units and every outcome, by code that shares none with dpcalc.
+
+A run is an arbitrary adaptive mechanism: what a step tells is a random function of the step, of all that was told
+before, and of the set of units in its batch.
+"""
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from dpcalc.amplification.shuffled import shuffled_pass
+from dpcalc.losses.atoms import Atoms, approximate_pair
+from dpcalc.losses.pair import MixturePair
+from dpcalc.losses.profile import MonotonePair
+
+EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.2, 3.0)
+
+
+def hockey_stick(p, q, epsilon):
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
+
+
+def assert_dominates(bound, p, q):
+    """Compare whole profiles: delta at ten epsilons, D against D' and D' against D."""
+    for epsilon in EPSILONS:
+        assert hockey_stick(p, q, epsilon) <= bound.delta(epsilon) + 1e-12
+        assert hockey_stick(q, p, epsilon) <= bound.swapped.delta(epsilon) + 1e-12
+
+
+def batches_of(records, size, drop_last):
+    """Every way in which a shuffled pass cuts the records into batches, equally likely."""
+    ways = set()
+    for order in itertools.permutations(range(records)):
+        cuts = [order[at : at + size] for at in range(0, records, size)]
+        if drop_last and len(cuts[-1]) < size:
+            cuts.pop()
+        ways.add((tuple(frozenset(cut) for cut in cuts), tuple(sorted(set(order) - set().union(*cuts)))))
+    return [cuts for cuts, _ in sorted(ways, key=str)]
+
+
+def law_of_outputs(ways, tell, steps, outcomes):
+    """Return the probability of each sequence of outcomes; `tell(step, past, batch)` is the law of the next one."""
+    law = {}
+    for cuts in ways:
+        for told in itertools.product(range(outcomes), repeat=steps):
+            chance = 1 / len(ways)
+            for at, cut in enumerate(cuts):
+                chance *= tell(at, told[:at], cut)[told[at]]
+            law[told] = law.get(told, 0.0) + chance
+    return np.array([law[told] for told in sorted(law)])
+
+
+def cases(records, size, drop_last):
+    """(chance, number of batches) by hand: Theorem 7.10 for equal batches, an odd one, one that is left out."""
+    whole, odd = divmod(records, size)
+    if not odd:
+        return [(Fraction(1), whole)]
+    if drop_last:
+        return [(Fraction(whole * size, records), whole)]
+    last = Fraction((whole + 1) * odd, records)
+    return [(last, whole + 1), (1 - last, whole)]
+
+
+SHAPES = [
+    *[(2, 1, False), (3, 1, False), (4, 1, False), (4, 2, False), (6, 2, False), (6, 3, False)],
+    *[(3, 2, False), (5, 2, False), (5, 3, False), (3, 2, True), (5, 2, True), (5, 3, True)],
+]
+
+
+def random_run(random, shape, local):
+    """Every batch tells one of three outcomes by randomized response about a random function of step, past and set."""
+    records, size, drop_last = shape
+    # The unit is record 0 under D; under D' another record, which no D holds, is in its place.
+    ways = batches_of(records, size, drop_last)
+    steps, outcomes = len(ways[0]), 3
+    answers = {}
+
+    def tell(swap):
+        def law(step, past, cut):
+            batch = frozenset("x'" if swap and record == 0 else record for record in cut)
+            answer = answers.setdefault((step, past, batch), random.integers(outcomes))
+            chances = np.ones(outcomes)
+            chances[answer] = math.exp(local)
+            return chances / chances.sum()
+
+        return law
+
+    return [law_of_outputs(ways, tell(swap), steps, outcomes) for swap in (False, True)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("local", [0.1, 0.5, 1.0])
+def test_pure_steps(shape, local):
+    bound = shuffled_pass(approximate_pair(local), approximate_pair(local), tuple(cases(*shape)), 1e-12)
+    random = np.random.default_rng([int(10 * local), *map(int, shape)])
+    for _ in range(3):
+        p, q = random_run(random, shape, local)
+        if bound is not None:
+            assert_dominates(bound, p, q)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("local", [0.05, 0.2, 0.4, 0.7, 1.2, 2.0])
+def test_many_pure_steps(shape, local):
+    bound = shuffled_pass(approximate_pair(local), approximate_pair(local), tuple(cases(*shape)), 1e-12)
+    random = np.random.default_rng([7, int(100 * local), *map(int, shape)])
+    for _ in range(30):
+        p, q = random_run(random, shape, local)
+        if bound is not None:
+            assert_dominates(bound, p, q)
+
+
+# Steps that are attained: every label is told, and mates tell a label of the mixture with chance 1/q, else their own.
+
+
+def labels_run(random, pair, batches, q, is_adaptive):
+    """Law of the outputs where x tells a label by `pair` and mates by their mixture or a letter of their own."""
+    labels = pair.shape[1]
+    outcomes = labels + 1
+    kernels = {}
+
+    def kernel(step, past):
+        if not is_adaptive:
+            return np.eye(labels, outcomes)
+        return kernels.setdefault((step, past), random.dirichlet(np.full(outcomes, 0.3), size=labels))
+
+    own = {}
+
+    def laws(step, past, other):
+        through = kernel(step, past)
+        letter = np.eye(outcomes)[-1] if not is_adaptive else None
+        if letter is None:
+            letter = own.setdefault((step, past, other), random.dirichlet(np.full(outcomes, 0.3)))
+        return pair[0] @ through, pair[1] @ through, pair.mean(axis=0) @ through / q + (1 - 1 / q) * letter
+
+    total = [{}, {}]
+    for order in itertools.permutations(range(batches)):
+        for told in itertools.product(range(outcomes), repeat=batches):
+            chance = np.full(2, 1 / math.factorial(batches))
+            for step, who in enumerate(order):
+                p, p_other, w = laws(step, told[:step], who)
+                chance *= (p[told[step]], p_other[told[step]]) if who == 0 else w[told[step]]
+            for law, each in zip(total, chance, strict=True):
+                law[told] = law.get(told, 0.0) + each
+    return [np.array([law[told] for told in sorted(law)]) for law in total]
+
+
+def random_pair(random, labels):
+    p, q = random.dirichlet(np.full(labels, 2.0), size=2)
+    return np.array([p, q])
+
+
+def atoms_of(pair):
+    losses = np.log(pair[0] / pair[1])
+    order = np.argsort(losses)
+    return Atoms.of_masses(losses[order], pair[0][order])
+
+
+def check_labels(seed, labels, batches, q, *, is_adaptive):
+    random = np.random.default_rng(seed)
+    pair = random_pair(random, labels)
+    bound = shuffled_pass(atoms_of(pair), approximate_pair(math.log(q)), ((Fraction(1), batches),), 1e-12)
+    if bound is None:
+        return
+    laws = labels_run(random, pair, batches, q, is_adaptive)
+    assert_dominates(bound, *laws)
+    if not is_adaptive:  # and is not much above: q is taken a thousandth larger, and C is spread over a lattice
+        for epsilon in EPSILONS[:5]:
+            assert bound.delta(epsilon) <= hockey_stick(*laws, epsilon) + 2e-3
+
+
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize(("labels", "batches"), [(2, 2), (2, 4), (3, 3)])
+def test_steps_that_tell_labels(labels, batches, is_adaptive):
+    for seed in range(4):
+        check_labels(seed, labels, batches, (1.05, 1.5, 3.0)[seed % 3], is_adaptive=is_adaptive)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize(("labels", "batches"), [(2, 2), (2, 3), (2, 4), (2, 5), (3, 2), (3, 3), (4, 3)])
+def test_many_steps_that_tell_labels(labels, batches, is_adaptive):
+    for seed in range(60):
+        check_labels(1000 + seed, labels, batches, (1.02, 1.2, 1.5, 2.0, 4.0)[seed % 5], is_adaptive=is_adaptive)
+
+
+# Gaussian noise: two batches, vectors that depend on what was told, in the plane, by sums over a fine grid.
+
+
+def gaussian(distance, sigma):
+    pair = MixturePair.of({0: Fraction(1)}, {distance: Fraction(1)}, deviation=sigma)
+    return MonotonePair(pair=pair)
+
+
+def plane_run(random, sigma, *, zero_out):
+    """Two steps in the plane; x, x' and the mate each have unit vectors that turn with the sign of what was told."""
+    axis = np.arange(-9, 9.01, 0.6)
+    grid = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2) * sigma
+    cell = 0.6**2 / (2 * math.pi)
+
+    def density(center):
+        return cell * np.exp(-((grid - center) ** 2).sum(axis=1) / (2 * sigma**2))
+
+    def vector():
+        angle = random.uniform(0, 2 * math.pi)
+        return random.choice([1.0, 1.0, 0.5]) * np.array([math.cos(angle), math.sin(angle)])
+
+    past = (grid[:, 0] > 0).astype(int)
+    first = [vector() for _ in range(3)]
+    second = [[vector() for _ in range(3)] for _ in range(2)]
+    if zero_out:
+        first[1] = np.zeros(2)
+        for each in second:
+            each[1] = np.zeros(2)
+    laws = []
+    for own in (0, 1):
+        later = [np.array([density(second[side][who]) for side in (0, 1)])[past] for who in (own, 2)]
+        laws.append((density(first[own])[:, None] * later[1] + density(first[2])[:, None] * later[0]).ravel() / 2)
+    return laws
+
+
+@pytest.mark.parametrize("zero_out", [False, True])
+@pytest.mark.parametrize("sigma", [2.0, 5.0])
+def test_two_gaussian_steps_in_the_plane(sigma, zero_out):
+    random = np.random.default_rng([int(sigma), zero_out])
+    bound = shuffled_pass(gaussian(1 if zero_out else 2, sigma), gaussian(2, sigma), ((Fraction(1), 2),), 1e-3)
+    unamplified = gaussian(1 if zero_out else 2, sigma)
+    for _ in range(2 if bound is None else 4):
+        assert_dominates(unamplified if bound is None else bound, *plane_run(random, sigma, zero_out=zero_out))
+
+
+def test_a_pass_of_one_batch_and_a_step_that_tells_all():
+    tells_all = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
+    assert shuffled_pass(tells_all, tells_all, ((Fraction(1), 10),), 1e-9) is None
+    one = shuffled_pass(gaussian(1, 1.0), gaussian(2, 1.0), ((Fraction(1), 1),), 1e-9)
+    if one is not None:
+        for epsilon in EPSILONS:
+            assert one.delta(epsilon) >= gaussian(1, 1.0).delta(epsilon)

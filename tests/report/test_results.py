@@ -1,0 +1,310 @@
+"""Results of commands: their forms agree, and numbers are on the safe side; whole outputs are in golden files."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import pytest
+
+from dpcalc.audit.simulate import Check, Simulation, simulation_output
+from dpcalc.guarantee import Kind, Row
+from dpcalc.planner.compare import CrossCheck
+from dpcalc.planner.words import with_thousands_separators
+from dpcalc.report.evaluation import (
+    comparison_output,
+    comparisons_output,
+    costs_output,
+    evaluation_output,
+    units_output,
+)
+from dpcalc.report.guarantees import budget_used, quiet_line
+from dpcalc.report.ledger import ledger_output
+from dpcalc.report.output import Output, json_document, lines
+from dpcalc.report.rounding import rounded_up
+from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
+from dpcalc.report.terminal import terminal_text
+from tests.report.ledgers import ABOVE, ACCOUNT, OPEN_ENDED
+from tests.report.risks import RISK
+from tests.report.samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
+from tests.report.solutions import CERTAIN, DELTA, FACTOR, NEVER, NOISE, NONE, RATE, STEPS
+from tests.report.statements import loaded
+
+CHECK = Check(phase="main", quantity="inclusion", computed=(0.25, 0.25), observed=0.26, interval=(0.2, 0.3), trials=9)
+CROSS_CHECK = CrossCheck(direction="D||D'", upper=1.0000003, lower=0.9999999, estimate=1.0, order=17.283)
+NO_BUDGET = replace(PLAN, budget=None)
+
+
+def evaluated(plan=PLAN, **changes):
+    return evaluation_output(replace(EVALUATION, guarantee=replace(GUARANTEE, **changes)), loaded(plan))
+
+
+def solved(solution):
+    return solution_output("solve-sigma", solution, loaded(), written=())
+
+
+OUTPUTS = {
+    "epsilon": evaluated(),
+    "epsilon, checked": evaluation_output(EVALUATION, loaded(), checks=(CROSS_CHECK,)),
+    "epsilon, hostile": evaluated(replace(PLAN, name=HOSTILE)),
+    "epsilon, infinite": evaluation_output(INFINITE, loaded(NO_BUDGET)),
+    "epsilon, phases": evaluation_output(TWO_PHASES, loaded()),
+    "noise": solved(NOISE),
+    "steps": solved(STEPS),
+    "rate": solved(RATE),
+    "factor": solved(FACTOR),
+    "no size": no_solution_output("solve-rate", NONE, loaded()),
+    "no noise": no_solution_output("solve-sigma", NEVER, loaded()),
+    "delta": delta_output(DELTA, loaded()),
+    "delta 1": delta_output(CERTAIN, loaded()),
+    "risk": risk_output(RISK, loaded()),
+    "ledger": ledger_output(ACCOUNT),
+    "ledger, added": ledger_output(ACCOUNT, is_added=True),
+    "ledger, infinite": ledger_output(OPEN_ENDED),
+    "simulate": simulation_output(Simulation(checks=(CHECK,), seed=7, notes=()), loaded()),
+}
+TABLES = {
+    "compare": comparison_output(ROWS, loaded()),
+    "compare, two": comparisons_output([(ROWS, loaded()), (ROWS[:2], loaded(path="b.yaml"))]),
+    "epsilon, units": units_output([(EVALUATION, loaded()), (INFINITE, loaded())]),
+    "epsilon, two": costs_output([(EVALUATION, loaded()), (INFINITE, loaded(path="b.yaml"))]),
+}
+WITHOUT_JSON = {"solution.held", "solution.name", "solution.value", "solution.target"}
+"""Lines without a JSON field: words beside a result, and what was asked for where JSON has `"solution": null`."""
+
+
+def parsed(output):
+    return json.loads(output.json_text(), parse_constant=lambda constant: pytest.fail(f"{constant} is not JSON"))
+
+
+def plain(output):
+    return [tuple(line.split(": ", 1)) for line in output.plain_text().splitlines()]
+
+
+def json_entries(document, prefix=""):
+    """Every dotted path of a document with its value, without the names of objects that plain lines leave out."""
+    for name, value in document.items():
+        yield prefix + name, value
+        if isinstance(value, dict):
+            yield from json_entries(value, prefix if name in {"config", "guarantee", "risk"} else f"{prefix}{name}.")
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_plain_lines_say_what_the_json_says(name):
+    """The same names; lower bounds rounded down, upper ones up; what was given in full."""
+    entries = dict(json_entries(parsed(OUTPUTS[name])))
+    compared = 0
+    for key, text in plain(OUTPUTS[name]):
+        assert key in entries or key in WITHOUT_JSON
+        value = entries.get(key)
+        if isinstance(value, bool):
+            assert text == ("yes" if value else "no")
+        elif isinstance(value, str) and value.isprintable():
+            assert text == value
+        elif isinstance(value, int | float) and not text.endswith("%"):
+            compared += 1
+            printed = float(text)
+            assert printed == pytest.approx(value, rel=1e-2)
+            if key.endswith("_lower"):
+                assert printed <= value
+            elif key in {"epsilon", "delta", "advantage", "solution.epsilon", "best.epsilon"}:
+                assert printed >= value
+        elif isinstance(value, list) and value and isinstance(value[0], str):
+            assert text in value
+    assert compared
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_show_what_the_blocks_say(name):
+    output = TABLES[name]
+    parsed(output)
+    table = output.table
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    blocks = list(map(dict, output.blocks))
+    assert output.plain_text().count("\n\n") == len(blocks) - 1
+    if len(blocks) == len(table.rows):
+        for block, row in zip(blocks, table.rows, strict=True):
+            shared = {column: cell for column, cell in zip(table.columns, row, strict=True) if column in block}
+            shared = {column: cell for column, cell in shared.items() if column not in {"config", "note"}}
+            assert "epsilon" in shared
+            assert shared == {column: block[column] for column in shared}
+
+
+def test_a_lower_bound_of_a_comparison_is_rounded_down():
+    row = Row(method="gdp", bound="b", epsilon=0.12345, epsilon_lower=0.12341, kind=Kind.LOWER, valid=False, note="n")
+    output = comparison_output([row], loaded())
+    (printed,), (block,) = parsed(output)["rows"], map(dict, output.blocks)
+    assert (printed["epsilon"], block["epsilon"]) == (0.12345, "0.123")
+    assert output.plain_text().count("\n") == len(printed) - 1  # all but `finite`
+
+
+def test_the_forms_of_values():
+    values = {"up": 2.34567, "none": None, "flag": False, "inf": math.inf, "text": "a\x1bb", "list": ["x", 2], "own": 1}
+    block = lines(values, "object.", up=rounded_up, own="one")
+    output = Output(command="toy", result={"object": values, "-inf": [{"number": -math.inf}]}, blocks=[block, block])
+    assert block == [
+        ("object.up", "2.35"),
+        ("object.none", ""),
+        ("object.flag", "no"),
+        ("object.inf", "inf"),
+        ("object.text", "a\\x1bb"),
+        ("object.list", "x"),
+        ("object.list", "2"),
+        ("object.own", "one"),
+    ]
+    document = parsed(output)
+    assert list(document) == ["schema", "version", "command", "object", "-inf"]
+    assert (document["object"], document["-inf"]) == ({**values, "inf": None}, [{"number": None}])
+    assert output.plain_text().count("object.none") == 0
+    assert output.plain_text().count("\n\n") == 1
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        json_document("toy", {"nan": math.nan})
+
+
+@pytest.mark.parametrize(
+    ("changes", "headline"),
+    [
+        ({"epsilon": 1.9999}, "epsilon <= 1.9999 "),
+        ({"epsilon": 1.9999, "plan": NO_BUDGET}, "epsilon <= 2.00 "),
+        ({"kind": Kind.ESTIMATE}, "epsilon ~ 0.947   (estimate)"),
+        ({"kind": Kind.LOWER}, "epsilon >= 0.947   (lower)"),
+        ({"kind": Kind.AS_PUBLISHED}, "epsilon = 0.947   (as-published)"),
+    ],
+)
+def test_the_headline_shows_the_verdict_and_the_claim(changes, headline):
+    assert evaluated(**changes).headline.startswith(headline)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "limit", "text"),
+    [
+        (2.0, 2.0, "100% used"),
+        (1.9999, 2.0, "99.995% used"),
+        (2.00001, 2.0, "100.0005% used"),
+        (math.inf, 2.0, "no finite epsilon"),
+        (0.0, 0.0, "100% used"),
+        (0.1, 0.0, "none allowed"),
+    ],
+)
+def test_the_part_of_a_budget_that_is_used(epsilon, limit, text):
+    assert budget_used(epsilon, limit) == text
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "limit", "budget"),
+    [
+        (math.inf, 2.0, {"epsilon": 2.0, "used": None, "ok": False}),
+        (0.0, 0.0, {"epsilon": 0.0, "used": 0.0, "ok": True}),
+        (0.5, 0.0, {"epsilon": 0.0, "used": None, "ok": False}),
+        (0.5, None, None),
+    ],
+)
+def test_a_budget_in_json(epsilon, limit, budget):
+    plan = replace(PLAN, budget=None if limit is None else replace(PLAN.budget, epsilon=limit))
+    assert parsed(evaluated(plan, epsilon=epsilon))["budget"] == budget
+
+
+def test_an_exceeded_budget_is_called_so():
+    for output in (evaluated(epsilon=2.1), ledger_output(ABOVE)):
+        assert dict(output.rows)["budget"] == "2.0, 105% used: exceeded"
+        assert dict(plain(output))["budget.ok"] == "no"
+    assert [account.keeps_budget for account in (ACCOUNT, ABOVE, OPEN_ENDED)] == [True, False, False]
+
+
+def test_a_group_is_named_wherever_somebody_is():
+    config = loaded(replace(PLAN, group_size=3))
+    outputs = [delta_output(DELTA, config), no_solution_output("solve", NONE, config), evaluated(group_size=3)]
+    assert {dict(output.rows)["protects"] for output in outputs} == {"a group of 3 (example), add-remove"}
+    assert comparison_output((), config).table.headline.startswith("a group of 3 (example), add-remove")
+
+
+HELD = "given a draw of rate 1/10 that lasts 20 steps and is assumed public"
+
+
+@pytest.mark.parametrize(
+    ("changes", "sampling", "distances"),
+    [
+        ({"hold": 10}, "inclusion 1/4 in each draw for 10 steps", "2, 2, times the root of 10"),
+        ({"revealed": ((Fraction(1, 10), 20),)}, f"inclusion 1/4, {HELD}", "2, 2"),
+        ({"steps_of_a_pass": 235}, "inclusion 1/4 in each pass of 235 steps", "2, 2"),
+        ({"distances": (), "distances_swapped": ()}, "inclusion 1/4", "none"),
+    ],
+)
+def test_draws_in_words(changes, sampling, distances):
+    phase = replace(EVALUATION.phases[0], sampling="drawn", inclusion=Fraction(1, 4), **changes)
+    evaluation = replace(EVALUATION, phases=(phase,))
+    rows = dict(evaluation_output(evaluation, loaded(), verbose=True).rows)
+    assert (rows["sampling"], rows["distances"]) == (f"drawn; {sampling}", distances)
+    assert "distances" not in dict(evaluation_output(evaluation, loaded()).rows)
+
+
+@pytest.mark.parametrize(
+    ("inclusion", "text"),
+    [(Fraction(1, 150), "1/150"), (Fraction(10**99 + 1, 3 * 10**99), "0.33333333333333334")],
+)
+def test_a_fraction_of_many_digits_is_a_decimal(inclusion, text):
+    phase = replace(EVALUATION.phases[0], inclusion=inclusion)
+    (printed,) = parsed(evaluation_output(replace(EVALUATION, phases=(phase,)), loaded()))["phases"]
+    assert printed["inclusion"] == text
+
+
+def test_floats_are_written_in_full_and_nan_never():
+    assert parsed(evaluated(epsilon=0.1 + 0.2))["guarantee"]["epsilon"] == 0.1 + 0.2
+    with pytest.raises(ValueError, match="got NaN"):
+        evaluated(epsilon=math.nan)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "inversion agrees with pld to 3e-7"),
+        ({"upper": 1.0 - 3e-12, "lower": 1.0 - 3.5e-12}, "inversion agrees with pld to 4e-12"),
+        (
+            {"upper": 1.0 - 3e-9, "lower": 1.0 - 4e-9},
+            "inversion gives 1.00000, outside pld's interval: please report this run",
+        ),
+        ({"estimate": 1.1}, "inversion gives 1.10000, outside pld's interval: please report this run"),
+        (
+            {"estimate": None, "note": "inversion: too slow; use pld"},
+            "inversion gives no estimate of this run to compare with",
+        ),
+        ({"estimate": 0.0, "upper": 0.0, "lower": 0.0}, "inversion agrees with pld to 0"),
+    ],
+)
+def test_the_agreement_of_two_accountants(changes, words):
+    """The costlier direction decides."""
+    check = replace(CROSS_CHECK, **changes)
+    back = replace(CROSS_CHECK, direction="D'||D", upper=-1.0, lower=-2.0)
+    output = evaluation_output(EVALUATION, loaded(), checks=[check, back], verbose=True)
+    assert dict(output.rows)["cross-check"] == words
+    assert [text for key, text in plain(output) if key == "cross_check"][-1] == words
+    assert parsed(output)["cross_check"][0]["estimate"] == check.estimate
+    assert "cross_check" not in parsed(evaluated())
+
+
+@pytest.mark.parametrize(("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0")])
+def test_the_bare_number_is_never_below(epsilon, text):
+    assert quiet_line(epsilon) == f"{text}\n"
+    assert evaluation_output(INFINITE, loaded()).quiet_text == "inf\n"
+
+
+def test_names_steer_nothing():
+    assert all(line.isprintable() for line in ledger_output(OPEN_ENDED).plain_text().splitlines())
+    assert parsed(ledger_output(OPEN_ENDED))["runs"][0]["name"] == HOSTILE
+    assert "\x1b" not in terminal_text(ledger_output(OPEN_ENDED), width=80, styled=False)
+
+
+@pytest.mark.parametrize(
+    ("text", "separated"),
+    [
+        ("10000 of 10000000 (user)", "10,000 of 10,000,000 (user)"),
+        ("as published by Abadi et al. 2016, of 2016 users", "as published by Abadi et al. 2016, of 2,016 users"),
+        (
+            "`training.steps=5000`, 2024.yaml, runs/2024-11, a=5000",
+            "`training.steps=5000`, 2024.yaml, runs/2024-11, a=5000",
+        ),
+        ("inclusion 1/1000, noise 1.12345, 0.0001", "inclusion 1/1000, noise 1.12345, 0.0001"),
+    ],
+)
+def test_counts_have_separators_and_years_have_none(text, separated):
+    assert with_thousands_separators(text) == separated
