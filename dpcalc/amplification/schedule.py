@@ -48,7 +48,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 
     Source: docs/theory.md, Theorem 12.1.
     """
-    return together({curve: queries} for curve in mechanism.aggregation.dominating_curves(group_size))
+    return together({curve: queries} for curve in mechanism.dominating_curves(group_size))
 
 
 # Profiles of steps, and releases of phases.

@@ -167,9 +167,9 @@ def _aggregation_of_votes(plan: Plan) -> Aggregation | None:
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
         return None
 
-    from dpcalc.mechanisms.pate import PateMechanism
+    from dpcalc.mechanisms.pate import GNMax, LNMax
 
-    return phase.mechanism.aggregation if isinstance(phase.mechanism, PateMechanism) else None
+    return phase.mechanism if isinstance(phase.mechanism, LNMax | GNMax) else None
 
 
 def _votes(loaded: Loaded) -> Votes:

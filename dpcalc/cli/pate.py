@@ -127,9 +127,9 @@ def _aggregation(given: dict[str, str]) -> Aggregation:
         case {"--gamma": gamma} if len(values) == 1:
             return LNMax(gamma=gamma)
         case {"--sigma": sigma} if len(values) == 1:
-            return GNMax(sigma=sigma)
+            return GNMax(noise_multiplier=sigma)
         case {"--sigma": sigma, "--threshold": threshold, "--threshold-sigma": check} if len(values) == 3:
-            return ConfidentGNMax(label=GNMax(sigma=sigma), threshold=threshold, check_sigma=check)
+            return ConfidentGNMax(noise_multiplier=sigma, threshold=threshold, threshold_noise_multiplier=check)
     got = ", ".join(given) or "none of them"
     raise InputError(
         "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
