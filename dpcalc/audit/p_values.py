@@ -83,6 +83,37 @@ def log_tail(count: Count) -> float:
     return min(0.0, -total)
 
 
+Ends = tuple[float, float]
+"""(lower, upper) end of an interval."""
+
+
+def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
+    """Return Hoeffding's confidence interval for the expectation of numbers in [0, 1], rounded outwards.
+
+    All expectations m at which the mean is no less likely than miss_probability / 2 by the bound of `log_tail`, which
+    holds for any independent numbers in [0, 1]: Hoeffding 1963 (J. Amer. Statist. Assoc. 58, 13-30), Theorem 1.
+
+    Example:
+        >>> mean_interval(0.0, 100, miss_probability=0.02)
+        (0.0, 0.045007...)
+    """
+    mean = min(mean, 1.0)
+
+    def is_inside(expectation: float) -> bool:
+        count = Count(observed=mean * trials, expected=expectation * trials, trials=trials)
+        return log_tail(count) >= math.log(miss_probability / 2)
+
+    ends = []
+    for limit in (0.0, 1.0):
+        # 100 halvings leave the two neighbouring floats; `outside` is never inside the interval.
+        inside, outside = mean, limit
+        for _ in range(0 if is_inside(limit) else 100):
+            middle = (inside + outside) / 2
+            inside, outside = (middle, outside) if is_inside(middle) else (inside, middle)
+        ends.append(outside)
+    return ends[0], ends[1]
+
+
 def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
     """Return the test of the least likely of several counts, by a union bound; its p-value is 1 for no counts."""
     every = list(counts)

@@ -261,7 +261,7 @@ def _moved_sources(pair: ConfigPair) -> Iterator[Diagnostic]:
         yield finding("DPC408", Severity.ERROR, message, new.path, hint=RESTORE)
     # The training code may still read the old place.
     before, sources = (
-        source_names(loaded, loaded.files.root if isinstance(loaded.files, Folder) else None) for loaded in (old, new)
+        source_names(loaded, loaded.files.top if isinstance(loaded.files, Folder) else None) for loaded in (old, new)
     )
     for key, source in before.items():
         if sources.get(key) != source:

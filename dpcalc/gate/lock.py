@@ -93,7 +93,7 @@ class Lock:
         inside = config_folder(self.path)
         for path, _ in entries:
             if not inside.holds(Path(os.path.abspath(path))):
-                expected = f"expected entries of files below {visible(str(inside.root))}, got {visible(path)}"
+                expected = f"expected entries of files below {visible(str(inside.top))}, got {visible(path)}"
                 raise InputError(f"{visible(self.path)}: {expected}; name the configs, or take the entry out")
         present = ((path, section) for path, section in entries if os.path.lexists(path))
         return tuple((path, section) for path, section in present if only_section in {"", section})

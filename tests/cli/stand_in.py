@@ -32,7 +32,7 @@ WITH_ACCOUNTING = (
     "dpcalc.planner.search",
     "dpcalc.planner.solve",
     "dpcalc.planner.statement",
-    "dpcalc.simulation.simulate",
+    "dpcalc.audit.simulate",
     "dpcalc.sweep.points",
     "dpcalc.training",
 )

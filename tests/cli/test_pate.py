@@ -34,9 +34,9 @@ def test_what_is_told(real, ballots):
     ended = real("pate", ballots, *NOISE, "--target-eps", "1", "--teachers", "250")
     told = facts(ended)
     assert ended.code == 0
-    whatever = data_independent_guarantee(GNMax(sigma=40.0), 100, delta=1e-5).epsilon
+    whatever = data_independent_guarantee(GNMax(noise_multiplier=40.0), 100, delta=1e-5).epsilon
     of_votes = data_dependent_guarantee(
-        GNMax(sigma=40.0), Votes(counts=COUNTS, teachers=250), delta=1e-5
+        GNMax(noise_multiplier=40.0), Votes(counts=COUNTS, teachers=250), delta=1e-5
     ).guarantee.epsilon
     assert whatever <= float(told["epsilon"]) < whatever * 1.01
     assert told["bound"] == "data-independent"
@@ -173,7 +173,7 @@ def test_a_public_cost_of_checked_answers(real, ballots):
         (("votes.npy", *NOISE, "--threshold", "3"), "got --sigma, --threshold"),
         (("votes.npy", "--sigma", "40"), "--delta: expected one"),
         (("votes.npy", "--sigma", "0", "--delta", "1e-5"), "sigma: expected a finite number > 0, got 0.0"),
-        (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "--sigma: expected a finite number >= 0, got `x`"),
+        (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "'--sigma': expected a finite number >= 0, got `x`"),
         (("votes.npy", "--sigma", "4", "--delta", "1"), "delta: expected a number between 0 and 1"),
         (("votes.npy", *NOISE, "--target-eps", "0"), "target epsilon: expected a finite number > 0, got 0.0"),
         (

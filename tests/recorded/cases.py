@@ -47,7 +47,7 @@ ON_SAMPLES = (
     "curve sigma {} --range 1,4 --method pld --method rdp --json",
     "curve rate {} --range 0.01,0.1 --json",
     "curve group {} --range 1,2 --method group-mixture --json",
-    "simulate {} --draws 5 --runs 200 --json",
+    "simulate {} --draws 5 --json",
     "sweep {} --over mechanism.noise_multiplier=1,4 --jobs 1 --json",
     "validate {} --json",
     "check {} --max-epsilon 3 --json --timeout 100000",

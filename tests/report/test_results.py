@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from dpcalc.audit.simulate import Check, Simulation, simulation_output
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.compare import CrossCheck
 from dpcalc.planner.words import with_thousands_separators
@@ -23,8 +24,6 @@ from dpcalc.report.output import Output, json_document, lines
 from dpcalc.report.rounding import rounded_up
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
 from dpcalc.report.terminal import terminal_text
-from dpcalc.simulation.checks import Check
-from dpcalc.simulation.simulate import Simulation, simulation_output
 from tests.report.ledgers import ABOVE, ACCOUNT, OPEN_ENDED
 from tests.report.risks import RISK
 from tests.report.samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES

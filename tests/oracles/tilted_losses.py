@@ -15,26 +15,18 @@ tails, below 1e-20 of the mass.
 """
 
 import math
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import numpy as np
 from numpy.random import Generator
 
-from dpcalc.accountants.composed_loss import LOWER, UPPER
-from dpcalc.accountants.pld import delta_bounds, pld
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array, IntArray
-from dpcalc.errors import UnsupportedError, WorkExceededError
+from dpcalc.audit.p_values import Ends, mean_interval
 from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends
 from dpcalc.losses.pair import MixturePair, Segment
-from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
-from dpcalc.planner.composition import Composition, ProtectedUnit
-from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
-from dpcalc.simulation.checks import MISS_PROBABILITY, Check, RandomSource, mean_interval
-from dpcalc.work import SECOND, allowance
 
 # Tilted losses of one step.
 
@@ -122,9 +114,7 @@ Tilted = TiltedStep | TiltedSubsample
 
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
-    """Return a curve under a tilt, prepared for drawing its losses; UnsupportedError for an RdpCurve."""
-    if isinstance(curve, RdpCurve):
-        raise UnsupportedError("losses: expected steps that can be drawn from, got Renyi divergences only")
+    """Return a curve under a tilt, prepared for drawing its losses."""
     if isinstance(curve, RevealedSubsample):
         steps = tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in curve.counts)
         # E[e^{zL}] = 1 - rate + rate * (product of the steps' moments); the share of the second term is the probability
@@ -222,7 +212,7 @@ def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
 
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
     """Return the point below which P has this mass, rounded down, by bisection."""
-    # Not `MixturePair.lower_quantile`, which the grid uses: the check shares no code with what it checks.
+    # Not `pair.lower_quantile`, which the grid uses: the check shares no code with what it checks.
     low, high = pair.centers[0] - 40 * pair.deviation, pair.centers[-1] + 40 * pair.deviation
     for _ in range(60):
         middle = (low + high) / 2
@@ -248,90 +238,28 @@ def _log_sum_exp(x: Array) -> float:
     return top + math.log(float(np.exp(x - top).sum()))
 
 
-# Delta of a whole run, estimated from tilted losses, beside its certified bounds.
+# Delta of a whole run, estimated from tilted losses.
 
 
-_MAX_LOSSES = 20_000_000  # single losses drawn for one direction by default: a few seconds
-# Runs drawn by default; from fewer the interval is so wide that it contradicts next to nothing.
-_MIN_RUNS, _MAX_RUNS = 400, 100_000
-_PROGRESS_PARTS = 16  # chunks of runs, after each of which progress is reported
 _TRUNCATED_SHARE = 1e-4  # share of delta that truncated losses may have; the interval is wider by it
-_CERTIFIED_WORK = 3.0 * SECOND  # for epsilon of one direction, and for delta there
 _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
-def loss_checks(composition: Composition, protected: ProtectedUnit, source: RandomSource) -> tuple[Check, ...]:
-    """Return a check of delta for each direction with steps; UnsupportedError where no losses can be drawn."""
-    return tuple(
-        _direction_check(name, composition.plan, composition.steps[name], source.part(index, 2))
-        for index, name in enumerate(protected.direction_names)
-        if composition.steps[name]
-    )
-
-
-@contextmanager
-def _certified_work() -> Iterator[None]:
-    """Allow a `with` block of certified numbers three seconds of work; raise UnsupportedError if they take more."""
-    try:
-        with allowance(_CERTIFIED_WORK):
-            yield
-    except WorkExceededError as error:
-        raise UnsupportedError("its certified bounds need more work than one answer may take") from error
-
-
-def _direction_check(name: str, plan: Plan, counts: dict[Curve, int], source: RandomSource) -> Check:
-    """Return the check of delta in one direction, at its epsilon, of all steps or of as many as can be drawn."""
-    all_steps, runs = sum(counts.values()), source.effort.runs
-    if runs is None:
-        run_cost = math.fsum(count * _loss_cost(curve) for curve, count in counts.items())
-        # Fewer runs than the minimum would say nothing: of a longer run fewer steps are checked, with bounds of their
-        # own. Steps are reduced in proportion, to at least one of each curve.
-        share = min(1.0, _MAX_LOSSES / (_MIN_RUNS * run_cost))
-        counts = {curve: max(1, int(count * share)) for curve, count in counts.items()}
-        runs = int(min(_MAX_RUNS, max(_MIN_RUNS, _MAX_LOSSES / run_cost)))
-    with _certified_work():
-        epsilon = pld(counts, delta=plan.delta).epsilon
-    if not math.isfinite(epsilon):
-        raise UnsupportedError(f"losses: expected a finite epsilon at delta {plan.delta}, got an infinite one")
-
+def drawn_delta(counts: dict[Curve, int], *, epsilon: float, delta: float, runs: int, doubt: float) -> Ends:
+    """Return an interval of delta at epsilon that misses with probability `doubt`; `delta` is about what it is."""
     # The tilt z gives the smallest RDP bound on delta: at the best order the tilted sum has the mean
     # K'(z) = epsilon + log(1 + 1/z), so that losses above epsilon are common.
-    truncated_mass = _TRUNCATED_SHARE * plan.delta / segment_ends(counts.items())
+    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts.items())
     z = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
     steps = [(tilt_curve(curve, tilt=z, truncated_mass=truncated_mass), count) for curve, count in counts.items()]
     log_norm = math.fsum(count * step.log_norm for step, count in steps)
     # Divided by their largest possible value the weights lie in [0, 1], as `mean_interval` needs it.
     log_max = log_norm - z * epsilon - z * math.log1p(1 / z) - math.log1p(z)
-    total, chunk = 0.0, -(-runs // _PROGRESS_PARTS)
-    for start in range(0, runs, chunk):
-        number = min(chunk, runs - start)
-        sums = sum((step.draw_sums(np.full(number, count), source.rng) for step, count in steps), np.zeros(number))
-        above = sums[sums > epsilon]
-        total += float((np.exp(log_norm - z * above - log_max) * -np.expm1(epsilon - above)).sum())
-        source.on_progress((start + number) / runs)
-    mean, max_weight = min(total / runs, 1.0), math.exp(min(log_max, 700.0))
-    low, high = mean_interval(mean, runs, miss_probability=MISS_PROBABILITY)
-    infinity_mass = any_infinite(steps)
+    rng = np.random.default_rng(11)
+    sums = sum((step.draw_sums(np.full(runs, count), rng) for step, count in steps), np.zeros(runs))
+    above = sums[sums > epsilon]
+    weights = np.exp(log_norm - z * above - log_max) * -np.expm1(epsilon - above)
+    low, high = mean_interval(float(weights.sum()) / runs, runs, miss_probability=doubt)
+    infinity_mass, max_weight = any_infinite(steps), math.exp(min(log_max, 700.0))
     truncated = math.fsum(count * step.truncated_mass for step, count in steps)  # only the upper end covers these
-
-    with _certified_work():
-        lower, upper = delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
-    drawn_steps = sum(counts.values())
-    return Check(
-        phase="",
-        quantity=f"delta at epsilon {epsilon:.6g}, {name}",
-        computed=(lower, upper),
-        observed=mean * max_weight + infinity_mass,
-        interval=(low * max_weight + infinity_mass, min(1.0, high * max_weight + infinity_mass + truncated)),
-        trials=runs,
-        note="" if drawn_steps == all_steps else f"{drawn_steps} of the {all_steps} steps",
-    )
-
-
-def _loss_cost(curve: Curve) -> float:
-    """Return the expected time to draw one loss of a curve, relative to that of a pair with two centers."""
-    if isinstance(curve, RevealedSubsample):
-        return 1 + curve.rate * math.fsum(count * _loss_cost(inner) for inner, count in curve.counts)
-    if isinstance(curve, RdpCurve):
-        return 1.0
-    return max((len(segment.pair.centers) for segment in curve.segments), default=2) / 2
+    return low * max_weight + infinity_mass, min(1.0, high * max_weight + infinity_mass + truncated)

@@ -6,14 +6,14 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcalc.audit.p_values import mean_interval
 from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.moments import RevealedSubsample
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PublicMixture
-from dpcalc.simulation import losses as tilted_draws
-from dpcalc.simulation.checks import mean_interval
-from dpcalc.simulation.losses import any_infinite, tilt_curve
+from tests.oracles import tilted_losses
 from tests.oracles.exact_gaussian import exact_delta
+from tests.oracles.tilted_losses import any_infinite, tilt_curve
 
 DOUBT = 1e-9
 
@@ -46,7 +46,7 @@ def test_tilted_gaussian_losses_are_normal(shift, deviation, tilt):
 
 
 def test_coarse_cells_only_cost_more_draws(monkeypatch):
-    monkeypatch.setattr(tilted_draws, "_MAX_CELLS", 100)
+    monkeypatch.setattr(tilted_losses, "_MAX_CELLS", 100)
     assert_normal(1, 1.0, 2.0)
 
 
@@ -94,7 +94,7 @@ def test_no_density_is_above_its_cell(tilt):
             y = step.low + share * step.width
             for at, segment in enumerate(step.segments):
                 own = step.owner == at
-                density, _ = tilted_draws._tilted_log_density(segment, y[own], tilt)
+                density, _ = tilted_losses._tilted_log_density(segment, y[own], tilt)
                 assert (density <= step.ceiling[own] + 1e-9).all()
 
 

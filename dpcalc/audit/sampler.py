@@ -1,9 +1,12 @@
-"""Batches drawn as a training loop draws them, unit by unit: one sampler for each scheme, and rounds of many steps.
+"""Batches drawn as a training loop draws them, index by index: the sampler of Algorithm 1, with a draw of any scheme.
 
-This checks the computed inclusion probabilities by other means: it draws indices and shares no formula with them.
+It shares no formula with the computed laws, which `dpcalc.audit.simulate` checks by it.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import field
 
 import numpy as np
 from numpy.random import Generator
@@ -27,11 +30,10 @@ from dpcalc.sampling.schemes import (
     WithReplacement,
 )
 
-# One draw from each of many frames.
-
+# One draw from each of many frames: (index of the frame of each drawn unit, index of the unit in its frame), both from
+# 0, shape (drawn units,) each.
 
 UnitIndices = tuple[IntArray, IntArray]
-"""(index of the frame of each drawn unit, index of the unit in its frame), both from 0, shape (drawn units,) each."""
 
 CHUNK = 2_000_000
 """Units handled together, 16 MB an array, of which there are about ten."""
@@ -40,7 +42,7 @@ _DENSE_FACTOR = 64
 
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
-    """Draw units of each frame by a scheme, as (frame, index in it); of a shuffle all, in the order of the pass."""
+    """Draw units of each frame by a scheme; of a shuffle all, in the order of the pass."""
     match scheme:
         case Fixed():
             return _draw_fixed(scheme, sizes, rng)
@@ -55,16 +57,12 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
         case WithReplacement():
             frames = np.repeat(np.arange(sizes.size), scheme.size)
             return frames, rng.integers(0, sizes[frames])
-        case Shuffle():
-            frames, units = _all_units(sizes)
-            return frames, units[np.lexsort((rng.random(frames.size), frames))]
-        case All() | CyclicPoisson() | BallsInBins() | RandomAllocation():
-            return _all_units(sizes)
-
-
-def is_dense(scheme: Fixed, count: int) -> bool:
-    """Return True if a frame is so small that a random order of it is cheaper than picking single units."""
-    return count <= _DENSE_FACTOR * scheme.size
+        case Shuffle() | All() | CyclicPoisson() | BallsInBins() | RandomAllocation():
+            frames = np.repeat(np.arange(sizes.size), sizes)
+            units = index_in_frame(frames, sizes)
+            if isinstance(scheme, Shuffle):
+                units = units[np.lexsort((rng.random(frames.size), frames))]
+            return frames, units
 
 
 def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
@@ -76,7 +74,7 @@ def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
     """Draw a fixed number of distinct units from each frame, or all units of a smaller frame, in the fastest way."""
     number, max_size = scheme.size, int(sizes.max(initial=0))
     frames = np.repeat(np.arange(sizes.size), np.minimum(number, sizes))
-    if is_dense(scheme, max_size):
+    if max_size <= _DENSE_FACTOR * number:
         # Every unit has a random key, columns beyond a small frame one that is larger: the smallest keys are drawn.
         pieces = [np.zeros(0, dtype=np.int64)]
         rows = max(1, CHUNK // max(max_size, 1))
@@ -120,12 +118,6 @@ def _draw_poisson(rate: float, sizes: IntArray, rng: Generator) -> UnitIndices:
     return frames, line - (ends - sizes)[frames]
 
 
-def _all_units(sizes: IntArray) -> UnitIndices:
-    """Return every unit of every frame, in order."""
-    frames = np.repeat(np.arange(sizes.size), sizes)
-    return frames, index_in_frame(frames, sizes)
-
-
 # Rounds of a nested draw.
 #
 # The units of a level are numbered from 0, those of one parent in a row. A round is the time after which everything is
@@ -139,70 +131,77 @@ _PICKING_COST = 200.0  # time to pick a few units of a large frame, in units loo
 _SKIPPING_COST = 1e-9
 
 
-@dataclass(frozen=True, kw_only=True)
-class LevelCount:
-    """Totals of one level over all rounds."""
+@dataclass(kw_only=True)
+class LevelDraws:
+    """Running totals of the draws of one level over all rounds."""
 
-    parents: int  # draws from units of the level above, each counted as often as it was drawn from
-    offered: int  # units under these parents
-    drawn: int  # units that were drawn, repetitions included
-    # units that fixed-size draws, or cut ones on average, take by their definition; 0 for other schemes
-    nominal: float
-    batches: NDArray[np.float64]  # mean number of units in a step, shape (rounds,)
-    min_batch: int  # smallest number of units in one step
-    max_batch: int  # largest number of units in one step
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawCounts:
-    """Counts of many independent rounds."""
-
-    levels: tuple[LevelCount, ...]  # totals of each level, outermost first
-    members: IntArray  # number of draws of watched units in each step of each round, shape (rounds, steps)
-
-
-@dataclass(frozen=True, kw_only=True)
-class WatchedUnits:
-    """Units whose draws are counted."""
-
-    level: int  # of the units, from 1
-    units: tuple[int, ...]  # their numbers, from 0
+    frames: Counter[int] = field(default_factory=Counter)  # number of frames that were drawn from, by their size
+    drawn: int = 0  # units that were drawn, repetitions included
+    batches: list[NDArray[np.float64]] = field(default_factory=list)  # mean number of units in a step, by round
+    sizes: list[int] = field(default_factory=list)  # of the smallest and the largest step of each chunk of rounds
 
 
 def draw_rounds(
-    hierarchy: Hierarchy, watched: WatchedUnits, *, rounds: int, rng: Generator, on_progress: Callable[[int], None]
-) -> DrawCounts:
-    """Draw rounds from a synthetic data set of the declared sizes, and return their counts; InputError if too large.
+    hierarchy: Hierarchy,
+    level: int,
+    units: tuple[int, ...],
+    *,
+    rounds: int,
+    rng: Generator,
+    on_progress: Callable[[float], None],
+) -> tuple[list[LevelDraws], IntArray]:
+    """Return the totals of each level, and how often each step of each round draws the watched units of a level.
 
-    Where sizes are only known to lie between two ends the first unit of each level holds the fewest children, all
-    others the most. `on_progress` is called with the number of rounds that are done.
+    The data is synthetic, of the declared sizes; where these are only known to lie between two ends the first unit of
+    each level holds the fewest children, all others the most. The draws have shape (rounds, steps). InputError for
+    steps that draw too many units.
     """
+    copies, schemes = drawn_schemes(hierarchy)
+    length = steps_per_round(hierarchy)
+    totals, members, done = [LevelDraws() for _ in schemes], [], 0
     # Rounds are independent, so that chunks of them bound the memory without changing what is drawn.
     chunk = max(1, min(rounds, int(CHUNK / round_cost(hierarchy))))
-    parts, members, done = [], [], 0
     while done < rounds:
         number = min(chunk, rounds - done)
-        levels, of_chunk = _draw_chunk(hierarchy, watched, number, rng)
-        parts.append(levels)
-        members.append(of_chunk)
+        # A row for each draw of a unit: the first step of the draw, counted through all rounds, and the unit; `span` is
+        # the number of steps for which a draw is held.
+        steps = np.repeat(np.arange(number) * length, copies)
+        rows, span = np.zeros(steps.size, dtype=np.int64), length
+        for depth, (scheme, total) in enumerate(zip(schemes, totals, strict=True), start=1):
+            # Each parent is drawn from once a redraw period, or once a pass if this or a lower level has passes.
+            has_passes = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[depth - 1 :])
+            redraws = 1 if has_passes else span // hierarchy.level(depth).redraw_every
+            span //= redraws
+            steps = (steps[:, None] + np.arange(redraws) * span).ravel()
+            first, sizes = children(hierarchy, depth, np.repeat(rows, redraws))
+            frames, indices = draw_units(scheme, sizes, rng)
+            steps, rows = steps[frames], first[frames] + indices
+            if isinstance(scheme, BallsInBins):
+                steps, span = steps + rng.integers(0, scheme.bins, rows.size), 1
+            elif isinstance(scheme, RandomAllocation):
+                chosen, in_pass = _draw_fixed(Fixed(size=scheme.times), np.full(rows.size, scheme.steps), rng)
+                steps, rows, span = steps[chosen] + in_pass, rows[chosen], 1
+            elif isinstance(scheme, Shuffle):
+                in_pass = index_in_frame(frames, sizes) // scheme.size
+                is_kept = in_pass < length  # drop_last leaves out what is beyond the last whole batch
+                steps, rows, span = (steps + in_pass)[is_kept], rows[is_kept], 1
+
+            shape = number, length // span
+            batches = np.bincount(steps // span, minlength=math.prod(shape)).reshape(shape)
+            values, counts = np.unique(sizes, return_counts=True)
+            total.frames.update(dict(zip(values.tolist(), counts.tolist(), strict=True)))
+            total.drawn += int(batches.sum())
+            total.batches.append(batches.mean(axis=1))
+            total.sizes += [int(batches.min()), int(batches.max())]
+            if depth == level:  # a drawn unit takes part in every step that its draw spans
+                own = steps[np.isin(rows, units)] // span
+                members.append(np.repeat(np.bincount(own, minlength=math.prod(shape)).reshape(shape), span, axis=1))
         done += number
-        on_progress(done)
-    levels = [
-        LevelCount(
-            parents=sum(part.parents for part in of_level),
-            offered=sum(part.offered for part in of_level),
-            drawn=sum(part.drawn for part in of_level),
-            nominal=sum(part.nominal for part in of_level),
-            batches=np.concatenate([part.batches for part in of_level]),
-            min_batch=min(part.min_batch for part in of_level),
-            max_batch=max(part.max_batch for part in of_level),
-        )
-        for of_level in zip(*parts, strict=True)
-    ]
-    return DrawCounts(levels=tuple(levels), members=np.concatenate(members))
+        on_progress(done / rounds)
+    return totals, np.concatenate(members)
 
 
-def draws_of_step(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
+def drawn_schemes(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
     """Return (draws in a step, scheme of each level); constructed tasks count as draws of fixed sizes."""
     episodes = hierarchy.episodes
     if episodes is not None:
@@ -238,7 +237,7 @@ def round_cost(hierarchy: Hierarchy) -> float:
     """Return the expected cost of a round, at least 1, in units that its draws look at; InputError if too high."""
     # Level by level: the expected number of frames that are drawn from, times what a draw from one of them looks at:
     # the units drawn, for a fixed draw what its method costs.
-    copies, schemes = draws_of_step(hierarchy)
+    copies, schemes = drawn_schemes(hierarchy)
     total, parents = 0.0, float(copies)
     for level, scheme in enumerate(schemes, start=1):
         count = hierarchy.units(level) / hierarchy.units(level - 1)
@@ -247,7 +246,8 @@ def round_cost(hierarchy: Hierarchy) -> float:
             case CappedPoisson(probability=rate):
                 cost = count * float(rate)
             case Fixed():
-                cost = count if is_dense(scheme, hierarchy.level(level).count) else drawn + _PICKING_COST
+                is_dense = hierarchy.level(level).count <= _DENSE_FACTOR * scheme.size
+                cost = count if is_dense else drawn + _PICKING_COST
         total += parents * (cost + _SKIPPING_COST * count)
         parents *= drawn
     total *= steps_per_round(hierarchy)
@@ -275,56 +275,9 @@ def expected_draws(scheme: Scheme, count: float) -> float:
             return count
 
 
-def _draw_chunk(
-    hierarchy: Hierarchy, watched: WatchedUnits, rounds: int, rng: Generator
-) -> tuple[list[LevelCount], IntArray]:
-    """Draw rounds at once, level by level; return each level's totals and the watched draws, shape (rounds, steps)."""
-    length = steps_per_round(hierarchy)
-    copies, schemes = draws_of_step(hierarchy)
-    # A row for each draw of a unit: the first step of the draw, counted through all rounds, and the unit; `span` is the
-    # number of steps for which a draw is held.
-    steps = np.repeat(np.arange(rounds) * length, copies)
-    units, span = np.zeros(steps.size, dtype=np.int64), length
-
-    def by_draw(of_steps: IntArray) -> IntArray:
-        draws = length // span
-        return np.bincount(of_steps // span, minlength=rounds * draws).reshape(rounds, draws)
-
-    levels, members = [], np.zeros((rounds, length), dtype=np.int64)
-    for level, scheme in enumerate(schemes, start=1):
-        # Each parent is drawn from once a redraw period, or once a pass if this or a lower level has passes.
-        has_passes = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[level - 1 :])
-        redraws = 1 if has_passes else span // hierarchy.level(level).redraw_every
-        span //= redraws
-        steps = (steps[:, None] + np.arange(redraws) * span).ravel()
-        first, sizes = children(hierarchy, level, np.repeat(units, redraws))
-        frames, indices = draw_units(scheme, sizes, rng)
-        steps, units = steps[frames], first[frames] + indices
-        if isinstance(scheme, BallsInBins):
-            steps, span = steps + rng.integers(0, scheme.bins, units.size), 1
-        elif isinstance(scheme, RandomAllocation):
-            chosen, in_pass = _draw_fixed(Fixed(size=scheme.times), np.full(units.size, scheme.steps), rng)
-            steps, units, span = steps[chosen] + in_pass, units[chosen], 1
-        elif isinstance(scheme, Shuffle):
-            in_pass = index_in_frame(frames, sizes) // scheme.size
-            is_kept = in_pass < length  # drop_last leaves out what is beyond the last whole batch
-            steps, units, span = (steps + in_pass)[is_kept], units[is_kept], 1
-        nominal = 0.0
-        if isinstance(scheme, Fixed | CappedPoisson):
-            values, numbers = np.unique(sizes, return_counts=True)
-            nominal = float(numbers @ np.array([expected_draws(scheme, size) for size in values.tolist()]))
-        batches = by_draw(steps)
-        levels.append(
-            LevelCount(
-                parents=sizes.size,
-                offered=int(sizes.sum()),
-                drawn=int(batches.sum()),
-                nominal=nominal,
-                batches=batches.mean(axis=1),
-                min_batch=int(batches.min()),
-                max_batch=int(batches.max()),
-            )
-        )
-        if level == watched.level:  # a drawn unit takes part in every step that its draw spans
-            members = np.repeat(by_draw(steps[np.isin(units, watched.units)]), span, axis=1)
-    return levels, members
+def draws_of_frame(scheme: Scheme, count: int) -> tuple[float, int]:
+    """Return (expected number of draws, steps) of one draw from a frame: of a whole pass where the scheme has one."""
+    if isinstance(scheme, Shuffle):
+        return scheme.drawn_in_a_pass(count), scheme.steps_of_a_pass(count)
+    steps = scheme.steps_of_a_pass if isinstance(scheme, Allocation) else 1
+    return expected_draws(scheme, count) * steps, steps

@@ -8,13 +8,13 @@ from math import comb
 import numpy as np
 import pytest
 
+from dpcalc.audit import sampler
+from dpcalc.audit.p_values import mean_interval
+from dpcalc.audit.sampler import draw_rounds, draw_units, round_cost
 from dpcalc.errors import InputError
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
-from dpcalc.simulation import sampler
-from dpcalc.simulation.checks import mean_interval
-from dpcalc.simulation.sampler import WatchedUnits, draw_rounds, draw_units, round_cost
 
 ROUNDS = 20_000
 NAMES = ("clinic", "patient", "visit")
@@ -113,9 +113,7 @@ def tree_hierarchy(*schemes):
 
 def simulated(hierarchy, level, units, rounds=ROUNDS):
     rng = np.random.default_rng(5)
-    return draw_rounds(
-        hierarchy, WatchedUnits(level=level, units=units), rounds=rounds, rng=rng, on_progress=lambda _: None
-    )
+    return draw_rounds(hierarchy, level, units, rounds=rounds, rng=rng, on_progress=lambda _: None)
 
 
 def test_example_3_1():
@@ -125,20 +123,20 @@ def test_example_3_1():
         [1 / 2 / 3 / 4] * 4 + [1 / 2 / 3 / 2] * 2 + [1 / 2 / 3 / 3] * 3 + [1 / 2 / 2 / 4] * 4 + [1 / 2 / 2 / 5] * 5
     )
     for unit, chance in enumerate(chances):
-        assert_near(int(simulated(hierarchy, 3, (unit,)).members.sum()), chance)
+        assert_near(int(simulated(hierarchy, 3, (unit,))[1].sum()), chance)
 
 
 def test_counts_of_levels():
     hierarchy = tree_hierarchy(All(), Fixed(size=2), All())
-    found = simulated(hierarchy, 2, (3, 4), rounds=50)
-    assert (found.members == 2).all()
-    clinics, patients, visits = found.levels
-    assert (clinics.parents, clinics.offered, clinics.drawn) == (50, 100, 100)
-    assert (patients.parents, patients.offered, patients.drawn) == (100, 250, 200)
-    assert (patients.batches == 4).all()
-    assert visits.drawn == visits.offered == visits.batches.sum()
-    assert set(visits.batches.tolist()) == {9 + 6, 9 + 7, 9 + 5}
-    assert (visits.min_batch, visits.max_batch) == (14, 16)
+    (clinics, patients, visits), members = simulated(hierarchy, 2, (3, 4), rounds=50)
+    assert (members == 2).all()
+    assert (clinics.frames, clinics.drawn) == ({2: 50}, 100)
+    assert (patients.frames, patients.drawn) == ({3: 50, 2: 50}, 200)
+    assert (np.concatenate(patients.batches) == 4).all()
+    batches = np.concatenate(visits.batches)
+    assert visits.drawn == sum(size * times for size, times in visits.frames.items()) == batches.sum()
+    assert set(batches.tolist()) == {9 + 6, 9 + 7, 9 + 5}
+    assert visits.sizes == [14, 16]
 
 
 def test_sizes_between_two_ends():
@@ -147,11 +145,11 @@ def test_sizes_between_two_ends():
         Level(name="session", min_count=2, count=5, scheme=Fixed(size=1)),
     )
     hierarchy = Hierarchy(levels=levels)
-    assert simulated(hierarchy, 2, (0,), rounds=10).levels[1].offered == 10 * (2 + 5 + 5)
-    assert_near(int(simulated(hierarchy, 2, (1,)).members.sum()), 1 / 2)
-    assert_near(int(simulated(hierarchy, 2, (2,)).members.sum()), 1 / 5)
-    assert_near(int(simulated(hierarchy, 2, (11,)).members.sum()), 1 / 5)
-    assert simulated(hierarchy, 2, (12,)).members.sum() == 0
+    assert simulated(hierarchy, 2, (0,), rounds=10)[0][1].frames == {2: 10, 5: 20}
+    assert_near(int(simulated(hierarchy, 2, (1,))[1].sum()), 1 / 2)
+    assert_near(int(simulated(hierarchy, 2, (2,))[1].sum()), 1 / 5)
+    assert_near(int(simulated(hierarchy, 2, (11,))[1].sum()), 1 / 5)
+    assert simulated(hierarchy, 2, (12,))[1].sum() == 0
 
 
 def test_held_draws_last():
@@ -159,11 +157,11 @@ def test_held_draws_last():
         Level(name="user", count=9, scheme=Fixed(size=3), redraw_every=4),
         Level(name="session", count=2, scheme=Fixed(size=1), redraw_every=2),
     )
-    users = simulated(Hierarchy(levels=levels), 1, (0,), rounds=300).members
+    users = simulated(Hierarchy(levels=levels), 1, (0,), rounds=300)[1]
     assert users.shape == (300, 4)
     assert (users == users[:, :1]).all()
     assert 0 < users.mean() < 1
-    sessions = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300).members
+    sessions = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300)[1]
     assert (sessions[:, ::2] == sessions[:, 1::2]).all()
     assert (sessions[:, 0] != sessions[:, 2]).any()
     assert (sessions.sum(axis=1) <= 4 * users.max()).all()
@@ -174,10 +172,10 @@ def test_what_is_redrawn_is_under_what_is_held():
         Level(name="user", count=9, scheme=Fixed(size=2), redraw_every=4),
         Level(name="session", count=2, scheme=Fixed(size=1)),
     )
-    members = simulated(Hierarchy(levels=levels), 2, (0, 1), rounds=300).members
+    members = simulated(Hierarchy(levels=levels), 2, (0, 1), rounds=300)[1]
     assert (members == members[:, :1]).all()
     assert 0 < members.mean() < 1
-    alone = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300).members
+    alone = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300)[1]
     assert (alone[:, 0] != alone[:, 1]).any()
 
 
@@ -188,34 +186,34 @@ def test_a_pass_holds_every_unit_once():
         Level(name="example", count=2, scheme=All()),
     )
     for level, unit in ((2, 8), (3, 27)):
-        members = simulated(Hierarchy(levels=levels), level, (unit,), rounds=200).members
+        members = simulated(Hierarchy(levels=levels), level, (unit,), rounds=200)[1]
         assert members.shape == (200, 3)
         assert (members.sum(axis=1) == 1).all()
         assert (members.sum(axis=0) > 0).all()
-    counts = simulated(Hierarchy(levels=levels), 1, (0,), rounds=20).levels
-    assert (counts[1].min_batch, counts[1].max_batch) == (2, 6)
-    assert (counts[2].min_batch, counts[2].max_batch) == (4, 12)
+    counts = simulated(Hierarchy(levels=levels), 1, (0,), rounds=20)[0]
+    assert counts[1].sizes == [2, 6]
+    assert counts[2].sizes == [4, 12]
 
 
 def test_built_tasks_are_drawn_one_by_one():
     levels = (Level(name="class", count=4, scheme=All()), Level(name="record", count=5, scheme=All()))
     built = Hierarchy(levels=levels, episodes=Episodes(tasks=2, ways=3, shots=1, queries=1))
-    found = simulated(built, 1, (0,))
+    totals, members = simulated(built, 1, (0,))
     for count, chance in ((0, 1 / 16), (1, 6 / 16), (2, 9 / 16)):
-        assert_near(int((found.members == count).sum()), chance)
-    assert (found.levels[1].min_batch, found.levels[1].max_batch) == (12, 12)
+        assert_near(int((members == count).sum()), chance)
+    assert totals[1].sizes == [12, 12]
 
 
 def test_many_pieces_are_one_whole(monkeypatch):
     hierarchy = tree_hierarchy(All(), Fixed(size=2), Poisson(probability=Fraction(1, 2)))
-    monkeypatch.setattr("dpcalc.simulation.sampler.CHUNK", 100)
+    monkeypatch.setattr("dpcalc.audit.sampler.CHUNK", 100)
     heard = []
     rng = np.random.default_rng(5)
-    found = draw_rounds(hierarchy, WatchedUnits(level=1, units=(0,)), rounds=101, rng=rng, on_progress=heard.append)
-    assert found.members.shape == (101, 1)
-    assert heard[-1] == 101
+    totals, members = draw_rounds(hierarchy, 1, (0,), rounds=101, rng=rng, on_progress=heard.append)
+    assert members.shape == (101, 1)
+    assert heard[-1] == 1
     assert len(heard) > 5
-    assert all(level.batches.sum() == level.drawn for level in found.levels)
+    assert all(np.concatenate(level.batches).sum() == level.drawn for level in totals)
 
 
 def test_what_cannot_be_drawn():

@@ -1,0 +1,411 @@
+"""`simulate`: batches of the sampler of Algorithm 1, drawn index by index, beside the computed law of the draws.
+
+How often the protected unit or group is drawn in a step, what each level draws, and the sizes of batches.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from dpcalc.amplification.groups import Placement, contexts, groups, large_group, members_in_batch
+from dpcalc.audit.p_values import Ends, mean_interval
+from dpcalc.audit.sampler import (
+    children,
+    draw_rounds,
+    drawn_schemes,
+    draws_of_frame,
+    expected_draws,
+    round_cost,
+    steps_per_round,
+)
+from dpcalc.config.load import Loaded
+from dpcalc.config.source import visible
+from dpcalc.planner.composition import ProtectedUnit, composed
+from dpcalc.planner.plan import Plan
+from dpcalc.records import dataclass
+from dpcalc.report.output import Output, Table, config_json, lines, origin_json, yes_no
+from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
+from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import one_pass
+from dpcalc.sampling.schemes import (
+    Allocation,
+    CappedPoisson,
+    CyclicPoisson,
+    Fixed,
+    Poisson,
+    Scheme,
+    Shuffle,
+    WithReplacement,
+)
+
+MISS_PROBABILITY = 1e-6
+"""Probability with which one confidence interval may miss the true value: a run of a thousand checks contradicts a
+correct number once in a thousand runs. Ten times more would do so every hundred runs."""
+DIGITS = 5
+"""Significant digits of computed and drawn numbers."""
+_DEFAULT_COST = 4e6  # units looked at in all rounds by default: a second at most
+_MIN_ROUNDS, _MAX_ROUNDS = 10, 20_000  # rounds drawn by default
+_MAX_TOGETHER = 4  # of a group, up to so many members drawn together are checked; more are too rare to be seen
+# Distributions of more counts are merged upwards in `sampling.counts`, and are then upper bounds.
+_MAX_EXACT_COUNTS = 48
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One computed number beside its Monte Carlo estimate."""
+
+    phase: str  # name of the phase, "" for the only one
+    quantity: str  # name of the number, for people
+    computed: Ends  # (lower, upper) bound that is computed, equal where the number is exact
+    observed: float  # the estimate
+    interval: Ends  # contains the true value but for MISS_PROBABILITY; equal ends where nothing is random
+    trials: int  # number of independent draws
+    note: str = ""  # a remark, or ""
+
+    @property
+    def agrees(self) -> bool:
+        """True if the interval and the computed bounds overlap, up to a relative 1e-9 of round-off."""
+        slack = 1e-9 * abs(self.observed)
+        return self.interval[0] <= self.computed[1] + slack and self.computed[0] <= self.interval[1] + slack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simulation:
+    """The result of a simulation."""
+
+    seed: int  # of the random numbers
+    checks: tuple[Check, ...]  # the numbers that were compared
+    notes: tuple[str, ...]  # a sentence on each phase whose batches are not drawn
+
+
+def simulate_plan(
+    plan: Plan, *, seed: int = 1, draws: int | None = None, on_progress: Callable[[float], None]
+) -> Simulation:
+    """Check the sampling of a plan's phases by simulation; the same seed gives the same result.
+
+    `draws` steps are drawn of each phase, by default as many as take a second in all. UnsupportedError for shuffles
+    whose passes do not end together, InputError for steps that draw too many units.
+    """
+    protected, rng = composed(plan).likeliest, np.random.default_rng(seed)
+    checks: list[Check] = []
+    notes: list[str] = []
+    for index, phase in enumerate(plan.phases):
+        if phase.hierarchy.spans_steps:  # the training code decides who is in which step
+            is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
+            why = "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
+            notes.append(f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log")
+            continue
+        rounds = int(min(_MAX_ROUNDS, max(_MIN_ROUNDS, _DEFAULT_COST / len(plan.phases) / round_cost(phase.hierarchy))))
+        if draws:
+            rounds = -(-draws // steps_per_round(phase.hierarchy))
+        checks += _phase_checks(plan, protected, index, rounds, rng, on_progress)
+    return Simulation(seed=seed, checks=tuple(checks), notes=tuple(notes))
+
+
+def _phase_checks(
+    plan: Plan,
+    protected: ProtectedUnit,
+    index: int,
+    rounds: int,
+    rng: Generator,
+    on_progress: Callable[[float], None],
+) -> Iterator[Check]:
+    """Draw rounds of a phase and yield checks of the protected units, of each level's draws and of the batch size."""
+    phase = plan.phases[index]
+    hierarchy, name = phase.hierarchy, phase.name if len(plan.phases) > 1 else ""
+    copies, schemes = drawn_schemes(hierarchy)
+    totals, members = draw_rounds(
+        hierarchy,
+        plan.unit,
+        watched_units(plan, protected, index),
+        rounds=rounds,
+        rng=rng,
+        on_progress=lambda share: on_progress((index + share) / len(plan.phases)),
+    )
+
+    def check(quantity: str, computed: Ends, observed: float, interval: Ends, trials: int, note: str = "") -> Check:
+        return Check(
+            phase=name,
+            quantity=quantity,
+            computed=computed,
+            observed=observed,
+            interval=interval,
+            trials=trials,
+            note=note,
+        )
+
+    def frequency_check(quantity: str, computed: Ends, happened: NDArray[np.bool_]) -> Check:  # (rounds, times in each)
+        observed = float(happened.mean())
+        return check(quantity, computed, observed, _interval(observed, len(happened)), len(happened))
+
+    # How often k or more of the protected units are drawn together, and one in a round.
+    law = member_distribution(plan, protected, index)
+    units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
+    together = members.sum(axis=1, keepdims=True) if law.is_of_pass else members
+    for number in range(1, min(max(law.probabilities), _MAX_TOGETHER) + 1):
+        tail = float(sum(p for count, p in law.probabilities.items() if count >= number))
+        if number > 1 and tail * len(together) < 1:  # not expected once in all rounds
+            break
+        quantity = f"inclusion of {units}" if number == 1 else f"{number} or more draws of {units}"
+        when = " in a pass" if law.is_of_pass else ""
+        yield frequency_check(quantity + when, (tail if law.is_exact else 0.0, tail), together >= number)
+    if law.in_round is not None and members.shape[1] > 1:
+        quantity = f"inclusion of {units} in any of {members.shape[1]} steps"
+        yield frequency_check(quantity, (law.in_round, law.in_round), np.asarray((members > 0).any(axis=1)))
+
+    # Each level. A draw of a certain size is compared as it is, others by intervals.
+    ends: list[Ends] = []  # of the mean share of a Poisson draw, else of the mean number drawn from a frame
+    for level, scheme, total in zip(hierarchy.levels, schemes, totals, strict=True):
+        frames = total.frames.total()
+        offered = sum(size * times for size, times in total.frames.items())
+        if isinstance(scheme, Poisson) and offered:
+            rate, share = float(scheme.probability), total.drawn / offered
+            ends.append(_interval(share, offered))
+            yield check(f"share of {level.name} drawn", (rate, rate), share, ends[-1], offered)
+            continue
+        # An exact mean: of equal frames it is the very number of one of them.
+        numbers = [Fraction(draws_of_frame(scheme, size)[0]) * times for size, times in total.frames.items()]
+        mean, expected = total.drawn / max(frames, 1), float(sum(numbers) / max(frames, 1))
+        ends.append((mean, mean))
+        if isinstance(scheme, CappedPoisson):
+            ends[-1] = _interval(mean, max(frames, 1), largest=scheme.max_batch_size)
+        when = "in a pass" if isinstance(scheme, Shuffle | Allocation) else "at a time"
+        yield check(f"{level.name} drawn {when}", (expected, expected), mean, ends[-1], frames)
+
+    # The batch size is a product of the levels' numbers if each level has drawn frames that all give the same expected
+    # number of draws: of Poisson draws by the share of a frame's units. Else its interval comes from the rounds.
+    depth = hierarchy.depth if hierarchy.episodes else max(phase.clip, 1)
+    levels = list(zip(hierarchy.levels[:depth], schemes, totals, ends, strict=False))
+    total = totals[depth - 1]
+    batches = np.concatenate(total.batches)
+    if all(
+        total.frames
+        and (
+            level.is_equal or isinstance(scheme, WithReplacement) or (isinstance(scheme, Fixed) and not scheme.at_most)
+        )
+        for level, scheme, total, _ in levels
+    ):
+        low = high = float(copies)
+        for level, scheme, _, (low_each, high_each) in levels:
+            factor = (level.count if isinstance(scheme, Poisson) else 1) / draws_of_frame(scheme, level.count)[1]
+            low, high = low * low_each * factor, high * high_each * factor
+    else:
+        largest = copies * math.prod(scheme.max_drawn(level.count) for level, scheme, *_ in levels)
+        low, high = _interval(float(batches.mean()), batches.size, largest=largest)
+    expected = _expected_batch(hierarchy, copies, schemes[:depth])
+    yield check(
+        f"batch size ({hierarchy.level(depth).name})",
+        (expected, expected),
+        float(batches.mean()),
+        (low, high),
+        batches.size,
+        note=f"from {min(total.sizes)} to {max(total.sizes)}",
+    )
+
+
+def _interval(mean: float, trials: int, *, largest: int = 1) -> Ends:
+    low, high = mean_interval(mean / largest, trials, miss_probability=MISS_PROBABILITY)
+    return low * largest, high * largest
+
+
+def _expected_batch(hierarchy: Hierarchy, copies: int, schemes: tuple[Scheme, ...]) -> float:
+    """Return the expected number of units in a step after the draws of these levels, repeated draws included."""
+    draws = np.full(1, float(copies))  # of each parent; without a tree, of (the first, all others together)
+    for level, scheme in enumerate(schemes, start=1):
+        if hierarchy.tree is not None:
+            sizes = hierarchy.tree.sizes[level - 1]
+            rates = np.array([expected_draws(scheme, size) / size for size in sizes])
+            draws = np.repeat(rates * draws, np.array(sizes))
+            continue
+        fewest, most = hierarchy.level(level).min_count, hierarchy.level(level).count  # the first parent has the fewest
+        of_first, of_other = expected_draws(scheme, fewest), expected_draws(scheme, most)
+        total = of_first * draws[0] + of_other * (draws.sum() - draws[0])
+        first = of_first / fewest * draws[0]
+        draws = np.array([first, total - first])
+    return float(draws.sum())
+
+
+# Computed distributions of the number of draws, and the watched units of the synthetic data set.
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberDistribution:
+    """Computed distribution of the number of draws of protected units."""
+
+    probabilities: CountDistribution  # by number of draws, of one step or one pass
+    is_exact: bool  # True for the distribution itself, False for an upper bound in stochastic order
+    is_of_pass: bool  # True if draws of a whole pass of a shuffle are counted, False for those of one step
+    # probability that some step of a round draws the unit; None where it is not computed
+    in_round: float | None = None
+
+
+def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> MemberDistribution:
+    """Return the distribution of draws of the protected units in a step, or in a pass if some level is shuffled."""
+    hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
+    is_of_pass = any(isinstance(level.scheme, Shuffle) for level in hierarchy.levels)
+    episodes = hierarchy.episodes
+    if episodes is not None:
+        classes, records = hierarchy.levels
+        if plan.unit == 1:
+            law = convolve_power(hypergeometric(classes.count, plan.group_size, episodes.ways), episodes.tasks)
+        else:
+            law = binomial(episodes.tasks, episodes.class_rate(classes.count) * episodes.record_rate(records.count))
+        return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=is_of_pass)
+    if 0 < hierarchy.allocated <= len(path.schemes):  # in one step, an allocated level is a Poisson draw at its rate
+        schemes = [*path.schemes]
+        schemes[hierarchy.allocated - 1] = Poisson(probability=hierarchy.chosen_rate)
+        path = replace(path, schemes=tuple(schemes))
+    if plan.group_size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+        on_path = _units_on_path(plan, protected, index)
+        rates = [level.scheme.rate(size) for level, (_, size) in zip(hierarchy.levels, on_path, strict=False)]
+        return MemberDistribution(
+            probabilities={1: math.prod(rates, start=Fraction(1))},
+            is_exact=True,
+            is_of_pass=is_of_pass,
+            in_round=None if is_of_pass else _round_inclusion(hierarchy, rates),
+        )
+    path, placement = one_pass(path), _placement(plan, protected)
+    if placement is None:  # a bound for every placement
+        parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
+        mixture = list(large_group(plan.group_size, parent_rate, path.rate(plan.unit)))
+    else:  # the contexts are public, but a batch is drawn under all of them
+        by_context = contexts(placement, path.schemes, path.counts)
+        mixture = [(p, members_in_batch(each, path.schemes[-1], path.counts[-1])) for each, p in by_context.items()]
+    law = {}
+    for weight, of_context in mixture:
+        for count, probability in of_context.items():
+            law[count] = law.get(count, Fraction(0)) + weight * probability
+    has_equal_frames = all(level.is_equal for level in hierarchy.levels[: plan.unit])
+    has_repeated_parents = any(isinstance(scheme, WithReplacement) for scheme in path.schemes[:-1])
+    is_exact = placement is not None and has_equal_frames and not (plan.group_size > 1 and has_repeated_parents)
+    return MemberDistribution(
+        probabilities=law, is_exact=is_exact and max(law) <= _MAX_EXACT_COUNTS, is_of_pass=is_of_pass
+    )
+
+
+def _round_inclusion(hierarchy: Hierarchy, rates: list[Fraction]) -> float:
+    """Return the probability that a unit with these rates by level is drawn in a round; no level is shuffled."""
+
+    def any_of(trials: int, probability: float) -> float:
+        return -math.expm1(trials * math.log1p(-probability)) if probability < 1 else 1.0
+
+    allocation, levels = hierarchy.allocation, hierarchy.levels
+    if allocation is not None:
+        # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
+        in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate
+        return any_of(allocation.visits(allocation.steps_of_a_pass), float(in_step))
+    # From the innermost level outwards: a drawn parent stays for several draws of its children, which are independent.
+    probability = float(rates[-1])
+    for level, below, rate in reversed(list(zip(levels, levels[1 : len(rates)], rates, strict=False))):
+        probability = float(rate) * any_of(level.redraw_every // below.redraw_every, probability)
+    return probability
+
+
+def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int, ...]:
+    """Return the numbers, from 0, of the protected units in their level; the first ones if no placement is stated."""
+    hierarchy = plan.phases[index].hierarchy
+
+    def placed(placement: Placement, parent: int, level: int) -> Iterator[int]:  # always the first children of a parent
+        first = int(children(hierarchy, level, np.array([parent]))[0][0])
+        if isinstance(placement, int):
+            yield from range(first, first + placement)
+            return
+        for offset, inner in enumerate(placement):
+            yield from placed(inner, first + offset, level + 1)
+
+    # A single unit lies on its path; members of a group fill their placement from the first units on.
+    if plan.group_size == 1:
+        return (_units_on_path(plan, protected, index)[-1][0],)
+    placement = _placement(plan, protected)
+    return tuple(range(plan.group_size)) if placement is None else tuple(placed(placement, 0, 1))
+
+
+def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
+    """Return how the protected unit or group lies in the data, as nested counts; None if that is left open."""
+    if plan.group_size == 1:
+        alone: Placement = 1
+        for _ in range(1, plan.unit):
+            alone = (alone,)
+        return alone
+    phases = [phase.hierarchy for phase in plan.phases]
+    options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
+    return next(group.placement for group in options if group.words == protected.place)
+
+
+def _units_on_path(plan: Plan, protected: ProtectedUnit, index: int) -> list[tuple[int, int]]:
+    """Return (number of the unit from 0, size of its frame) by level; the first child where no place is stated."""
+    unit, places, on_path = 0, protected.paths[index].place, []
+    for depth in range(1, plan.unit + 1):
+        first, size = children(plan.phases[index].hierarchy, depth, np.array([unit]))
+        unit = int(first[0]) + (places[depth - 1] if places else 0)
+        on_path.append((unit, int(size[0])))
+    return on_path
+
+
+def simulation_output(result: Simulation, loaded: Loaded) -> Output:
+    """Return the output of `simulate`: a verdict, a row for each check, and notes."""
+    contradicted = sum(not check.agrees for check in result.checks)
+    verdict = "computed agrees with drawn"
+    if contradicted:
+        verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
+    checks, texts, rows = [], [], []
+    for check in result.checks:
+        low, high = check.interval
+        checks.append(
+            {
+                "phase": check.phase,
+                "quantity": check.quantity,
+                "computed_lower": check.computed[0],
+                "computed_upper": check.computed[1],
+                "observed": check.observed,
+                "observed_lower": low,
+                "observed_upper": high,
+                "draws": check.trials,
+                "note": check.note,
+                "agrees": check.agrees,
+            }
+        )
+        quantity = f"{f'{visible(check.phase)}: ' if check.phase else ''}{visible(check.quantity)}"
+        computed, drawn = _between(*check.computed), _up(check.observed)
+        note = f" ({visible(check.note)})" if check.note else ""
+        interval = "" if low == high else _between(low, high)
+        rows.append((quantity, computed, f"{drawn}{note}", interval, str(check.trials), yes_no(check.agrees), ""))
+        between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
+        end = "" if check.agrees else "; NOT the same"
+        texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {check.trials} draws{note}{end}")
+    summary = {"agrees": not contradicted, "seed": result.seed, "doubt": MISS_PROBABILITY}
+    return Output(
+        command="simulate",
+        result={
+            "config": config_json(loaded),
+            **summary,
+            "checks": checks,
+            "notes": list(result.notes),
+            **origin_json(loaded),
+        },
+        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)],
+        table=Table(
+            headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= "
+            f"{as_given(MISS_PROBABILITY)}",
+            columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
+            rows=tuple(rows),
+        ),
+    )
+
+
+def _between(low: float, high: float) -> str:
+    return _up(high) if low == high else f"{_down(low)} to {_up(high)}"
+
+
+def _up(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else rounded_up(value, digits=DIGITS)
+
+
+def _down(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else rounded_down(value, digits=DIGITS)
