@@ -72,33 +72,19 @@ _MAX_JOINT_RESPONSES = 2048  # randomized responses with exact joint losses; mor
 
 @dataclass(frozen=True, kw_only=True)
 class BlackBoxSteps:
-    """The steps of one phase whose mechanism `black_box_refusal` accepts, and what is protected.
+    """The steps of one phase whose mechanism `black_box_refusal` accepts, and what is protected."""
 
-    Attributes:
-        mechanism: what each step applies to its batch.
-        hierarchy: levels and schemes.
-        path: the path to the protected units.
-        clip: clipping level, 0 to depth.
-        adjacency: relation between D and D'.
-        group: the protected units and their placement; one unit where links lead from one to the next.
-        removed: all protected units and their placement.
-        noise: the bound of the phase in clip norms, which applies if the mechanism adds noise to a sum.
-        number: number of steps, >= 0.
-        max_mates: draws of the mates that may be told apart; 0 if many units share the work.
-        change: what one change is to a mechanism that counts units.
-    """
-
-    mechanism: BlackBox
-    hierarchy: Hierarchy
-    path: Path
-    clip: int
-    adjacency: Adjacency
-    group: Group
-    removed: Group
-    noise: PhaseBound
-    number: int
-    max_mates: int
-    change: Change
+    mechanism: BlackBox  # what each step applies to its batch
+    hierarchy: Hierarchy  # levels and schemes
+    path: Path  # the path to the protected units
+    clip: int  # clipping level, 0 to depth
+    adjacency: Adjacency  # relation between D and D'
+    group: Group  # the protected units and their placement; one unit where links lead from one to the next
+    removed: Group  # all protected units and their placement
+    noise: PhaseBound  # the bound of the phase in clip norms, which applies if the mechanism adds noise to a sum
+    number: int  # number of steps, >= 0
+    max_mates: int  # draws of the mates that may be told apart; 0 if many units share the work
+    change: Change  # what one change is to a mechanism that counts units
 
     @property
     def phase_bound(self) -> PhaseBound:
@@ -349,7 +335,20 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     """Return the steps (D||D', D'||D) of all passes begun: in each, its changed batches or a group's chain."""
     path, scheme, size = steps.path, steps.path.schemes[-1], steps.group.size
     if _passes_hold_all(path):
-        bounds: list[Bound] = [_certain_changes(changes) for changes in _changes_by_batch(steps)]
+        # The change in each batch of a pass that changes, in changes or, for noise on a sum, clip norms. The last unit
+        # of the pass moves up into the place of a removed one, and is missing in the last batch.
+        is_removed = steps.adjacency is Adjacency.ADD_REMOVE
+        if not isinstance(steps.mechanism, AdditiveNoise):
+            exchange = 1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange
+            changes = [exchange, 1] if is_removed else [exchange]
+        elif steps.clip < len(path.counts):
+            changes = [2, 2] if is_removed else [2]
+        else:
+            own, sibling = path.contributions[-1], path.siblings[-1]
+            changes = [own] if steps.adjacency is Adjacency.ZERO_OUT else [2 * own]
+            if is_removed:
+                changes = [own + sibling, sibling] if sibling else [own]
+        bounds: list[Bound] = [_certain_changes(each) for each in changes]
     else:
         # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
         # frame that can occur stands for all of them. A draw from a frame with fewer units than it takes is that of a
@@ -370,22 +369,3 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     ahead: list[Steps] = [{curve: number} for curve in curves]
     return together(ahead), together({curve.swapped: number} for curve in curves)
-
-
-def _changes_by_batch(steps: BlackBoxSteps) -> list[int]:
-    """Return the change in each batch of a pass that changes, in changes or, for noise on a sum, clip norms."""
-    # The last unit of the pass moves up into the place of a removed one, and is missing in the last batch.
-    path, is_removed = steps.path, steps.adjacency is Adjacency.ADD_REMOVE
-    if not isinstance(steps.mechanism, AdditiveNoise):
-        exchange = 1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange
-        return [exchange, 1] if is_removed else [exchange]
-    if steps.clip < len(path.counts):
-        return [2, 2] if is_removed else [2]
-    own, sibling = path.contributions[-1], path.siblings[-1]
-    match steps.adjacency:
-        case Adjacency.ZERO_OUT:
-            return [own]
-        case Adjacency.REPLACE_ONE:
-            return [2 * own]
-        case Adjacency.ADD_REMOVE:
-            return [own + sibling, sibling] if sibling else [own]

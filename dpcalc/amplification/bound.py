@@ -24,21 +24,14 @@ from dpcalc.sampling.schemes import Fixed
 
 @dataclass(frozen=True, kw_only=True)
 class StepBound:
-    """The parameters of (K) for one step and one unit; lengths in clip norms.
+    """The parameters of (K) for one step and one unit; lengths in clip norms."""
 
-    Attributes:
-        inclusion: eta, exact probability that the protected unit is in the batch.
-        shift: s, distance between the batch means with and without the unit's own contribution.
-        missed: (v_1, ..., v_p), exact; `inclusion` and these sum to 1.
-        distances: (d_1, ..., d_p), upper bounds on the distances of missed batches from those of D (direction D||D').
-        distances_swapped: (d'_1, ..., d'_p), the same from the batches of D' (direction D'||D).
-    """
-
-    inclusion: Fraction
-    shift: int
-    missed: tuple[Fraction, ...]
+    inclusion: Fraction  # eta, exact probability that the protected unit is in the batch
+    shift: int  # s, distance between the batch means with and without the unit's own contribution
+    missed: tuple[Fraction, ...]  # (v_1, ..., v_p), exact; `inclusion` and these sum to 1
+    # (d_1, ..., d_p), upper bounds on the distances of missed batches from those of D (direction D||D')
     distances: tuple[int, ...]
-    distances_swapped: tuple[int, ...]
+    distances_swapped: tuple[int, ...]  # (d'_1, ..., d'_p), the same from the batches of D' (direction D'||D)
 
     def __post_init__(self) -> None:
         """Raise ArithmeticError for what is no probability: the theorem needs weights >= 0."""

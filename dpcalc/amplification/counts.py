@@ -44,16 +44,11 @@ from dpcalc.sampling.sums import rough_count_distributions
 
 @dataclass(frozen=True, kw_only=True)
 class CountPair:
-    """A pair of Gaussian mixtures over H, where no other unit takes the place of a missed one.
+    """A pair of Gaussian mixtures over H, where no other unit takes the place of a missed one."""
 
-    Attributes:
-        law: (h, Pr[H = h]), ascending in h, exact, summing to 1.
-        shift: s, distance in clip norms by which each one of H moves the batch mean.
-        both_ways: True if H also moves the mean of D' to the other side (replace-one); s is then the sum of both moves.
-    """
-
-    law: tuple[tuple[int, Fraction], ...]
-    shift: int
+    law: tuple[tuple[int, Fraction], ...]  # (h, Pr[H = h]), ascending in h, exact, summing to 1
+    shift: int  # s, distance in clip norms by which each one of H moves the batch mean
+    # True if H also moves the mean of D' to the other side (replace-one); s is then the sum of both moves
     both_ways: bool
 
     @property
@@ -97,12 +92,9 @@ _MAX_PARTS = 64  # of an average: each part has its own privacy profile, ten tim
 
 @dataclass(frozen=True, kw_only=True)
 class Average:
-    """A mixture of one-step bounds whose component is public; with the remaining probability the step has loss 0.
+    """A mixture of one-step bounds whose component is public; with the remaining probability the step has loss 0."""
 
-    Attributes:
-        parts: (probability > 0, bound); the probabilities sum to at most 1.
-    """
-
+    # (probability > 0, bound); the probabilities sum to at most 1
     parts: tuple[tuple[Fraction, StepBound | CountPair], ...]
 
     @property
@@ -146,18 +138,13 @@ def unamplified(bound: Bound) -> StepBound | CountPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Member:
-    """The effect on the batch mean of each one of the H that are counted: a protected unit, or one contribution of it.
+    """The effect on the batch mean of each one of the H that are counted: a protected unit, or a contribution of it."""
 
-    Attributes:
-        own: its clipped contributions at most; 1 for a clipped vector above it, which it can turn around.
-        stand_in: the most contributions of the unit that is drawn in its place; 0 if its frame has no other unit; None
-            under schemes that draw no unit in its place.
-        adjacency: relation between D and D'. For a clipped vector above the unit, `replace-one` stands for `zero-out`
-            too.
-    """
-
-    own: int
+    own: int  # its clipped contributions at most; 1 for a clipped vector above it, which it can turn around
+    # the most contributions of the unit that is drawn in its place; 0 if its frame has no other unit; None under
+    # schemes that draw no unit in its place
     stand_in: int | None
+    # relation between D and D'. For a clipped vector above the unit, `replace-one` stands for `zero-out` too
     adjacency: Adjacency
 
     @property
@@ -186,23 +173,20 @@ class Member:
             swapped = self.stand_in if self.adjacency is Adjacency.ZERO_OUT else self.distance
             return average_over_counts(law, shift=self.shift, distance=self.distance, distance_swapped=swapped)
 
-        return _average_of(_merge_parts(_weighted_parts(contexts, parts)))
+        return _averaged(contexts, parts, is_merged=True)
 
 
-def _weighted_parts(
-    laws: RevealedCounts, parts_given: Callable[[CountDistribution], list[tuple[Fraction, Part]]]
-) -> tuple[tuple[Fraction, Part], ...]:
-    """Return the parts of all laws in which H can be above 0, each weighted with the probability of its law."""
-    return tuple(
+def _averaged(
+    laws: RevealedCounts, parts_given: Callable[[CountDistribution], list[tuple[Fraction, Part]]], *, is_merged: bool
+) -> Bound:
+    """Return the average of the parts of all laws in which H can be above 0; in about 64 parts if `is_merged`."""
+    parts = tuple(
         (chance * share, part)
         for chance, law in laws
         if chance and nonzero_probability(law)
         for share, part in parts_given(coarsen_upwards(law))
     )
-
-
-def _average_of(parts: tuple[tuple[Fraction, Part], ...]) -> Bound:
-    """Return the Average of the parts, or the only part itself if its probability is 1."""
+    parts = _merge_parts(parts) if is_merged else parts
     return parts[0][1] if len(parts) == 1 and parts[0][0] == 1 else Average(parts=parts)
 
 
@@ -329,7 +313,7 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
             return average_over_counts(law, shift=1, distance=missed, distance_swapped=1)
         return average_over_counts(law, shift=exchange, distance=missed, distance_swapped=missed)
 
-    return _average_of(_weighted_parts(laws, parts))
+    return _averaged(laws, parts, is_merged=False)
 
 
 # Groups below drawn units, with the draws above them hidden (docs/theory.md, Theorem 6.4)
@@ -363,16 +347,11 @@ def hidden_group_bound(
 
 
 class HiddenDraws(NamedTuple):
-    """The law of (g, h), the outermost units of a group and its members that a step draws.
+    """The law of (g, h), the outermost units of a group and its members that a step draws."""
 
-    Attributes:
-        inclusion: Pr[h >= 1].
-        missed: (Pr[g = 0], Pr[g >= 1, h = 0]).
-        drawn: ((g, h), probability) for h >= 1, ascending; their probabilities sum to `inclusion`.
-    """
-
-    inclusion: Fraction
-    missed: tuple[Fraction, Fraction]
+    inclusion: Fraction  # Pr[h >= 1]
+    missed: tuple[Fraction, Fraction]  # (Pr[g = 0], Pr[g >= 1, h = 0])
+    # ((g, h), probability) for h >= 1, ascending; their probabilities sum to `inclusion`
     drawn: list[tuple[tuple[int, int], Fraction]]
 
 

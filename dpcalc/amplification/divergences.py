@@ -37,36 +37,32 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     else:
         others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
         orders = sorted({*map(float, _WHOLE_ORDERS), *others})
-    points = finite_points(_step_divergence(mechanism, bound), orders)
-    return RdpCurve(name=f"{mechanism!r} under {bound!r}", points=_require_points(points, changes))
+    return _curve(f"{mechanism!r} under {bound!r}", _step_divergence(mechanism, bound), orders, changes)
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
     """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite."""
-    points = finite_points(
-        partial(group_divergence, mechanism.rdp, changes),
-        (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:]),
-    )
-    return RdpCurve(name=f"{mechanism!r} after {changes} changes", points=_require_points(points, changes))
+    orders = (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:])
+    rdp = partial(group_divergence, mechanism.rdp, changes)
+    return _curve(f"{mechanism!r} after {changes} changes", rdp, orders, changes)
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
     """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`."""
     orders = sorted({order for curve in curves for order, _ in curve.points})
-    points = finite_points(
-        lambda order: group_divergence(lambda at: sum(curve.rdp(at) for curve in curves), links, order), orders
-    )
-    return RdpCurve(name=f"{links} links of {curves!r}", points=_require_points(points, links))
+    rdp = partial(group_divergence, lambda at: sum(curve.rdp(at) for curve in curves), links)
+    return _curve(f"{links} links of {curves!r}", rdp, orders, links)
 
 
-def _require_points(points: tuple[tuple[float, float], ...], changes: int) -> tuple[tuple[float, float], ...]:
-    """Return the points unchanged; raise UnsupportedError if there are none."""
+def _curve(name: str, rdp: Renyi, orders: Sequence[float], changes: int) -> RdpCurve:
+    """Return the curve of the divergences that are finite at these orders; UnsupportedError if none is."""
+    points = finite_points(rdp, orders)
     if not points:
         raise UnsupportedError(
             f"mechanism: expected divergences at orders above {changes}, as many changes as a step can make at once, "
             "got none there; state more orders, or an epsilon"
         )
-    return points
+    return RdpCurve(name=name, points=points)
 
 
 def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:

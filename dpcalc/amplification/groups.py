@@ -101,14 +101,10 @@ MAX_PLACEMENTS = 128  # each is a run to compose, so that time grows in proporti
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Units protected together.
+    """Units protected together."""
 
-    Attributes:
-        size: number of members, >= 1.
-        placement: how the members lie in the data; None for one unit, and where the placement is left open.
-    """
-
-    size: int = 1
+    size: int = 1  # number of members, >= 1
+    # how the members lie in the data; None for one unit, and where the placement is left open
     placement: Placement | None = None
 
     @property

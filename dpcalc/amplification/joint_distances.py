@@ -12,7 +12,6 @@ Source: docs/theory.md, Theorem 6.10.
 import math
 from dataclasses import fields
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -46,19 +45,12 @@ _LOGS = 5  # transcendental functions of an element
 
 @dataclass(frozen=True, kw_only=True)
 class JointStepBound(StepBound):
-    """(K), and what is known of the places of the missed batches relative to each other.
+    """(K), and what is known of the places of the missed batches relative to each other."""
 
-    Attributes:
-        mates: units of the protected level that are drawn from the frame without the unit, >= 1.
-        radius: most contributions of the unit and of a mate, >= 1: the length of their sums, in clip norms.
-        reach: most contributions, other than the mates', that a missed ancestor takes away and its stand-in brings.
-        missed_chance: v_j of that ancestor.
-    """
-
-    mates: int
-    radius: int
-    reach: int
-    missed_chance: Fraction
+    mates: int  # units of the protected level that are drawn from the frame without the unit, >= 1
+    radius: int  # most contributions of the unit and of a mate, >= 1: the length of their sums, in clip norms
+    reach: int  # most contributions, other than the mates', that a missed ancestor takes away and its stand-in brings
+    missed_chance: Fraction  # v_j of that ancestor
 
 
 def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adjacency) -> JointStepBound | None:
@@ -106,34 +98,8 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     return ChordProfile.of(plain, deltas)
 
 
-@dataclass(frozen=True)
-class _Cells:
-    """Cells of (angle of the unit, distance of the missed batch), one a row.
-
-    Attributes:
-        unit: least and largest angle between the unit and the direction of the missed batch, shape (cells, 2).
-        distance: least and largest distance of the missed batch, in units of the radius, shape (cells, 2).
-    """
-
-    unit: Array
-    distance: Array
-
-    def quarters(self) -> "_Cells":
-        """Return every cell cut into four, at the middle of the unit's angle and of the distance.
-
-        The four blocks hold all cells each: block k has half k % 2 of the angle and half k // 2 of the distance.
-        """
-        halves = [np.stack([ends[:, 0], ends.mean(axis=1), ends[:, 1]], axis=1) for ends in (self.unit, self.distance)]
-        unit, distance = ([each[:, :2], each[:, 1:]] for each in halves)
-        return _Cells(np.concatenate([*unit, *unit]), np.concatenate([distance[k // 2] for k in range(4)]))
-
-
-class _Lengths(NamedTuple):
-    """Lengths in deviations of the noise: of the unit minus a mate, by parts, and of the missed batch."""
-
-    along: Array  # parallel to the missed batch, shape (cells, cells of a mate)
-    across: Array  # orthogonal to it, same shape
-    distance: Array  # of the missed batch, shape (cells,)
+_Cells = tuple[Array, Array]
+"""Least and largest (angle between the unit and the missed batch, distance of that in radii), shape (cells, 2) each."""
 
 
 class _Search:
@@ -162,15 +128,18 @@ class _Search:
         # A grid over all angles of the unit from 0 to pi, and distances up to the largest.
         unit, distance = (np.linspace(0.0, end, _FIRST_CELLS + 1) for end in (math.pi, self.reach + self.mates))
         rows, columns = (index.ravel() for index in np.indices((_FIRST_CELLS, _FIRST_CELLS)))
-        cells = _Cells(
-            np.stack([unit[rows], unit[rows + 1]], axis=1), np.stack([distance[columns], distance[columns + 1]], axis=1)
-        )
+        angles = np.stack([unit[rows], unit[rows + 1]], axis=1)
+        cells = angles, np.stack([distance[columns], distance[columns + 1]], axis=1)
         values, kept = self._upper_bounds(cells, math.expm1(epsilon)), np.zeros(1)
         for _ in range(_ROUNDS):
             order = np.argsort(-values)
             kept = np.append(kept, values[order[_SPLIT:]].max(initial=0.0))  # nan stays nan, which is no bound
             split = order[:_SPLIT]
-            cells = _Cells(cells.unit[split], cells.distance[split]).quarters()
+            # Four blocks of all these cells: block k has half k % 2 of the angle and half k // 2 of the distance.
+            halves = [np.stack([x[split, 0], x[split].mean(axis=1), x[split, 1]], axis=1) for x in cells]
+            unit_halves, distance_halves = ([each[:, :2], each[:, 1:]] for each in halves)
+            doubled = [*unit_halves, *unit_halves]
+            cells = np.concatenate(doubled), np.concatenate([distance_halves[k // 2] for k in range(4)])
             values = np.minimum(self._upper_bounds(cells, math.expm1(epsilon)), np.tile(values[split], 4))
         return self.inclusion * (float(np.append(kept, values).max()) + _ROUNDOFF)
 
@@ -187,55 +156,46 @@ class _Search:
 
     def _upper_bounds(self, cells: _Cells, expm1_epsilon: float) -> Array:
         """Return, by cell, the smallest bound on delta / inclusion at the worst mates, over the shares in _THREATS."""
-        # For each share in _THREATS: charging the mates by their angle for that share of what is missed is valid.
-        lengths = self._worst_lengths(cells)
-        # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
-        far = np.where(lengths.distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]
-        lengths = lengths._replace(distance=np.minimum(lengths.distance, _MAX_DISTANCE))
-        mean = np.minimum((self.reach - cells.distance[:, 0]) / self.mates, 1.0)  # largest mean cosine of the mates
-        ratios, weights = _ratio_law(lengths.distance, self.points)
-        best = np.full(mean.shape, np.inf)
-        for threat in _THREATS:
-            charge = 1 - threat + threat * (self.low + 1) / (mean[:, None] + 1 + 1e-12)
-            strikes = 1 + expm1_epsilon * charge[:, :, None] * (self.near + far * ratios)[:, None, :]
-            values = self._integrals(lengths, strikes, weights)
-            best = np.minimum(best, self._largest_mean(values, mean))
-        return best
-
-    def _worst_lengths(self, cells: _Cells) -> _Lengths:
-        """Return the lengths that make the integral largest, by cell of the search and cell of a mate's angle."""
-        along = np.cos(cells.unit[:, 1:]) - self.high
-        ratio = cells.distance[:, :1] / cells.distance[:, 1:]
-        along = np.where(along > 0, along * ratio, along)
-        sums = [cells.unit[:, at, None] + self.angles[:, at] for at in (0, 1)]
-        length = 2 * np.sin(np.clip(math.pi / 2, sums[0] / 2, sums[1] / 2))
-        across = np.sqrt(np.maximum(length * length - along * along, 1e-10))
-        return _Lengths(along / self.noise, across / self.noise, cells.distance[:, 1] / self.noise)
-
-    def _integrals(self, lengths: _Lengths, strikes: Array, weights: Array) -> Array:
-        """Return upper bounds on E (X_p - strike)^+ by cell and mate cell: weighted Black-Scholes prices plus tails."""
         from scipy.special import ndtr
 
-        along, across, distance = lengths
+        # The lengths that make the integral largest, in deviations, by cell of the search and cell of a mate's angle:
+        # of the unit minus a mate, along the missed batch and across it, and of that batch.
+        unit, distances = cells
+        along = np.cos(unit[:, 1:]) - self.high
+        along = np.where(along > 0, along * (distances[:, :1] / distances[:, 1:]), along)
+        sums = [unit[:, at, None] + self.angles[:, at] for at in (0, 1)]
+        length = 2 * np.sin(np.clip(math.pi / 2, sums[0] / 2, sums[1] / 2))
+        across = np.sqrt(np.maximum(length * length - along * along, 1e-10)) / self.noise
+        along, distance = along / self.noise, distances[:, 1] / self.noise
+        # Exponentials of longer distances underflow; there X_q, which only subtracts, is next to 0 and is left out.
+        far = np.where(distance <= _MAX_DISTANCE, self.far, 0.0)[:, None]
+        distance = np.minimum(distance, _MAX_DISTANCE)
+        ratios, weights = _ratio_law(distance, self.points)
         step = self.points[1] - self.points[0]
-        spend(_LOGS * ELEMENT * strikes.size)
         swell = np.maximum(along * (distance[:, None] - along), 0.0) * step * step / 8
         log_forward = along[:, :, None] * self.points + (swell - along * along / 2)[:, :, None]
-        upper = (log_forward - np.log(strikes)) / across[:, :, None] + across[:, :, None] / 2
-        inside = np.exp(log_forward) * ndtr(upper) - strikes * ndtr(upper - across[:, :, None])
         outside = ndtr(self.points[0] - along) + ndtr(along - self.points[-1])
-        result: Array = np.maximum((inside * weights[:, None, :]).sum(axis=2), 0.0) + outside
-        return result
 
-    def _largest_mean(self, values: Array, max_mean: Array) -> Array:
-        """Return by cell the largest mean of `values` over laws of the mates' cosine with mean at most `max_mean`."""
-        # A linear programme with two constraints: one cell, or two cells on either side of the mean.
-        alone = np.where(self.low <= max_mean[:, None] + 1e-12, values, 0.0).max(axis=1)
+        mean = np.minimum((self.reach - distances[:, 0]) / self.mates, 1.0)[:, None]  # largest mean cosine of the mates
         first, second = self.pairs
-        share = (max_mean[:, None] - self.low[first]) / (self.low[second] - self.low[first])
-        both = (1 - share) * values[:, first] + share * values[:, second]
-        result: Array = np.maximum(alone, np.where((share >= 0) & (share <= 1), both, 0.0).max(axis=1))
-        return result
+        share = (mean - self.low[first]) / (self.low[second] - self.low[first])
+        best = np.full(mean.shape[0], np.inf)
+        for threat in _THREATS:
+            # Charging the mates by their angle for a share of what is missed is valid.
+            charge = 1 - threat + threat * (self.low + 1) / (mean + 1 + 1e-12)
+            strikes = 1 + expm1_epsilon * charge[:, :, None] * (self.near + far * ratios)[:, None, :]
+            spend(_LOGS * ELEMENT * strikes.size)
+            # Upper bounds on E (X_p - strike)^+ by cell and mate cell: weighted Black-Scholes prices plus tails.
+            upper = (log_forward - np.log(strikes)) / across[:, :, None] + across[:, :, None] / 2
+            inside = np.exp(log_forward) * ndtr(upper) - strikes * ndtr(upper - across[:, :, None])
+            values = np.maximum((inside * weights[:, None, :]).sum(axis=2), 0.0) + outside
+            # Their largest mean over laws of the mates' cosine with mean at most `mean`, a linear programme with two
+            # constraints: one cell, or two cells on either side of the mean.
+            alone = np.where(self.low <= mean + 1e-12, values, 0.0).max(axis=1)
+            both = (1 - share) * values[:, first] + share * values[:, second]
+            largest = np.maximum(alone, np.where((share >= 0) & (share <= 1), both, 0.0).max(axis=1))
+            best = np.minimum(best, largest)
+        return best
 
 
 def _ratio_law(distance: Array, points: Array) -> tuple[Array, Array]:

@@ -47,15 +47,11 @@ _FEW_QUANTILES = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.
 
 @dataclass(frozen=True, kw_only=True)
 class MatesAverage(Average):
-    """An average over the draws of the unit's mates; parts are merged where the noise hides their difference.
+    """An average over the draws of the unit's mates; parts are merged where the noise hides their difference."""
 
-    Attributes:
-        largest: the bound with the numbers of the mates and stand-ins at their largest, which is valid too.
-        units: different protected units of the run, each of which has an average of its own, >= 1.
-    """
-
+    # the bound with the numbers of the mates and stand-ins at their largest, which is valid too
     largest: StepBound | Average
-    units: int = 1
+    units: int = 1  # different protected units of the run, each of which has an average of its own, >= 1
 
     @property
     def distances(self) -> tuple[int, ...]:
@@ -78,25 +74,16 @@ class MissedBatch(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class UnitCase:
-    """One number of contributions of the unit and of what takes its place, without the draws of the mates.
+    """One number of contributions of the unit and of what takes its place, without the draws of the mates."""
 
-    Attributes:
-        chance: its probability.
-        inclusion: probability that the unit is in the batch and counts.
-        shift: s of (K), in clip norms.
-        contents: clipped contributions of the unit in a batch of D that holds it.
-        contents_swapped: of the unit, or of what stands in its place, in the batch of D'.
-        near: the missed batches that hold the unit's parent, or the clipping unit's if that is higher.
-        is_sure: True if nothing about the unit is random but whether it is drawn.
-    """
-
-    chance: Fraction
-    inclusion: Fraction
-    shift: int
-    contents: int
-    contents_swapped: int
+    chance: Fraction  # its probability
+    inclusion: Fraction  # probability that the unit is in the batch and counts
+    shift: int  # s of (K), in clip norms
+    contents: int  # clipped contributions of the unit in a batch of D that holds it
+    contents_swapped: int  # of the unit, or of what stands in its place, in the batch of D'
+    # the missed batches that hold the unit's parent, or the clipping unit's if that is higher
     near: tuple[MissedBatch, ...]
-    is_sure: bool = False
+    is_sure: bool = False  # True if nothing about the unit is random but whether it is drawn
 
 
 MatesLaw = tuple[tuple[Fraction, tuple[int, ...]], ...]
@@ -108,19 +95,14 @@ _MatesWeights = dict[tuple[int, tuple[int, ...]], int]
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """Ancestors that a step can miss, their stand-ins, and the mates that are drawn with the unit.
+    """Ancestors that a step can miss, their stand-ins, and the mates that are drawn with the unit."""
 
-    Attributes:
-        missed: for each ancestor, outermost first, the probability that a step draws its parent and misses it.
-        stand_ins: for each the distribution of the contributions of what is drawn in its place; {0: 1} for nothing.
-        largest: for each the most contributions that can be drawn under it.
-        mates: joint law of the numbers under each ancestor.
-    """
-
+    # for each ancestor, outermost first, the probability that a step draws its parent and misses it
     missed: tuple[Fraction, ...]
+    # for each the distribution of the contributions of what is drawn in its place; {0: 1} for nothing
     stand_ins: tuple[CountDistribution, ...]
-    largest: tuple[int, ...]
-    mates: MatesLaw
+    largest: tuple[int, ...]  # for each the most contributions that can be drawn under it
+    mates: MatesLaw  # joint law of the numbers under each ancestor
 
     @property
     def is_certain(self) -> bool:
@@ -209,7 +191,22 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
 def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) -> MatesLaw:
     """Return an upper law of the mates under each missed ancestor jointly, in few values; () if all are certain."""
     lowest, own = min(len(path.counts), clip), path.contributions[-1]
-    laws = {number: _mates_distribution(hierarchy, path, number, clip) for number in range(2, lowest + 1)}
+    laws = {}  # of what the mates drawn at a level contribute; the most for certain without a law
+    for number in range(2, lowest + 1):
+        most = path.mates[number - 1]
+        law: CountDistribution | None = None
+        if most and _is_redrawn_with_unit(hierarchy, path, number - 1):
+            level, *inner_levels = hierarchy.levels[number - 1 : clip]
+            if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or all(
+                x.is_equal for x in (level, *inner_levels)
+            ):
+                # Each mate is taken as a unit of largest sizes.
+                max_each = math.prod(below.max_drawn for below in inner_levels)
+                each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
+                law = mates_sum(level, level.count, each or {max_each: Fraction(1)})
+            else:
+                law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=most)
+        laws[number] = {most: Fraction(1)} if law is None else law
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
         return ()
     missed = [number for number in range(1, lowest) if path.missed(number)]
@@ -225,9 +222,9 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
         # Add the mates of this level to each total. Of an ancestor that cannot be missed the path need not know the
         # contributions (`worst_paths`).
         cap = path.contributions[number - 1] - own if path.missed(number) else sys.maxsize
-        law = laws[number + 1]
-        is_short = len(states) * len(law) <= _MAX_SUMS
-        added = whole_weights(law if is_short else coarsen_at_quantiles(law, _OUTER_DEVIATIONS))
+        more_mates = laws[number + 1]
+        is_short = len(states) * len(more_mates) <= _MAX_SUMS
+        added = whole_weights(more_mates if is_short else coarsen_at_quantiles(more_mates, _OUTER_DEVIATIONS))
         spend(4 * TURN * len(states) * len(added))
         sums: _MatesWeights = {}
         for (total, inside), weight in states.items():
@@ -264,21 +261,6 @@ def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[in
     totals = sorted(weights)
     ends = totals if len(totals) <= min(_MAX_EXACT, len(deviations)) else quantile_counts(weights, deviations)
     return {total: ends[bisect_left(ends, total)] for total in totals}
-
-
-def _mates_distribution(hierarchy: Hierarchy, path: Path, number: int, clip: int) -> CountDistribution:
-    """Return an upper law of what the mates drawn at level `number` contribute; the most for certain without a law."""
-    largest = path.mates[number - 1]
-    if not _is_redrawn_with_unit(hierarchy, path, number - 1) or not largest:
-        return {largest: Fraction(1)}
-    level, *inside = hierarchy.levels[number - 1 : clip]
-    if number_of_poisson_levels(hierarchy, number - 1, clip) > 1 or all(x.is_equal for x in (level, *inside)):
-        # Each mate is taken as a unit of largest sizes.
-        max_each = math.prod(below.max_drawn for below in inside)
-        each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-        return mates_sum(level, level.count, each or {max_each: Fraction(1)})
-    law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=largest)
-    return law if law is not None else {largest: Fraction(1)}
 
 
 # Parts that cost nearly the same are merged into the one with the largest distances, which is an upper bound
@@ -323,7 +305,24 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
         row[: len(values)] = values
 
     for _ in range(_MAX_ROUNDS):
-        merged = _merge_greedily(chances, profiles / allowed, lengths, kinds)
+        # Each part into the longer one of its kind that it raises least, by at most the allowed rise in all. From the
+        # largest distances downwards: (K) grows with the shift and with every distance, and within a kind the
+        # probabilities of what is missed are the same.
+        scaled = profiles / allowed
+        merged: dict[int, list[int]] = {}  # kept part: itself and the parts merged into it
+        added: dict[int, Array] = {}
+        for at in np.argsort(-lengths.sum(axis=1), kind="stable").tolist():
+            lifts = {
+                kept: added[kept] + chances[at] * np.maximum(scaled[kept] - scaled[at], 0.0)
+                for kept in merged
+                if kinds[kept] == kinds[at] and (lengths[kept] >= lengths[at]).all()
+            }
+            best = min(lifts, key=lambda kept: float(lifts[kept].max()), default=at)
+            if best != at and lifts[best].max() <= 1:
+                merged[best].append(at)
+                added[best] = lifts[best]
+            else:
+                merged[at], added[at] = [at], np.zeros(scaled.shape[1])
         centers = sum(_OF_A_PART + len(bounds[at].missed) for at in merged)
         if len(merged) == len({*kinds}) or centers <= max_centers:  # of a kind one is left
             break
@@ -336,75 +335,39 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     )
 
 
-def _merge_greedily(chances: Array, profiles: Array, lengths: Array, kinds: list[int]) -> dict[int, list[int]]:
-    """Return {kept part: itself and parts merged into it}: each into the longer one of its kind that it raises least.
-
-    Each part has a row of `profiles`, in units of the allowed rise, and of `lengths`. All parts merged into a part may
-    raise it by 1 at most.
-    """
-    # From the largest distances downwards: (K) grows with the shift and with every distance, and within a kind the
-    # probabilities of what is missed are the same.
-    merged: dict[int, list[int]] = {}
-    added: dict[int, Array] = {}
-    for at in np.argsort(-lengths.sum(axis=1), kind="stable").tolist():
-        lifts = {
-            kept: added[kept] + chances[at] * np.maximum(profiles[kept] - profiles[at], 0.0)
-            for kept in merged
-            if kinds[kept] == kinds[at] and (lengths[kept] >= lengths[at]).all()
-        }
-        best = min(lifts, key=lambda kept: float(lifts[kept].max()), default=at)
-        if best != at and lifts[best].max() <= 1:
-            merged[best].append(at)
-            added[best] = lifts[best]
-        else:
-            merged[at], added[at] = [at], np.zeros(profiles.shape[1])
-    return merged
-
-
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
     """Return each bound's deltas at 10 epsilons of D||D', then of D'||D, to about 1e-6 relative, not certified."""
-    shift = max(bound.shift for bound in bounds) / deviation
-    inclusion = max(float(bound.inclusion) for bound in bounds)
-    low, high = 0.1 * inclusion * min(1.0, shift), min(shift * shift / 2 + 6 * shift, _LARGEST_EPSILON)
-    epsilons = np.append(0.0, np.geomspace(low, high, _EPSILONS - 1))
-    sides = [bound.distances for bound in bounds], [bound.distances_swapped for bound in bounds]
-    return np.hstack([_half_line_deltas(bounds, distances, deviation, epsilons) for distances in sides])
-
-
-def _half_line_deltas(
-    bounds: Sequence[StepBound], distances: Sequence[tuple[int, ...]], deviation: float, epsilons: Array
-) -> Array:
-    """Return each bound's delta at each epsilon, as that of the best half-line of outputs, not certified.
-
-    The missed batches lie at `distances` in clip norms; the result has shape (bounds, epsilons).
-    """
-    width = max(map(len, distances))
-    spend(ELEMENT * len(bounds) * epsilons.size * (width + 1) * (_HALVINGS + 20))
-    odds, places = np.zeros((len(bounds), 1, width)), np.zeros((len(bounds), 1, width))
-    for row, (bound, missed) in enumerate(zip(bounds, distances, strict=True)):
-        odds[row, 0, : len(missed)] = [float(v / bound.inclusion) for v in bound.missed]
-        places[row, 0, : len(missed)] = missed
-    places /= deviation
-    shifts = np.array([[bound.shift / deviation] for bound in bounds])
-    weights = np.expm1(epsilons)[None, :, None] * odds
-
-    # The best event is a half-line: `excess` is above 0 where the loss is below epsilon, and rises with the output. The
-    # end is found by bisection. Without missed batches it is `high`, and they only move it down. Beyond 40 deviations a
-    # normal variable has no mass that a float holds.
-    high: Array = shifts / 2 - epsilons / shifts
-    ends = np.minimum(high, -40.0)
-    for _ in range(_HALVINGS):
-        middle = (ends + high) / 2
-        with np.errstate(over="ignore", divide="ignore"):
-            others = (weights * np.exp(np.minimum((middle[..., None] - places / 2) * places, 700.0))).sum(axis=2)
-            excess = np.log(np.exp(np.minimum(epsilons + (middle - shifts / 2) * shifts, 700.0)) + others)
-        ends, high = np.where(excess > 0, ends, middle), np.where(excess > 0, middle, high)
-
-    masses = _normal_cdf(ends) - np.exp(epsilons) * _normal_cdf(ends - shifts)
-    masses -= (weights * _normal_cdf(ends[..., None] - places)).sum(axis=2)
+    largest = max(bound.shift for bound in bounds) / deviation
     inclusions = np.array([[float(bound.inclusion)] for bound in bounds])
-    deltas: Array = inclusions * np.maximum(masses, 0.0)
-    return deltas
+    low = 0.1 * float(inclusions.max()) * min(1.0, largest)
+    high_epsilon = min(largest * largest / 2 + 6 * largest, _LARGEST_EPSILON)
+    epsilons = np.append(0.0, np.geomspace(low, high_epsilon, _EPSILONS - 1))
+    shifts = np.array([[bound.shift / deviation] for bound in bounds])
+    sides = []
+    for distances in ([bound.distances for bound in bounds], [bound.distances_swapped for bound in bounds]):
+        width = max(map(len, distances))
+        spend(ELEMENT * len(bounds) * epsilons.size * (width + 1) * (_HALVINGS + 20))
+        odds, places = np.zeros((len(bounds), 1, width)), np.zeros((len(bounds), 1, width))
+        for row, (bound, missed) in enumerate(zip(bounds, distances, strict=True)):
+            odds[row, 0, : len(missed)] = [float(v / bound.inclusion) for v in bound.missed]
+            places[row, 0, : len(missed)] = missed
+        places /= deviation
+        weights = np.expm1(epsilons)[None, :, None] * odds
+        # The best event is a half-line: `excess` is above 0 where the loss is below epsilon, and rises with the output.
+        # The end is found by bisection. Without missed batches it is `high`, and they only move it down. Beyond 40
+        # deviations a normal variable has no mass that a float holds.
+        high: Array = shifts / 2 - epsilons / shifts
+        ends = np.minimum(high, -40.0)
+        for _ in range(_HALVINGS):
+            middle = (ends + high) / 2
+            with np.errstate(over="ignore", divide="ignore"):
+                others = (weights * np.exp(np.minimum((middle[..., None] - places / 2) * places, 700.0))).sum(axis=2)
+                excess = np.log(np.exp(np.minimum(epsilons + (middle - shifts / 2) * shifts, 700.0)) + others)
+            ends, high = np.where(excess > 0, ends, middle), np.where(excess > 0, middle, high)
+        masses = _normal_cdf(ends) - np.exp(epsilons) * _normal_cdf(ends - shifts)
+        masses -= (weights * _normal_cdf(ends[..., None] - places)).sum(axis=2)
+        sides.append(inclusions * np.maximum(masses, 0.0))
+    return np.hstack(sides)
 
 
 def _normal_cdf(x: Array) -> Array:

@@ -19,11 +19,11 @@ from dpcalc.amplification.groups import Group, Placement, contexts
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
+    averaged_group_bound,
     averaged_unit_bound,
     member_contribution_distribution,
     single_unit_bound,
 )
-from dpcalc.amplification.random_group_contents import averaged_group_bound
 from dpcalc.amplification.schedule import (
     PhaseBound,
     bound_per_pass,
@@ -72,8 +72,36 @@ def phase_bounds(
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
-    own = (bound for bound in (native, hidden, check_in) if bound is not None)
+    secret = _secret_order_bound(hierarchy, path, clip, adjacency, group)
+    own = (bound for bound in (native, hidden, check_in, secret) if bound is not None)
     return (*own, *_ancestor_bounds(hierarchy, path, clip, group))
+
+
+def _secret_order_bound(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> PhaseBound | None:
+    """Return the bound of passes over units of the outermost level in secret order; None for other draws.
+
+    Source: docs/theory.md, Theorem 7.10.
+    """
+    shuffle, inner, unit = hierarchy.level(1).scheme, hierarchy.levels[1:], len(path.counts)
+    if not (isinstance(shuffle, Shuffle) and shuffle.is_secret and hierarchy.level(1).is_equal):
+        return None
+    is_plain = all(not isinstance(level.scheme, Shuffle) and level.redraw_every == 1 for level in inner)
+    # A group of units of that level is changed one after the other; of groups below it nothing is known.
+    if adjacency is Adjacency.ADD_REMOVE or clip < 1 or not is_plain or (group.size > 1 and unit > 1):
+        return None
+    levels = (replace(hierarchy.level(1), scheme=All()), *inner)
+    drawn, whole = replace(path, schemes=(All(), *path.schemes[1:])), replace(hierarchy, levels=levels)
+    step = native_bound(whole, drawn, clip=clip, adjacency=adjacency, group=Group())
+    return replace(
+        step,
+        secret=shuffle.places(path.counts[0]),
+        mates=native_bound(whole, _path_down_to(drawn, 1), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group()),
+        steps_of_a_pass=shuffle.steps_of_a_pass(path.counts[0]),
+        links="-" * group.size,
+        is_gaussian_alone=True,
+    )
 
 
 def _allocated_bounds(

@@ -5,17 +5,29 @@ unit, and (K) is averaged over its contributions. A removed unit under a fixed d
 empty; there the bound is averaged over the contributions of both. Below a clipping level, what matters is whether the
 unit, and any other record in its clipping unit, is drawn.
 
-Source: docs/theory.md, Theorem 6.6 and Theorem 6.9.
+Source: docs/theory.md, Theorem 6.6, Theorem 6.9 and Theorem 6.11.
 """
 
+import math
 import operator
+import sys
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import Average, Bound, CountPair, Member
+from dpcalc.amplification.counts import (
+    MAX_UNITS_APART,
+    Average,
+    Bound,
+    CountPair,
+    Member,
+    hidden_draws,
+    hidden_group_bound,
+    missed_distances,
+)
+from dpcalc.amplification.groups import Placement
 from dpcalc.amplification.mates import (
     MatesAverage,
     MissedBatch,
@@ -26,18 +38,18 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability
-from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, nonzero_probability, power
+from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, mates_sum, max_nonempty_probability
+from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, convolve_upper, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import All, Fixed, Poisson, WithReplacement
-from dpcalc.sampling.sums import coarsen_at_quantiles
+from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 from dpcalc.work import SECOND, allowance, cached_with_cost
 
 _MATES_WORK = 0.3 * SECOND  # for the distributions of the mates of one unit; with more they are at their largest
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
-FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
+_FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
 _MAX_OWN = 256  # contributions of a unit; more take only a dozen values
 # Probability below which being the only drawn record is neglected: it would lower delta by less than that.
 _NEGLECTED_CHANCE = Fraction(1, 2**60)
@@ -86,7 +98,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     if laws is not None:  # so few numbers that their combinations with those of the mates stay few
         is_paired = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
         laws = ContributionLaws(
-            *(coarsen_at_quantiles(law, FEW_PAIRED) if is_paired else few_counts(law) for law in laws)
+            *(coarsen_at_quantiles(law, _FEW_PAIRED) if is_paired else few_counts(law) for law in laws)
         )
     cases = _unit_cases(hierarchy, path, laws, clip=clip, adjacency=adjacency)
     try:
@@ -306,3 +318,91 @@ def _cases_below_clipping_level(
         replace(beside_others, chance=1 - alone, is_sure=False),
     )
     return [case for case in cases if case.chance]
+
+
+# Groups, averaged over what non-members contribute (docs/theory.md, Theorem 6.11)
+
+
+def averaged_group_bound(
+    hierarchy: Hierarchy, path: Path, placement: tuple[Placement, ...], member: Member, *, clip: int
+) -> MatesAverage | None:
+    """Return a group's bound averaged over what non-members contribute; None if that is certain or no member is drawn.
+
+    Source: docs/theory.md, Theorem 6.11.
+    """
+    unit, occupied, max_each = len(path.counts), len(placement), path.contributions[0]
+    each = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=member.adjacency)
+    largest = hidden_group_bound(path, placement, member, each=each)
+
+    # The most units of one frame that hold members, by level; they count as drawn. 1 at the first and last level.
+    frames, holding = list(placement), [1] * unit
+    for number in range(1, unit - 1):
+        inner = [frame for frame in frames if isinstance(frame, tuple)]
+        holding[number] = max(map(len, inner))
+        frames = [inside for frame in inner for inside in frame]
+    # What non-members contribute in one drawn outermost unit that holds members, from the members' level outwards. No
+    # unit counts as missing for those that hold members, but in a Poisson draw of the members themselves, of whom each
+    # frame holds one or more.
+    others: CountDistribution = {0: Fraction(1)}
+    for number in range(unit, 1, -1):
+        inside_them, level = _sum_of_few(others, holding[number - 1]), hierarchy.level(number)
+        max_below = math.prod(below.max_drawn for below in hierarchy.levels[number:clip])
+        known = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_below)
+        sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
+        beside = few_counts(sum_of_draw(level, level.count, known or {max_below: Fraction(1)}))
+        others = convolve_upper(beside, inside_them)
+    others = few_counts(others)
+    # What an outermost stand-in contributes.
+    max_stand_in = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
+    stand_in: CountDistribution = {max_stand_in: Fraction(1)}
+    if max_stand_in:
+        law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=max_stand_in)
+        stand_in = few_counts(law) if law else stand_in
+    if largest is None or (len(others) == 1 and len(stand_in) == 1):
+        return None
+
+    # What D' contributes in a member's place: its own if replaced, a stand-in's if removed.
+    own_swapped = member.own if member.adjacency is Adjacency.REPLACE_ONE else 0
+    if member.adjacency is Adjacency.ADD_REMOVE:
+        own_swapped = member.stand_in or 0
+
+    # What all units of the group contribute in a batch without members: each of them what it holds beside members, or
+    # what a unit without members holds, by a law above both.
+    above: CountDistribution = {}
+    tail = Fraction(0)
+    for count in sorted({*others, *stand_in}, reverse=True):
+        larger = max(sum((p for k, p in law.items() if k >= count), start=Fraction(0)) for law in (others, stand_in))
+        if larger > tail:
+            above[count], tail = larger - tail, larger
+    redrawn = coarsen_at_quantiles(_sum_of_few(above, occupied), _FEW_PAIRED)
+
+    # Stand-ins of units of the group that are not drawn are in the batch: nothing hides them. A part with more than
+    # MAX_UNITS_APART units, or of frames of unknown size, stands for fewer of the group too.
+    is_equal = hierarchy.level(1).is_equal
+    hidden = hidden_draws(path, placement, each)
+    parts: list[tuple[Fraction, StepBound]] = []
+    for (g, h), chance in hidden.drawn:
+        # (probability of a missed batch, what comes in it for the units drawn, largest distance to it): with as many
+        # stand-ins for all of them, or with units of the group that hold no member.
+        exchanges = [(hidden.missed[0] * p, coming, sys.maxsize) for coming, p in _sum_of_few(stand_in, g).items()]
+        cap = missed_distances(path, placement, member, (g, h))[1]
+        leave = max_stand_in * (occupied - (min(g, MAX_UNITS_APART + 1) if is_equal else 1))
+        is_within_unit = occupied == 1 and unit == 2  # members are exchanged for others of their unit
+        for coming, p in ({cap: Fraction(1)} if is_within_unit else redrawn).items():
+            exchanges.append((hidden.missed[1] * p, leave + coming, cap))
+        for number, share in _sum_of_few(others, g).items():
+            leaving, swapped = (min(h * own + number, g * max_each) for own in (member.own, own_swapped))
+            bound = StepBound(
+                inclusion=hidden.inclusion,
+                shift=min(h * member.shift, 2 * max_each * g),
+                missed=tuple(missed for missed, _, _ in exchanges),
+                distances=tuple(min(leaving + coming, most) for _, coming, most in exchanges),
+                distances_swapped=tuple(min(swapped + coming, most) for _, coming, most in exchanges),
+            )
+            parts.append((chance / hidden.inclusion * share, bound))
+    return MatesAverage(parts=tuple(parts), largest=largest)
+
+
+def _sum_of_few(law: CountDistribution, number: int) -> CountDistribution:
+    """Return an upper bound (stochastic order) on the sum of `number` >= 0 independent counts, at few counts."""
+    return few_counts(independent_sum(law, number, rate=Fraction(1))) if number != 1 else law

@@ -14,8 +14,10 @@ from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
+from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.atoms import chained
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
 from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.mechanisms.pate import PateMechanism
@@ -51,6 +53,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 
 # Profiles of steps, and releases of phases.
 
+_UNLIKE_MATES = 1 / 20  # share of delta for mates whose outputs are unlike the unit's
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
@@ -93,34 +96,29 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
 
 @dataclass(frozen=True, kw_only=True)
 class PhaseBound:
-    """A one-step bound and the redraw periods of the phase to which it applies, for one protected unit or group.
+    """A one-step bound and the redraw periods of the phase to which it applies, for one protected unit or group."""
 
-    Attributes:
-        bound: of one step, or of all steps of one held draw when `hold` > 1.
-        squared: factor on all squared distances of `bound`.
-        hold: redraw period of the protected level, in steps.
-        revealed: (rate, redraw period) of the public draws above that are held for longer, outermost first.
-        steps_of_a_pass: number of steps in which the unit takes part once; 1 without a shuffle.
-        allocation: how the unit, or one above it, chooses its steps; `bound` is then that of a step it takes part in.
-        is_revealed: True if the steps that an allocation chooses are taken to be public.
-        links: of an allocation: the changes, each covered by `bound`, that lead from D to D'; "-" in its direction
-            (a removal), "+" against it (an addition).
-        later: the bounds of the links after the first, where they are not `bound`; () or one for each.
-        units_together: of an allocation: 0, or the bound is of the whole group, in each visit of so many units.
-        is_gaussian_alone: True if the bound holds for Gaussian noise alone.
-    """
-
-    bound: Bound
-    squared: int = 1
-    hold: int = 1
+    bound: Bound  # of one step, or of all steps of one held draw when `hold` > 1
+    squared: int = 1  # factor on all squared distances of `bound`
+    hold: int = 1  # redraw period of the protected level, in steps
+    # (rate, redraw period) of the public draws above that are held for longer, outermost first
     revealed: tuple[tuple[Fraction, int], ...] = ()
-    steps_of_a_pass: int = 1
+    steps_of_a_pass: int = 1  # number of steps in which the unit takes part once; 1 without a shuffle
+    # how the unit, or one above it, chooses its steps; `bound` is then that of a step it takes part in
     allocation: Allocation | CheckIn | None = None
-    is_revealed: bool = False
+    is_revealed: bool = False  # True if the steps that an allocation chooses are taken to be public
+    # of an allocation: the changes, each covered by `bound`, that lead from D to D'; "-" in its direction (a removal),
+    # "+" against it (an addition)
     links: str = "-"
+    # the bounds of the links after the first, where they are not `bound`; () or one for each
     later: tuple[Bound, ...] = ()
-    units_together: int = 0
-    is_gaussian_alone: bool = False
+    units_together: int = 0  # of an allocation: 0, or the bound is of the whole group, in each visit of so many units
+    is_gaussian_alone: bool = False  # True if the bound holds for Gaussian noise alone
+    # of passes whose order is secret: (chance, batches over which the unit's place is uniform); `bound` is then that of
+    # a step that holds the unit
+    secret: tuple[tuple[Fraction, int], ...] = ()
+    # of passes whose order is secret: the bound of a step with another unit in the place of the unit
+    mates: "PhaseBound | None" = None
 
     @property
     def plain(self) -> StepBound | None:
@@ -155,6 +153,27 @@ def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float)
     return ahead, steps_under_draws(
         passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
     )
+
+
+def secret_pass_steps(
+    phase_bound: PhaseBound, *, steps: int, noise_multiplier: float, delta: float
+) -> tuple[Steps, Steps] | None:
+    """Return the Gaussian steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
+
+    Source: docs/theory.md, Theorem 7.10.
+    """
+    if phase_bound.mates is None:
+        raise TypeError("secret_pass_steps: expected a secret order, got the bound of another draw")
+    passes = -(-steps // phase_bound.steps_of_a_pass)
+    step, mates = (
+        step_profile(each.bound, noise_multiplier=noise_multiplier / math.sqrt(each.squared))
+        for each in (phase_bound, phase_bound.mates)
+    )
+    one = shuffled_pass(step, mates, phase_bound.secret, _UNLIKE_MATES * delta / passes)
+    if one is None:
+        return None
+    whole = chained(one, len(phase_bound.links))
+    return {whole: passes}, {whole.swapped: passes}
 
 
 def steps_under_draws(

@@ -12,7 +12,6 @@ splitting a mass over two points around it, its mean kept, gives an upper bound;
 
 import itertools
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -25,18 +24,20 @@ from dpcalc.losses.coarsen import SplitPmf
 from dpcalc.losses.pmf import LossPmf, powers
 from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.numerics.convolution import sum_by_index
-from dpcalc.work import ELEMENT, spend
+from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _TILT = 1e-3  # of the masses of one step: next to none, since all losses matter alike
 _DEVIATIONS = 8.0  # of the number of labels, around its mean
-_NUMBERS = 32  # of labels that are told apart
-_POINTS = 1500  # lattice points in a deviation of S
+_NUMBERS = 24  # of labels that are told apart
+_POINTS = 1000  # lattice points in a deviation of S
 _ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far above the round-off
+_MANY = 50  # batches, of which the last one may be left out of account
 _MOST_HIDDEN = 60.0  # log of the largest q that is tried
 
 
+@cached_with_cost(64)
 def shuffled_pass(
-    step: PrivacyProfile, mates: PrivacyProfile, batches: Sequence[tuple[Fraction, int]], budget: float
+    step: PrivacyProfile, mates: PrivacyProfile, batches: tuple[tuple[Fraction, int], ...], budget: float
 ) -> Atoms | None:
     """Return a pair that dominates a pass in both directions; None where a pass shows as much as a step.
 
@@ -47,6 +48,8 @@ def shuffled_pass(
             missing to 1 is that of a pass without the unit.
         budget: about how much infinite loss, in [0, 1), may stand for mates whose output is unlike the unit's.
     """
+    if all(number >= _MANY for _, number in batches):  # one batch more or less makes no odds: the fewer, an upper bound
+        batches = ((sum((chance for chance, _ in batches), Fraction(0)), min(number for _, number in batches)),)
     parts = [(float(chance), _uniform_pass(step, mates, number, budget)) for chance, number in batches]
     found = [(chance, part) for chance, part in parts if part is not None]
     if len(found) < len(parts):

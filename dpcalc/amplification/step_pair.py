@@ -9,9 +9,7 @@ Source: docs/theory.md, Theorem 8.1; Balle, Barthe, Gaboardi 2018 (1807.01647v2)
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -34,12 +32,8 @@ Pairs = Callable[[int], Atoms]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
 
 
-class _PositiveLosses(NamedTuple):
-    """The finite losses > 0 of one direction P||Q, the log of the P mass of each, and the P mass at loss infinity."""
-
-    losses: Array
-    log_masses: Array
-    infinity_mass: float
+_PositiveLosses = tuple[Array, Array, float]
+"""(The finite losses > 0 of one direction P||Q, the log of the P mass of each, the P mass at loss infinity)."""
 
 
 _LARGE = 600.0  # log ratio above which expm1 is not taken: e^709 overflows a float
@@ -61,24 +55,18 @@ def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
     match bound:
         case StepBound(inclusion=1):
             return pairs(bound.shift)
-        case StepBound():
-            side = _missed_side(bound, bound.distances, near)
-            return _join_directions(side, _missed_side(bound, bound.distances_swapped, lambda d: near(d).swapped))
         case CountPair(law=((h, Fraction(numerator=1, denominator=1)),)):
             return pairs(bound.shift * h)
-        case CountPair(both_ways=True):
-            side = _replaced_side(bound, near)
-            return _join_directions(side, side)
-        case CountPair():
-            return _join_directions(_present_side(bound, near), _absent_side(bound, near))
         case Average(parts=parts):
             return public_mixture([(float(chance), step_pair(part, pairs)) for chance, part in parts])
-
-
-def _join_directions(own: _PositiveLosses, other: _PositiveLosses) -> Atoms:
-    """Return atoms with the losses > 0 of `own`, the negated ones of `other`, and all other mass at loss 0."""
-    ahead, against = (own.log_masses, own.losses), (other.log_masses, -other.losses)
-    return glued(ahead, against, infinity_mass=own.infinity_mass, only_other=other.infinity_mass)
+        case StepBound():
+            own = _missed_side(bound, bound.distances, near)
+            other = _missed_side(bound, bound.distances_swapped, lambda d: near(d).swapped)
+        case CountPair():
+            own, other = _count_sides(bound, near)
+    # The losses > 0 of `own`, the negated ones of `other`, and all other mass at loss 0.
+    ahead, against = (own[1], own[0]), (other[1], -other[0])
+    return glued(ahead, against, infinity_mass=own[2], only_other=other[2])
 
 
 def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _PositiveLosses:
@@ -108,51 +96,38 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
     above = losses > 0
     logs = widths[above] + log_eta + log_p[above]
     infinite = np.isinf(losses[above])
-    return _PositiveLosses(losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum()))
+    return losses[above][~infinite], logs[~infinite], float(np.exp(logs[infinite]).sum())
 
 
-def _present_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return upper bounds on the losses > 0 of D||D', where D draws H members at random and D' has none of them."""
-    # Under H = 0 the mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
-    counts, none = _chances_and_pairs(bound, pairs)
-    widths, columns = comonotone_coupling([from_second(pair) for _, pair in counts])
-    losses = _log_mixture(counts, none, columns)
-    above = losses > 0
+def _count_sides(bound: CountPair, pairs: Pairs) -> tuple[_PositiveLosses, _PositiveLosses]:
+    """Return upper bounds on the losses > 0 of D||D' and of D'||D, where D draws H members at random."""
+    # Under H = 0 a mixture has the ratio sum_h Pr[H = h] Z_h; coupled large with large, which no coupling exceeds.
+    law, move = dict(bound.law), bound.shift // 2 if bound.both_ways else bound.shift
+    log_none = log_fraction(law.get(0, Fraction(0)))
+    counts = [(chance, pairs(move * h)) for h, chance in law.items() if h]
+    present, absent = ([from_second(pair) for _, pair in counts], [from_first(pair.swapped) for _, pair in counts])
     infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
-    return _PositiveLosses(losses[above], widths[above] + losses[above], infinity_mass)
+    if bound.both_ways:
+        # Replaced members move D and D' apart: half of the shift lies on either side of H = 0, and where the ratios of
+        # one mixture rise those of the other fall.
+        widths, ratios = comonotone_coupling(present + absent)
+        own = _log_mixture(counts, log_none, ratios[: len(counts)])
+        other = _log_mixture(counts, log_none, [-ratio for ratio in ratios[len(counts) :]])
+        infinite = (other == -np.inf) & (own > -np.inf)
+        losses = np.subtract(own, other, out=np.zeros(own.shape), where=np.isfinite(own) & np.isfinite(other))
+        above = losses > 0
+        infinity_mass += float(np.exp((widths + own)[infinite]).sum())
+        side = losses[above], (widths + own)[above], infinity_mass
+        return side, side
 
-
-def _absent_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return upper bounds on the losses > 0 of D'||D, where D draws H members at random and D' has none of them."""
-    counts, none = _chances_and_pairs(bound, pairs)
-    widths, columns = comonotone_coupling([from_first(pair.swapped) for _, pair in counts])
-    losses = -_log_mixture(counts, none, [-ratio for ratio in columns])
+    widths, ratios = comonotone_coupling(present)  # D' has none of the members
+    losses = _log_mixture(counts, log_none, ratios)
+    above = losses > 0
+    ahead = losses[above], widths[above] + losses[above], infinity_mass
+    widths, ratios = comonotone_coupling(absent)
+    losses = -_log_mixture(counts, log_none, [-ratio for ratio in ratios])
     above, infinite = (losses > 0) & (losses < np.inf), losses == np.inf
-    return _PositiveLosses(losses[above], widths[above], float(np.exp(widths[infinite]).sum()))
-
-
-def _replaced_side(bound: CountPair, pairs: Pairs) -> _PositiveLosses:
-    """Return upper bounds on the losses > 0 of either direction, where each of H members moves D and D' apart."""
-    # Both mixtures are taken relative to H = 0. Half of the shift lies on either side of it, and where the ratios of
-    # one mixture rise those of the other fall.
-    counts, none = _chances_and_pairs(replace(bound, shift=bound.shift // 2), pairs)
-    columns = [from_second(pair) for _, pair in counts] + [from_first(pair.swapped) for _, pair in counts]
-    widths, ratios = comonotone_coupling(columns)
-    own = _log_mixture(counts, none, ratios[: len(counts)])
-    other = _log_mixture(counts, none, [-ratio for ratio in ratios[len(counts) :]])
-    infinite = (other == -np.inf) & (own > -np.inf)
-    losses = np.subtract(own, other, out=np.zeros(own.shape), where=np.isfinite(own) & np.isfinite(other))
-    above = losses > 0
-    infinity_mass = math.fsum(float(chance) * pair.infinity_mass for chance, pair in counts)
-    infinity_mass += float(np.exp((widths + own)[infinite]).sum())
-    return _PositiveLosses(losses[above], (widths + own)[above], infinity_mass)
-
-
-def _chances_and_pairs(bound: CountPair, pairs: Pairs) -> tuple[list[tuple[Fraction, Atoms]], float]:
-    """Return (Pr[H = h], pair at distance shift * h) for each h >= 1, and log Pr[H = 0], -inf if H is never 0."""
-    law = dict(bound.law)
-    counts = [(chance, pairs(bound.shift * h)) for h, chance in law.items() if h]
-    return counts, log_fraction(law.get(0, Fraction(0)))
+    return ahead, (losses[above], widths[above], float(np.exp(widths[infinite]).sum()))
 
 
 def _log_mixture(counts: list[tuple[Fraction, Atoms]], log_none: float, log_ratios: list[Array]) -> Array:

@@ -6,7 +6,7 @@ in any phase. For the same reason very many paths may be merged into fewer that 
 Source: docs/theory.md, Theorem 4.6 and Theorem 6.7.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -48,31 +48,33 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
 
     It has the fewest units and the most of everything else.
     """
-    return tuple(_path_above(phase) for phase in zip(*ways, strict=True))
-
-
-def _path_above(paths: Sequence[Path]) -> Path:
-    if len(paths) == 1:
-        return paths[0]
-    # By level the first scheme that is not `all`, and the fewest units, in whole batches if they differ. A fixed draw
-    # that takes all of the smallest frame stays one: in a larger frame a stand-in exists. Its frame is as large as the
-    # draw, so that it holds every unit for certain, as in the smaller frames that it exhausts.
-    columns = zip(*(path.schemes for path in paths), strict=True)
-    schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
-    counts = []
-    for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True):
-        fewest = column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
-        counts.append(max(fewest, scheme.size) if isinstance(scheme, Fixed) else fewest)
-    own = max(path.contributions[-1] for path in paths)
-    others = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
-    return Path(
-        place=(),
-        counts=tuple(counts),
-        schemes=schemes,
-        contributions=tuple(own + max(column) for column in zip(*others, strict=True)),
-        siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
-        mates=tuple(max(column) for column in zip(*(path.mates for path in paths), strict=True)),
-    )
+    above = []
+    for paths in zip(*ways, strict=True):
+        if len(paths) == 1:
+            above.append(paths[0])
+            continue
+        # By level the first scheme that is not `all`, and the fewest units, in whole batches if they differ. A fixed
+        # draw that takes all of the smallest frame stays one: in a larger frame a stand-in exists. Its frame is as
+        # large as the draw, so that it holds every unit for certain, as in the smaller frames that it exhausts.
+        columns = zip(*(path.schemes for path in paths), strict=True)
+        schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
+        counts = []
+        for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True):
+            fewest = column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
+            counts.append(max(fewest, scheme.size) if isinstance(scheme, Fixed) else fewest)
+        own = max(path.contributions[-1] for path in paths)
+        others = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
+        above.append(
+            Path(
+                place=(),
+                counts=tuple(counts),
+                schemes=schemes,
+                contributions=tuple(own + max(column) for column in zip(*others, strict=True)),
+                siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
+                mates=tuple(max(column) for column in zip(*(path.mates for path in paths), strict=True)),
+            )
+        )
+    return tuple(above)
 
 
 def _features(table: PathTable) -> IntArray:
@@ -84,48 +86,34 @@ def _features(table: PathTable) -> IntArray:
         if hierarchy.episodes is not None:  # the smaller a class, the likelier is each of its records
             features.extend(-table.counts.T)
             continue
-        for at in range(last):
-            features.extend(_count_features(table, phase, at))
-            # Of an ancestor that draws can miss: its contributions, those without the unit, and its stand-in's.
-            others, stand_in = contributions[:, at] - contributions[:, -1], _stand_in_contributions(table, phase, at)
-            is_sampled = _is_sampled(table, phase, at)
-            features.extend(np.where(is_sampled, x, _IRRELEVANT) for x in (contributions[:, at], others, stand_in))
-        features.extend(_count_features(table, phase, last))
-        features.append(_stand_in_contributions(table, phase, last))
+        for at, level in enumerate(hierarchy.levels[: table.unit]):
+            scheme, counts, siblings = level.scheme, table.counts[:, at], table.siblings[phase][:, at]
+            # Whether the level's draw can miss a unit: a capped draw always can.
+            if isinstance(scheme, WithReplacement):
+                is_sampled = counts > 1
+            elif isinstance(scheme, (Fixed, Shuffle)):
+                is_sampled = counts > scheme.size
+            else:
+                is_sampled = np.full(counts.shape, isinstance(scheme, CappedPoisson) or level.rate < 1)
+            # Numbers of units with which cost grows: negated, and unnegated if more may cost more; none for Poisson.
+            # And the most that another unit contributes in the place of a missed one.
+            stand_in = np.zeros(counts.shape, dtype=siblings.dtype)
+            if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
+                features += [-counts, table.max_counts[:, at]]
+                stand_in = np.where(table.max_counts[:, at] > scheme.max_batch_size, siblings, 0)
+            elif isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
+                features.append(np.where(is_sampled, -counts, 0))
+                if isinstance(scheme, Shuffle) and scheme.drop_last:  # fewer units may be left out more often
+                    features.append(np.where(is_sampled, counts, _IRRELEVANT))
+                stand_in = np.where(is_sampled, siblings, 0)
+            if at < last:
+                # Of an ancestor that draws can miss: its contributions, those without the unit, and its stand-in's.
+                all_of_it = contributions[:, at]
+                own_and_others = (all_of_it, all_of_it - contributions[:, -1], stand_in)
+                features.extend(np.where(is_sampled, x, _IRRELEVANT) for x in own_and_others)
+            else:
+                features.append(stand_in)
     return np.stack(features, axis=1)
-
-
-def _count_features(table: PathTable, phase: int, at: int) -> Iterator[IntArray]:
-    """Yield numbers of units with which cost grows: negated, and unnegated if more may cost more; none for Poisson."""
-    scheme, counts = table.hierarchies[phase].levels[at].scheme, table.counts[:, at]
-    if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
-        yield -counts
-        yield table.max_counts[:, at]
-    elif isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
-        is_sampled = _is_sampled(table, phase, at)
-        yield np.where(is_sampled, -counts, 0)
-        if isinstance(scheme, Shuffle) and scheme.drop_last:  # fewer units may be left out more often
-            yield np.where(is_sampled, counts, _IRRELEVANT)
-
-
-def _stand_in_contributions(table: PathTable, phase: int, at: int) -> IntArray:
-    """Return by path the most that another unit contributes in the place of a missed one; 0 where none takes it."""
-    scheme = table.hierarchies[phase].levels[at].scheme
-    if isinstance(scheme, CappedPoisson):
-        has_stand_in = table.max_counts[:, at] > scheme.max_batch_size
-    else:
-        has_stand_in = _is_sampled(table, phase, at) & isinstance(scheme, (Fixed, WithReplacement, Shuffle))
-    return np.where(has_stand_in, table.siblings[phase][:, at], 0)
-
-
-def _is_sampled(table: PathTable, phase: int, at: int) -> NDArray[np.bool_]:
-    """Return by path whether the level's draw can miss a unit; True for every capped draw."""
-    level, counts = table.hierarchies[phase].levels[at], table.counts[:, at]
-    if isinstance(level.scheme, WithReplacement):
-        return counts > 1
-    if isinstance(level.scheme, (Fixed, Shuffle)):
-        return counts > level.scheme.size
-    return np.full(counts.shape, isinstance(level.scheme, CappedPoisson) or level.rate < 1)
 
 
 def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:

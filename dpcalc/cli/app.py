@@ -88,9 +88,9 @@ def _print_error(error: Exception) -> int:
 def _print_json_error(command: str, errors: Sequence[Exception]) -> None:
     """Print exceptions as one JSON document to standard output; do nothing if that fails."""
     with suppress(Exception):  # it has been said on standard error
-        from dpcalc.report.output import ReportedError, error_json, json_document
+        from dpcalc.report.output import error_json, json_document
 
-        described = error_json([ReportedError(error, *_diagnosis(error)) for error in errors])
+        described = error_json([(error, *_diagnosis(error)) for error in errors])
         print_result(CommandResult(text=json_document(command, described)))
 
 

@@ -13,7 +13,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, on_terminal, width
-from dpcalc.cli.progress import announce_files
+from dpcalc.cli.progress import GRACE, announce_files, ended_after
 from dpcalc.cli.sources import chosen_configs, config_reader
 from dpcalc.errors import InputError
 
@@ -176,23 +176,24 @@ def validate(
     *,
     report: options.Reports = None,
     as_json: options.Json = False,
+    timeout: options.GateTimeout = options.GATE_SECONDS,
     verbose: options.Verbose = False,
 ) -> CommandResult:
     """Check that configs are well-formed, and list all errors.
 
     Nothing is computed. Exit code 0: there are none. 2: an input must be fixed.
     """
-    paths = chosen_configs(configs).paths
-    if not paths:
-        raise InputError(f"nothing to validate: {_nothing_found('')}")
+    with ended_after(options.seconds(timeout), GRACE):
+        paths = chosen_configs(configs).paths
+        if not paths:
+            raise InputError(f"nothing to validate: {_nothing_found('')}")
 
-    from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.gate.check import validate as results_of
+        from dpcalc.cli.gate import gate_answer, reports
+        from dpcalc.gate.check import validate as results_of
 
-    chosen_reports = reports(report or (), as_json=as_json)
-    return gate_answer(
-        "validate", results_of(paths, reader=config_reader(context)), reports=chosen_reports, verbose=verbose
-    )
+        chosen_reports = reports(report or (), as_json=as_json)
+        results = results_of(paths, reader=config_reader(context))
+        return gate_answer("validate", results, reports=chosen_reports, verbose=verbose)
 
 
 # `dpcalc lock`: write hash, cost and promises of configs to dpcalc.lock, to be reviewed with them.
@@ -276,13 +277,12 @@ def _update_lock_file(new: Lock, *, removed: set[str]) -> None:
     """Add or replace entries in the file of `new`, drop removed ones, and keep what others have written meanwhile."""
     from dpcalc.config.files import create, exclusive_lock, save
     from dpcalc.gate.lock import Lock, read_or_new_lock
-    from dpcalc.report.gate import lock_text
 
     # Entries are read again under the lock: another process may have written some since the configs were judged.
     with exclusive_lock(new.path):
         entries = read_or_new_lock(Path(new.path)).entries
         others = {name: entry for name, entry in entries.items() if name not in removed}
-        data = lock_text(Lock(path=new.path, entries=others | dict(new.entries))).encode()
+        data = Lock(path=new.path, entries=others | dict(new.entries)).text().encode()
         if not create(new.path, data):
             save(new.path, data)
 

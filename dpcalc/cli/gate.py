@@ -16,10 +16,10 @@ from dpcalc.config.files import is_device, send, write_or_replace
 from dpcalc.config.repository import git_root, leaves_repository
 from dpcalc.config.source import ConfigError, Severity, open_regular
 from dpcalc.errors import FIX_INPUT, InputError, system_message
-from dpcalc.gate.verdict import Limit, Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import Limit, Result, Verdict
 from dpcalc.records import dataclass
 from dpcalc.report.formats import REPORTS, report_format
-from dpcalc.report.gate import GateView, gate_view
+from dpcalc.report.gate import GateAnswer
 
 KNOWN_BYTES = 4096
 """Bytes at the beginning and at the end by which an earlier report is recognised: nothing else of it is read."""
@@ -157,32 +157,32 @@ def gate_answer(command: str, results: Sequence[Result], *, reports: Sequence[Re
     With a report for GitHub, Markdown is appended to the workflow's step summary too. Asides have the tracebacks.
     """
     levels = set(Severity) if verbose else {Severity.ERROR, Severity.WARNING}
-    view = gate_view(command, results, levels=levels, locate=_path_from_top)
+    gate = GateAnswer(command=command, results=results, levels=levels, locate=_path_from_top)
     *files, printed = reports
-    changed, failures = _write_files(files, view)
+    changed, failures = _write_files(files, gate)
     asides = (*_tracebacks(results), *failures)
     if any(report.format == "github" for report in reports):
-        asides += _append_to_summary(view)
-    code = max(EXIT_CODES[worst_verdict(result.verdict for result in results)], FIX_INPUT if failures else 0)
-    return CommandResult(text=_printed_text(printed, view), code=code, asides=asides, changed=changed)
+        asides += _append_to_summary(gate)
+    code = max(EXIT_CODES[gate.verdict], FIX_INPUT if failures else 0)
+    return CommandResult(text=_printed_text(printed, gate), code=code, asides=asides, changed=changed)
 
 
-def _write_files(files: Sequence[Report], view: GateView) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _write_files(files: Sequence[Report], gate: GateAnswer) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Write every report to its file, and return (paths written, an "error: ..." line for each other file)."""
     written, failures = [], []
     for report in files:
         try:
-            report.write(report_format(report.format).text(view))
+            report.write(report_format(report.format).text(gate))
             written.append(str(report.path))
         except InputError as error:  # the verdict is known: say it all the same
             failures.append(f"error: {error}")
     return tuple(written), tuple(failures)
 
 
-def _printed_text(report: Report, view: GateView) -> str:
+def _printed_text(report: Report, gate: GateAnswer) -> str:
     """Return the text of the printed report, styled for the terminal if the format is for people."""
     written = report_format(report.format)
-    text = written.text(view)
+    text = written.text(gate)
     return styled_text(text, sys.stdout) if written.for_people and sys.stdout is not None else text
 
 
@@ -193,7 +193,7 @@ def _path_from_top(path: str) -> str:
     return place.relative_to(root).as_posix() if root is not None and place.is_relative_to(root) else path
 
 
-def _append_to_summary(view: GateView) -> tuple[str, ...]:
+def _append_to_summary(gate: GateAnswer) -> tuple[str, ...]:
     """Append the Markdown report to the file that GITHUB_STEP_SUMMARY names, if set; return () or (why it failed,)."""
     path = os.environ.get(SUMMARY)
     if not path:
@@ -201,7 +201,7 @@ def _append_to_summary(view: GateView) -> tuple[str, ...]:
     try:
         # Appended, since other steps of the job write there too.
         with Path(path).open("a", encoding="utf-8") as summary:
-            summary.write(report_format("markdown").text(view))
+            summary.write(report_format("markdown").text(gate))
     except OSError as error:
         return (f"warning: {SUMMARY}: cannot write it: {system_message(error)}",)
     return ()

@@ -48,20 +48,19 @@ def add(
     The first run creates the ledger and sets its data, unit, adjacency and delta. Exit code 1: not added.
     """
     from dpcalc.config.load import load
-    from dpcalc.gate.ledger import LedgerEntry
     from dpcalc.gate.ledger import add as added_to
     from dpcalc.report.ledger import ledger_output
 
     run = load(config, key=key, assignments=assignments or ())
-    entry = LedgerEntry(
-        run=run,
+    account, written = added_to(
+        ledger,
+        run.plan,
         name=name or run.plan.name or _name_of(config),
         part=part,
         opening=(options.number("--delta", delta), options.number("--budget", budget)),
         allow_over_budget=over_budget,
         dry_run=dry_run,
     )
-    account, written = added_to(ledger, entry)
     asides = [*remarks(run.diagnostics), *_promise_notes(run.plan, account.loaded.plan)]
     asides += _budget_remarks(account.keeps_budget, written, dry_run)
     # A dry run answers as the real one would.

@@ -160,11 +160,11 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 @contextmanager
 def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
     """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout."""
-    from dpcalc.gate.costs import Costs, Limits
+    from dpcalc.gate.costs import Costs
 
-    limits = Limits(seconds=options.seconds(timeout), memory=options.memory(memory_limit))
-    with ended_after(limits.seconds, GRACE):
-        costs = Costs(limits=limits, on_progress=report_progress, on_file=report_file)
+    seconds, memory = options.seconds(timeout), options.memory(memory_limit)
+    with ended_after(seconds, GRACE):
+        costs = Costs(seconds=seconds, memory=memory, on_progress=report_progress, on_file=report_file)
         try:
             yield costs
         finally:

@@ -1,34 +1,42 @@
-"""Data files that a config names, `{file: name}`: curves in CSV, trees of counts in JSON, and votes."""
+"""Data files that a config names, `{file: name}`: curves in CSV, trees of counts in JSON, matrices, and votes."""
 
+import hashlib
+import io
 import posixpath
 import re
-from collections.abc import Callable, Collection, Iterator
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from fractions import Fraction
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpcalc.config import scalars
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import missing_key_error, wrong_type_error
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, Source, decode, error
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, config_error, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
+from dpcalc.keys import COUNT, WrongValueError
 from dpcalc.records import dataclass
-from dpcalc.sampling.trees import Fault, Tree, faults, indexed, unchecked_tree
+from dpcalc.sampling.trees import Tree, faults, indexed, unchecked_tree
+
+if TYPE_CHECKING:  # numpy waits until a config has a matrix
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from dpcalc.arrays import Array
+    from dpcalc.mechanisms.matrix_factorization import Strategy
 
 MAX_FAULTS = 10  # shown of one data file
 
 
-def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
+def _file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
     """Return the file name in `{file: name}`; ConfigError if it is missing or no text, or for an unknown key."""
+    hint = f"it takes `file`, {'or is a list' if not others else ' and '.join(f'`{x}`' for x in others)}"
+    _refuse_other_keys(node, ("file", *others), hint)
     name = node.entries.get("file")
-    for key, value in node.entries.items():
-        if key not in ("file", *others) and not key.startswith(USER_KEY):
-            message = f"unknown key `{key}` in `{node.path}`"
-            hint = f"it takes `file`, {'or is a list' if not others else ' and '.join(f'`{x}`' for x in others)}"
-            raise ConfigError([error("DPC101", value.key or value.anchor, message, hint)])
     if name is None:
         raise ConfigError([missing_key_error(node, "file")])
     if not isinstance(name, Scalar) or not isinstance(scalars.value(name), str):
@@ -36,14 +44,31 @@ def file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scal
     return name
 
 
+def _refuse_other_keys(node: Section, allowed: Collection[str], hint: str) -> None:
+    """Raise ConfigError (DPC101) for the first key of a mapping that is not allowed."""
+    for key, value in node.entries.items():
+        if key not in allowed and not key.startswith(USER_KEY):
+            message = f"unknown key `{key}` in `{node.path}`"
+            raise config_error("DPC101", value.start, message, hint)
+
+
 @contextmanager
-def errors_at(name: Scalar) -> Iterator[None]:
+def _errors_at(name: Scalar) -> Iterator[None]:
     """Context manager that turns a Refusal of a file into a ConfigError at the place of its name."""
     try:
         yield
     except Refusal as cause:
         message = f"`{name.path}`: `{name.text}` {cause.message}"
-        raise ConfigError([error(cause.code, name.mark, message, cause.hint)]) from None
+        raise config_error(cause.code, name.mark, message, cause.hint) from None
+
+
+def _content(name: str, files: Files, limits: Mapping[str, int], refusal: Refusal) -> tuple[str, bytes]:
+    """Return the suffix, a key of `limits`, and the bytes of a file; `refusal` if it, or what it links to, has none."""
+    place = files.locate(name, "") if name.lower().endswith(tuple(limits)) else ""
+    for suffix, limit in limits.items():
+        if place.lower().endswith(suffix):
+            return suffix, files.content(place, limit=limit)
+    raise refusal
 
 
 # `mechanism.curve`: orders and divergences in the config itself or in a CSV file.
@@ -55,160 +80,92 @@ _CURVE_SHAPE = "a list of [order, epsilon] such as [[2, 0.1], [4, 0.2]], or {fil
 _CSV_HINT = "a line `order,epsilon`, then for each order a line such as `2,0.1`"
 _EVERY_ORDER_HINT = "what holds at every order is stated as `epsilon` beside `curve`"
 
-Points = tuple[tuple[float, float], ...]
 
-
-@dataclass(frozen=True, kw_only=True)
-class _Cell:
-    """A number of a curve with its place.
-
-    Attributes:
-        number: exact value, None if the text is no number.
-        text: as written.
-        name: name in messages.
-        mark: its place.
-    """
-
-    number: Fraction | None
-    text: str
-    name: str
-    mark: Mark
-
-
-def _rdp_points(node: Node, files: Files) -> Points:
+def _rdp_points(node: Node, files: Files) -> tuple[tuple[float, float], ...]:
     """Return the (order, epsilon) pairs of a `curve`, given inline or as `{file: CSV}`; ConfigError for wrong ones."""
     if isinstance(node, Section):
-        return _curve_from_file(file_name(node, "CSV"), files)
-    if isinstance(node, Items):
-        return _inline_points(node)
-    raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
+        rows, mark = _csv_rows(_file_name(node, "CSV"), files)
+        name = "the curve"
+    elif isinstance(node, Items):
+        cells = [
+            [x for x in item.items if isinstance(x, Scalar)] if isinstance(item, Items) else [] for item in node.items
+        ]
+        shapes = zip(node.items, cells, strict=True)
+        wrong = [item for item, row in shapes if not isinstance(item, Items) or not len(row) == len(item.items) == 2]
+        if wrong:
+            raise ConfigError(wrong_type_error(item, "[order, epsilon]") for item in wrong[:MAX_FAULTS])
+        rows, mark, name = cells, node.anchor, node.path
+    else:
+        raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
+    if not 1 <= len(rows) <= MAX_POINTS:
+        raise config_error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")
+    errors = list(islice(_point_errors(rows), MAX_FAULTS))
+    if errors:
+        raise ConfigError(errors)
+    return tuple((float(scalars.number_of(x) or 0), float(scalars.number_of(y) or 0)) for x, y in rows)
 
 
-def _inline_points(curve: Items) -> Points:
-    """Return the points of a list of [order, epsilon]; ConfigError for the first MAX_FAULTS items that are wrong."""
-    rows = [_inline_row(item) for item in curve.items]
-    wrong = [item for item, row in zip(curve.items, rows, strict=True) if row is None]
-    if wrong:
-        raise ConfigError(wrong_type_error(item, "[order, epsilon]") for item in wrong[:MAX_FAULTS])
-    return _checked_points([row for row in rows if row], curve.anchor, curve.path)
+def _csv_rows(name: Scalar, files: Files) -> tuple[list[list[Scalar]], Mark]:
+    """Return the cells of each line of a CSV file below its header, and the header's place.
 
-
-def _inline_row(node: Node) -> tuple[_Cell, _Cell] | None:
-    """Return the cells of `[order, epsilon]` in an inline curve; None if it is no list of two scalars."""
-    if not isinstance(node, Items):
-        return None
-    cells = [
-        _Cell(number=scalars.number_of(item), text=item.text, name=f"`{item.path}`", mark=item.mark)
-        for item in node.items
-        if isinstance(item, Scalar)
-    ]
-    return (cells[0], cells[1]) if len(cells) == len(node.items) == len(HEADER) else None
-
-
-def _curve_from_file(name: Scalar, files: Files) -> Points:
-    """Return the points of a CSV file with a header; ConfigError at `name` if unreadable, else at the wrong line."""
-    with errors_at(name):
-        source = _csv_source(name, files)
-    rows = _csv_rows(source)
-    _refuse_wrong_columns(rows, source)
-    return _checked_points([(order, epsilon) for order, epsilon in rows[1:]], rows[0][0].mark, "the curve")
-
-
-def _csv_rows(source: Source) -> list[list[_Cell]]:
-    """Return the cells of each line of a CSV file, without blank lines and comments.
-
-    Cells are separated by the `;` or tab of the first line, else by commas.
+    Blank lines and comments are left out. Cells are separated by the `;` or tab of the first line, else by commas.
+    ConfigError at `name` if the file cannot be read, else at the wrong line.
     """
+    with _errors_at(name):
+        _, data = _content(name.text, files, {".csv": MAX_BYTES}, Refusal("DPC110", "is no CSV file", _CSV_HINT))
+        source = decode(data, posixpath.join(posixpath.dirname(name.mark.source.path), name.text))
     lines = [(number, line) for number, line in enumerate(source.lines, 1) if line.strip() and line.strip()[0] != "#"]
     # Spreadsheets in many languages write `;`, since their decimal point is a comma.
     delimiter = next((sign for sign in ";\t" if lines and sign in lines[0][1]), ",")
-    return [_cells_of_line(source, number, line, delimiter) for number, line in lines]
-
-
-def _refuse_wrong_columns(rows: list[list[_Cell]], source: Source) -> None:
-    """Raise ConfigError (DPC102) unless the first row is `order,epsilon` and every other one has two cells."""
+    rows: list[list[Scalar]] = []
+    for number, line in lines:
+        cells, start = [], 0
+        # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
+        for at, text in enumerate(line.split(delimiter)):
+            word = text.strip()
+            column = start + len(text) - len(text.lstrip()) + 1
+            mark = Mark(source, number, column, max(1, len(word)))
+            cells.append(Scalar(text=word, plain=True, mark=mark, key=None, path=(*HEADER, "cell")[min(at, 2)]))
+            start += len(text) + 1
+        rows.append(cells)
     if not rows or tuple(cell.text.lower() for cell in rows[0]) != HEADER:
         mark = rows[0][0].mark if rows else Mark(source, 1, 1)
-        raise ConfigError([error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT)])
+        raise config_error("DPC102", mark, "the first line must be `order,epsilon`", _CSV_HINT)
     odd = [row for row in rows if len(row) != len(HEADER)]
     if odd:
         message = "a line must hold an order and an epsilon, got {} cells"
         raise ConfigError(error("DPC102", row[0].mark, message.format(len(row)), _CSV_HINT) for row in odd[:MAX_FAULTS])
+    return rows[1:], rows[0][0].mark
 
 
-def _csv_source(name: Scalar, files: Files) -> Source:
-    """Return the text of a CSV file; Refusal if it does not end in `.csv`, is missing or outside the repository."""
-    place = files.locate(name.text, "") if name.text.lower().endswith(".csv") else ""
-    if not place.lower().endswith(".csv"):
-        raise Refusal("DPC110", "is no CSV file", _CSV_HINT)
-    path = posixpath.join(posixpath.dirname(name.mark.source.path), name.text)
-    return decode(files.content(place, limit=MAX_BYTES), path)
-
-
-def _cells_of_line(source: Source, line_number: int, line: str, delimiter: str) -> list[_Cell]:
-    """Return the cells of a CSV line, stripped, each with its name, place and number (None if it is none)."""
-    cells, start = [], 0
-    # Cells are split by hand: a CSV reader does not tell the columns at which errors point, and no cell has quotes.
-    for text, name in zip(line.split(delimiter), (*HEADER, *("cell",) * line.count(delimiter)), strict=False):
-        word = text.strip()
-        column = start + len(text) - len(text.lstrip()) + 1
-        mark = Mark(source, line_number, column, max(1, len(word)))
-        cells.append(_Cell(number=scalars.parse_number(word), text=word, name=f"`{name}`", mark=mark))
-        start += len(text) + 1
-    return cells
-
-
-def _checked_points(rows: list[tuple[_Cell, _Cell]], mark: Mark, name: str) -> Points:
-    """Return (order, epsilon) cells as floats; ConfigError for wrong cells or, at `mark`, too few or many rows."""
-    if not 1 <= len(rows) <= MAX_POINTS:
-        raise ConfigError([error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")])
-    wrong = tuple(islice(_point_errors(rows), MAX_FAULTS))
-    if wrong:
-        raise ConfigError(wrong)
-    return tuple((float(order.number or 0), float(epsilon.number or 0)) for order, epsilon in rows)
-
-
-def _point_errors(rows: list[tuple[_Cell, _Cell]]) -> Iterator[Diagnostic]:
+def _point_errors(rows: list[list[Scalar]]) -> Iterator[Diagnostic]:
     """Yield the errors of wrong cells, and of points that may not follow the point before them."""
     previous: tuple[Fraction, Fraction] | None = None
     for order, epsilon in rows:
-        wrong = [each for each in (_cell_error(order, is_order=True), _cell_error(epsilon, is_order=False)) if each]
-        yield from wrong
-        if wrong or order.number is None or epsilon.number is None:
+        wrong = False
+        for cell in (order, epsilon):
+            number = scalars.number_of(cell)
+            if number is None:
+                is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
+                hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
+                yield error("DPC102", cell.mark, f"`{cell.path}` must be a number, got `{cell.text[:40]}`", hint)
+            elif number > 10**9 or (number <= 1 if cell is order else number < 0):
+                ends = "above 1 and at most 1e9" if cell is order else "from 0 to 1e9"
+                yield error("DPC106", cell.mark, f"`{cell.path}` must be {ends}, got `{cell.text[:40]}`")
+            else:
+                continue
+            wrong = True
+        if wrong:
             continue
-        misplaced = _sequence_error(previous, order, epsilon) if previous else None
-        if misplaced:
-            yield misplaced
-        previous = order.number, epsilon.number
-
-
-def _cell_error(cell: _Cell, *, is_order: bool) -> Diagnostic | None:
-    """Return the error of a cell that is no number, no order in (1, 1e9] or no epsilon in [0, 1e9]; None for others."""
-    if cell.number is None:
-        return _no_number_error(cell)
-    if (cell.number > 1 if is_order else cell.number >= 0) and cell.number <= 10**9:
-        return None
-    ends = "above 1 and at most 1e9" if is_order else "from 0 to 1e9"
-    return error("DPC106", cell.mark, f"{cell.name} must be {ends}, got `{cell.text[:40]}`")
-
-
-def _no_number_error(cell: _Cell) -> Diagnostic:
-    """Return the error (DPC102) of a cell that is no number, with a hint at the key `epsilon` if it is infinite."""
-    is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
-    hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
-    return error("DPC102", cell.mark, f"{cell.name} must be a number, got `{cell.text[:40]}`", hint)
-
-
-def _sequence_error(previous: tuple[Fraction, Fraction], order: _Cell, epsilon: _Cell) -> Diagnostic | None:
-    """Return the error (DPC106) of a point whose order does not rise or whose epsilon falls; else None."""
-    # Orders are compared as floats, which the bounds use: two that round to one float are one order.
-    if float(order.number or 0) <= float(previous[0]):
-        message = f"{order.name} must be above the order before it, got `{order.text[:40]}`"
-        return error("DPC106", order.mark, message)
-    if (epsilon.number or 0) < previous[1]:
-        message = f"{epsilon.name} must not be below that of the order before it, got `{epsilon.text[:40]}`"
-        return error("DPC106", epsilon.mark, message, "Renyi divergences never fall with their order")
-    return None
+        point = scalars.number_of(order) or Fraction(0), scalars.number_of(epsilon) or Fraction(0)
+        # Orders are compared as floats, which the bounds use: two that round to one float are one order.
+        if previous and float(point[0]) <= float(previous[0]):
+            message = f"`{order.path}` must be above the order before it, got `{order.text[:40]}`"
+            yield error("DPC106", order.mark, message)
+        elif previous and point[1] < previous[1]:
+            message = f"`{epsilon.path}` must not be below that of the order before it, got `{epsilon.text[:40]}`"
+            yield error("DPC106", epsilon.mark, message, "Renyi divergences never fall with their order")
+        previous = point
 
 
 # `data.tree`: nested counts in the config itself or in a JSON file.
@@ -220,18 +177,25 @@ _TREE_SHAPE = "a list of counts nested by level such as [[4, 2, 3], [4, 5]], or 
 
 
 def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the sizes of all units of a `tree`, given inline or as a JSON file; ConfigError with the first 10
-    faults."""
+    """Return the sizes of all units of a `tree`, given inline or as a JSON file; ConfigError with the first faults."""
+    file = None
     if isinstance(node, Items):
-        return _tree_of_counts(_counts(node), names, lambda fault: _inline_fault_error(node, fault))
-    if isinstance(node, Section):
-        return _tree_from_file(file_name(node, "JSON"), names, files)
-    raise ConfigError([wrong_type_error(node, _TREE_SHAPE)])
-
-
-def _tree_of_counts(counts: object, names: tuple[str, ...], to_error: Callable[[Fault], Diagnostic]) -> Tree:
-    """Return the tree of nested lists of counts; raise ConfigError with the errors of the first MAX_FAULTS faults."""
-    errors = [to_error(fault) for fault in islice(faults(counts, names), MAX_FAULTS)]
+        counts = _counts(node)
+    elif isinstance(node, Section):
+        file = _file_name(node, "JSON")
+        with _errors_at(file):
+            counts = _json_counts(file.text, names, files)
+    else:
+        raise ConfigError([wrong_type_error(node, _TREE_SHAPE)])
+    errors = []
+    for fault in islice(faults(counts, names), MAX_FAULTS):
+        at: Node = file or node
+        for index in fault.at:
+            at = at.items[index] if isinstance(at, Items) else at
+        subject = f"`{file.text}`: tree{indexed(fault.at)}" if file else f"`{node.path}{indexed(fault.at)}`"
+        mark = file.mark if file else at.anchor
+        code = "DPC106" if fault.is_amount else "DPC102"
+        errors.append(error(code, mark, f"{subject} must be {fault.text}", fault.hint))
     if errors:
         raise ConfigError(errors)
     return unchecked_tree(counts, names)
@@ -247,35 +211,13 @@ def _counts(node: Node) -> object:
     return number.numerator if isinstance(number, Fraction) and number.denominator == 1 else node.text
 
 
-def _inline_fault_error(tree: Items, fault: Fault) -> Diagnostic:
-    """Return the error for a fault in an inline tree, at the value that is wrong."""
-    node: Node = tree
-    for index in fault.at:
-        node = node.items[index] if isinstance(node, Items) else node
-    return _fault_error(fault, node.anchor, f"`{tree.path}{indexed(fault.at)}`")
-
-
-def _fault_error(fault: Fault, mark: Mark, place: str) -> Diagnostic:
-    """Return a fault of a tree as an error at `mark`; `place` is the subject of its message."""
-    return error("DPC106" if fault.is_amount else "DPC102", mark, f"{place} must be {fault.text}", fault.hint)
-
-
-def _tree_from_file(name: Scalar, names: tuple[str, ...], files: Files) -> Tree:
-    """Return the tree in a JSON file; ConfigError for a wrong one, always placed at the file's name in the config."""
-    with errors_at(name):
-        counts = _counts_for_levels(_json_content(name.text, files), names)
-    return _tree_of_counts(
-        counts, names, lambda fault: _fault_error(fault, name.mark, f"`{name.text}`: tree{indexed(fault.at)}")
-    )
-
-
-def _json_content(name: str, files: Files) -> object:
-    """Return the parsed content of a JSON file, Refusal if it cannot be read, or is no .json."""
+def _json_counts(name: str, names: tuple[str, ...], files: Files) -> object:
+    """Return the counts in a JSON file, which an object has under `tree`; Refusal if it holds something else."""
     place = files.locate(name, "")
     if not place.lower().endswith(".json"):
         raise Refusal("DPC110", "is no JSON file", "nested lists of counts, such as [[4, 2, 3], [4, 5]]")
     try:
-        return json_content(files.content(place, limit=MAX_TREE_BYTES).decode("utf-8-sig"))
+        content = json_content(files.content(place, limit=MAX_TREE_BYTES).decode("utf-8-sig"))
     except RepeatedKeyError as cause:
         message, _, way_out = str(cause).rpartition("; ")
         raise Refusal("DPC101", f"cannot be read as JSON: {message}", way_out) from None
@@ -283,26 +225,192 @@ def _json_content(name: str, files: Files) -> object:
         raise Refusal("DPC111", "is nested too deeply", "a list for each level, and no deeper") from None
     except ValueError as cause:  # also bytes that are no UTF-8, and numbers without end
         raise Refusal("DPC110", f"cannot be read as JSON: {cause}") from None
-
-
-def _counts_for_levels(content: object, names: tuple[str, ...]) -> object:
-    """Return the counts in parsed JSON, which an object has under `tree`; Refusal for wrong keys or levels."""
     if not isinstance(content, dict):
         return content
-    _refuse_wrong_object(content, names)
+    for key in content:
+        if key not in FILE_KEYS:
+            raise Refusal("DPC101", f"has an unknown key `{key[:40]}`", f"it may say {' and '.join(FILE_KEYS)}")
+    if "tree" not in content:
+        raise Refusal("DPC103", "has no `tree`", 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}')
+    if content.get("levels", list(names)) != list(names):
+        hint = "`data.levels` and the file must name the same levels in the same order"
+        raise Refusal("DPC107", f"is for other levels than {', '.join(names)}", hint)
     return content["tree"]
 
 
-def _refuse_wrong_object(content: dict[str, object], names: tuple[str, ...]) -> None:
-    """Raise Refusal for an object with unknown keys, without `tree`, or with `levels` unlike `names`."""
-    for key in (key for key in content if key not in FILE_KEYS):
-        raise Refusal("DPC101", f"has an unknown key `{key[:40]}`", f"it may say {' and '.join(FILE_KEYS)}")
-    if "tree" not in content:
-        raise Refusal("DPC103", "has no `tree`", 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}')
-    levels = content.get("levels", list(names))
-    if levels != list(names):
-        hint = "`data.levels` and the file must name the same levels in the same order"
-        raise Refusal("DPC107", f"is for other levels than {', '.join(names)}", hint)
+# `mechanism.strategy`: words, coefficients, and matrices in NumPy or CSV files, of which every entry is checked.
+
+
+_LARGEST, _SMALLEST = 1e100, 1e-100  # of entries: their squares are floats with all digits
+_MAX_CSV_BYTES = 32 * 1024 * 1024  # about 1,300 rows of 17 digits; larger matrices are written as .npy
+_FILE_HINT = "a lower triangular matrix, a row for every step, as *.npy (written by numpy.save) or *.csv"
+
+
+def _strategy(node: Node, files: Files) -> "Strategy":
+    """Return the matrix strategy that a word or a mapping states; ConfigError if it states none."""
+    from dpcalc.mechanisms import matrix_factorization as kinds
+
+    words: dict[str, type[Strategy]] = {
+        "identity": kinds.Identity,
+        "prefix-sum": kinds.PrefixSum,
+        "tree": kinds.Tree,
+    }
+    if isinstance(node, Scalar) and node.text in words:
+        return words[node.text]()
+    match [key for key in node.entries if not key.startswith(USER_KEY)] if isinstance(node, Section) else []:
+        case ["toeplitz"]:
+            listed = entry(node, "toeplitz")
+            if not isinstance(listed, Items):
+                raise ConfigError([wrong_type_error(listed or node, "a list of coefficients such as [1, 0.5, 0.25]")])
+            count, limit = len(listed.items), kinds.MAX_COEFFICIENTS
+            if not 1 <= count <= limit:
+                message = f"`{listed.path}` must hold 1 to {limit:,} coefficients, got {count:,}"
+                raise config_error("DPC106", listed.anchor, message, "a longer list can be a matrix in a file")
+            coefficients = tuple(map(_coefficient, listed.items))
+            if not coefficients[0]:
+                message = f"`{listed.items[0].path}` is 0: such a strategy has no inverse"
+                hint = "the first coefficient is the diagonal"
+                raise config_error("DPC106", listed.items[0].anchor, message, hint)
+            return kinds.Toeplitz(coefficients=coefficients)
+        case ["banded"]:
+            stated, bands = _single_count(entry(node, "banded") or node, "bands")
+            if bands > kinds.MAX_BANDS:
+                message = f"`{stated.path}` must be at most {kinds.MAX_BANDS:,}, got {bands:,}"
+                raise config_error("DPC106", stated.anchor, message)
+            return kinds.BandedSquareRoot(band_count=bands)
+        case ["tree"]:
+            return kinds.Tree(restart_every=_single_count(entry(node, "tree") or node, "restart_every")[1])
+        case stated if "file" in stated and isinstance(node, Section):
+            name = _file_name(node, "NumPy or CSV", others=("sha256",))
+            with _errors_at(name):
+                entries = _matrix(name.text, files)
+            # Of the numbers, not of the file: the same matrix as .npy and .csv has one sum.
+            digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
+            sum_node = node.entries.get("sha256")
+            if sum_node and (not isinstance(sum_node, Scalar) or sum_node.text.lower() != digest):
+                message = f"`{sum_node.path}` is not that of the matrix in `{name.text}`, which is {digest}"
+                hint = "restore the file, or state this sum if it is meant"
+                raise config_error("DPC110", sum_node.anchor, message, hint)
+            return kinds.Matrix(name=name.text, digest=digest, entries=entries)
+    raise ConfigError([wrong_type_error(node, kinds.STRATEGIES)])
+
+
+def _coefficient(node: Node) -> float:
+    """Return a coefficient as a float; ConfigError unless it is 0, or from 1e-100 to 1e100 in magnitude."""
+    number = scalars.number_of(node)
+    if number is None:
+        raise ConfigError([wrong_type_error(node, "a number")])
+    if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+        message = f"`{node.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(node)}"
+        raise config_error("DPC106", node.anchor, message)
+    return float(number)
+
+
+def _single_count(node: Node, key: str) -> tuple[Node, int]:
+    """Return the number >= 1 in `{key: number}` with its node; ConfigError for anything else, other keys included."""
+    if not isinstance(node, Section):
+        raise ConfigError([wrong_type_error(node, f"a mapping such as {{{key}: 8}}")])
+    _refuse_other_keys(node, (key,), f"it takes `{key}`")
+    stated = node.entries.get(key)
+    if stated is None:
+        raise ConfigError([missing_key_error(node, key, f"e.g. `{key}: 8`")])
+    try:
+        return stated, COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated)
+    except WrongValueError as cause:
+        message = f"`{stated.path}` must be {cause.expected}, got {scalars.describe(stated)}"
+        raise config_error(cause.code, stated.anchor, message) from None
+
+
+def _matrix(name: str, files: Files) -> "Array":
+    """Return the lower triangular matrix in a file; Refusal for another file, a wrong shape or a wrong entry."""
+    import numpy as np
+
+    from dpcalc.mechanisms.strategies import MAX_SIDE
+
+    limits = {".npy": 8 * MAX_SIDE**2 + 4096, ".csv": _MAX_CSV_BYTES}
+    suffix, content = _content(name, files, limits, Refusal("DPC110", "is no NumPy or CSV file", _FILE_HINT))
+    entries = _npy_entries(content) if suffix == ".npy" else _csv_entries(content)
+
+    def refuse(is_wrong: "NDArray[np.bool_]", problem: str, hint: str) -> None:
+        if is_wrong.any():
+            row, column = divmod(int(is_wrong.argmax()), len(is_wrong))
+            raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
+
+    # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
+    refuse(~np.isfinite(entries), "is not finite", "a strategy holds finite numbers")
+    too_large = np.abs(entries) > _LARGEST
+    refuse(too_large, "is larger than 1e100", "scale the strategy: only the ratio of its entries counts")
+    above = np.triu(entries, 1) != 0
+    refuse(above, "is not 0: a strategy is lower triangular", "noise may not depend on later steps")
+    refuse(np.diag(~entries.any(axis=0)), "is 0 like all of its column, so that this step is never released", "")
+    zero_diagonal = np.diag(np.abs(np.diagonal(entries)) < _SMALLEST)
+    refuse(zero_diagonal, "is 0: a strategy has an inverse", "the diagonal is not 0")
+    return entries
+
+
+def _side(shape: tuple[object, ...]) -> int:
+    """Return the side of a square array shape; Refusal for any other shape or above MAX_SIDE."""
+    from dpcalc.mechanisms.strategies import MAX_SIDE
+
+    if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
+        raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)
+    if shape[0] > MAX_SIDE:
+        problem = f"has {shape[0]:,} rows, and at most {MAX_SIDE:,} are read"
+        raise Refusal("DPC110", problem, "state `toeplitz` or `banded`")
+    return shape[0]
+
+
+def _npy_entries(content: bytes) -> "Array":
+    """Return the square matrix in .npy bytes, without unpickling; Refusal if damaged or not of real numbers."""
+    import numpy as np
+    from numpy.lib import format as npy
+
+    stream = io.BytesIO(content)
+    try:
+        read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, is_by_columns, dtype = read(stream)
+    except Exception as cause:  # NumPy reads it with Python's own parser, which raises many exceptions
+        raise Refusal("DPC110", "is no NumPy file, or a damaged one", _FILE_HINT) from cause
+    if dtype.hasobject:
+        raise Refusal("DPC110", "holds Python objects, which are not loaded", _FILE_HINT)
+    if dtype.kind not in "iuf":
+        raise Refusal("DPC110", f"holds {dtype}, not real numbers"[:80], _FILE_HINT)
+    side = _side(shape)
+    body = content[stream.tell() :]
+    if len(body) != side * side * dtype.itemsize:
+        raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
+    # `numpy.load` would reserve the memory that the header asks for; here its shape was compared with the bytes.
+    numbers = np.frombuffer(body, dtype=dtype).reshape(shape, order="F" if is_by_columns else "C")
+    with np.errstate(over="ignore"):
+        return np.ascontiguousarray(numbers, dtype=np.float64)
+
+
+def _csv_entries(content: bytes) -> "Array":
+    """Return the square matrix in a CSV file without a header, whose cells above the diagonal may be empty."""
+    import numpy as np
+
+    try:
+        lines = content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
+    rows = [line.split(",") for line in lines if line.strip()]
+    side = _side((len(rows), len(rows[0]) if rows else 0))
+    entries = np.zeros((side, side))
+    for row, cells in enumerate(rows, start=1):
+        if len(cells) != side:
+            raise Refusal("DPC110", f"has {len(cells)} cells in row {row}, and {side} rows", _FILE_HINT)
+        for column, cell in enumerate(cells, start=1):
+            word = cell.strip()
+            try:
+                if "_" in word:  # Python reads 1_0 as ten, other readers of CSV do not
+                    raise ValueError
+                entries[row - 1, column - 1] = float(word) if word or column <= row else 0.0
+            except ValueError:
+                shown = word[:40] or "nothing"
+                raise Refusal("DPC110", f"row {row}, column {column} is no number: {shown}", _FILE_HINT) from None
+    return entries
 
 
 # `mechanism.votes`: the file with the votes of teachers. Votes are private, so loading a config does not read them.
@@ -315,22 +423,12 @@ def _votes_name(node: Node, files: Files) -> str:
     """Return the votes file's name as written, without opening it; ConfigError for no text, a wrong suffix or place."""
     if not isinstance(node, Scalar) or not isinstance(scalars.value(node), str):
         raise ConfigError([wrong_type_error(node, "the name of a file such as votes.npy")])
-    with errors_at(node):
+    with _errors_at(node):
         if not node.text.lower().endswith(_VOTES_SUFFIXES):
             hint = "a row for each query, a column for each label, the teachers that chose it"
             raise Refusal("DPC110", f"is no file *{', *'.join(_VOTES_SUFFIXES)}", hint)
         files.locate(node.text, "")
     return node.text
-
-
-# The data files of all mechanisms of a config.
-
-
-def _strategy(node: Node, files: Files) -> object:
-    """Return the Strategy that a `strategy` value states, by `strategies.strategy`, which is imported on first use."""
-    from dpcalc.config.strategies import strategy
-
-    return strategy(node, files)
 
 
 _READERS: dict[str, Callable[[Node, Files], object]] = {
@@ -342,11 +440,7 @@ _READERS: dict[str, Callable[[Node, Files], object]] = {
 
 @dataclass(frozen=True)
 class MechanismFiles:
-    """Reader of the data of one config's mechanisms; data that several phases inherit are read once.
-
-    Attributes:
-        files: reader of data files.
-    """
+    """Reader of the data of one config's mechanisms; data that several phases inherit are read once."""
 
     files: Files
     # By the identity of the node, which the config's tree keeps alive; phases that inherit it share the node. Errors
@@ -354,19 +448,19 @@ class MechanismFiles:
     _read: dict[int, object] = field(default_factory=dict)
 
     def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Read what a mechanism states as `curve`, `strategy` and `votes` (the name only); ConfigError for a
-        wrong one."""
-        stated = {key: entry(mechanism, key) for key in _READERS if key in keys}
-        return {key: self._content(node, _READERS[key]) for key, node in stated.items() if node is not None}
-
-    def _content(self, node: Node, reader: Callable[[Node, Files], object]) -> object:
-        """Return what a reader makes of a node, which is read once; its ConfigError is raised each time."""
-        if id(node) not in self._read:
-            try:
-                self._read[id(node)] = reader(node, self.files)
-            except ConfigError as cause:
-                self._read[id(node)] = cause
-        content = self._read[id(node)]
-        if isinstance(content, ConfigError):
-            raise content
-        return content
+        """Read what a mechanism states as `curve`, `strategy` and `votes` (the name only); ConfigError if wrong."""
+        contents = {}
+        for key, reader in _READERS.items():
+            node = entry(mechanism, key) if key in keys else None
+            if node is None:
+                continue
+            if id(node) not in self._read:
+                try:
+                    self._read[id(node)] = reader(node, self.files)
+                except ConfigError as cause:
+                    self._read[id(node)] = cause
+            content = self._read[id(node)]
+            if isinstance(content, ConfigError):
+                raise content
+            contents[key] = content
+        return contents

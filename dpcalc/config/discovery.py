@@ -20,19 +20,15 @@ PYPROJECT = "pyproject.toml"
 MAX_CONFIGS = 1000  # files that `tool.dpcalc.configs` may lead to
 MAX_PATTERNS = 100  # entries with `*`, each of which searches the folders
 _SHOWN = 5  # names in a note
+_WAY_OUT = "--no-config does without it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DiscoveredConfigs:
-    """Configs found without being named on the command line.
+    """Configs found without being named on the command line."""
 
-    Attributes:
-        paths: at least one, relative to the current directory.
-        origin: what names them: the environment variable or `[tool.dpcalc]`; "" for a file found by its own name.
-    """
-
-    paths: tuple[str, ...]
-    origin: str = ""
+    paths: tuple[str, ...]  # at least one, relative to the current directory
+    origin: str = ""  # the environment variable or `[tool.dpcalc]`; "" for a file found by its own name
 
     @property
     def only(self) -> str:
@@ -48,7 +44,6 @@ class DiscoveredConfigs:
 
     @property
     def _names(self) -> str:
-        """Names of the first configs, and the number of the others."""
         more = [f"and {len(self.paths) - _SHOWN} more"] if len(self.paths) > _SHOWN else []
         return ", ".join([*map(visible, self.paths[:_SHOWN]), *more])
 
@@ -64,10 +59,55 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
         return DiscoveredConfigs(paths=(named,), origin=VARIABLE)
     # Upwards to the repository's top and no further: a file above it is somebody else's.
     for folder in folders_to_search(current):
-        matches = _named_config(folder, current) or _pyproject_configs(folder, current)
-        if matches is not None:
-            return matches
+        names = [name for name in NAMES if (folder / name).is_file()]
+        if names:
+            path = relative_name(folder / names[0], current)
+            if len(names) > 1:
+                message = f"stands beside `{names[1]}`: which one is meant?"
+                raise whole_file(path, "DPC107", message, "delete or rename one")
+            return DiscoveredConfigs(paths=(path,))
+        project = folder / PYPROJECT
+        shown = relative_name(project, current)
+        if not project.is_file():
+            continue
+        try:
+            data = read_bytes(str(project))
+        except ConfigError as cause:
+            first = cause.diagnostics[0]
+            raise whole_file(shown, first.code, first.message, _WAY_OUT) from None
+        patterns = config_patterns(data, shown)
+        if patterns:
+            # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
+            place = Folder(folder=folder.resolve(), top=(git_root(folder) or folder).resolve())
+            files = dict.fromkeys(
+                name for pattern in patterns for name in _project_files(folder, pattern, place, shown)
+            )
+            paths = tuple(relative_name(folder / name, current) for name in files)
+            return DiscoveredConfigs(paths=paths, origin=f"[tool.dpcalc] in {shown}")
     return None
+
+
+def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
+    """Return the files of an entry of `tool.dpcalc.configs`; ConfigError for no match or one outside the repository."""
+    try:
+        names = [pattern]
+        if is_pattern(pattern):
+            if not place.holds(folder / split_pattern(pattern)[0]):
+                raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
+            names = matching_names(folder, pattern)
+        for name in names:
+            place.locate(name, "")
+    except Refusal as cause:
+        message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
+        raise whole_file(shown, cause.code, message, cause.hint) from None
+    except InputError as cause:
+        raise whole_file(shown, "DPC111", f"`tool.dpcalc.configs`: {cause}", "write narrower patterns") from None
+    except ValueError as cause:
+        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be used: {cause}"
+        raise whole_file(shown, "DPC110", message, "") from None
+    if not names:
+        raise whole_file(shown, "DPC110", f"`tool.dpcalc.configs`: nothing matches `{pattern}`", "check the pattern")
+    return names
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:
@@ -77,71 +117,26 @@ def folders_to_search(current: Path) -> tuple[Path, ...]:
     return upwards[: upwards.index(root) + 1] if root is not None else (current,)
 
 
-def _named_config(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the `dpcalc.yaml` or `dpcalc.yml` of a directory; None without, ConfigError (DPC107) with both."""
-    names = [name for name in NAMES if (folder / name).is_file()]
-    if len(names) > 1:
-        path = relative_name(folder / names[0], current)
-        raise whole_file(path, "DPC107", f"stands beside `{names[1]}`: which one is meant?", "delete or rename one")
-    return DiscoveredConfigs(paths=(relative_name(folder / names[0], current),)) if names else None
-
-
-def _pyproject_configs(folder: Path, current: Path) -> DiscoveredConfigs | None:
-    """Return the configs that a folder's pyproject.toml names, or None; ConfigError for a wrong file or entry."""
-    path = folder / PYPROJECT
-    if not path.is_file():
-        return None
-    shown = relative_name(path, current)
-    patterns = config_patterns(_pyproject_bytes(path, shown), shown)
-    if not patterns:
-        return None
-    # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
-    root = git_root(folder) or folder
-    place = Folder(folder=folder.resolve(), root=root.resolve())
-    paths = tuple(dict.fromkeys(name for pattern in patterns for name in _project_files(folder, pattern, place, shown)))
-    return DiscoveredConfigs(
-        paths=tuple(relative_name(folder / name, current) for name in paths), origin=f"[tool.dpcalc] in {shown}"
-    )
-
-
-def _pyproject_bytes(path: Path, shown: str) -> bytes:
-    """Return the bytes of a pyproject.toml; ConfigError, which shows the name `shown`, if it cannot be read."""
-    try:
-        return read_bytes(str(path))
-    except ConfigError as cause:
-        first = cause.diagnostics[0]
-        raise whole_file(shown, first.code, first.message, "--no-config does without it") from None
-
-
 def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the list `tool.dpcalc.configs`, [] if unstated; ConfigError if invalid or with too many names or
-    patterns."""
-    patterns = dpcalc_table(_parsed_pyproject(data, shown)).get("configs", [])
-    if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
-        message = "`tool.dpcalc.configs` must be a list of file names"
-        raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
-    _refuse_excess(shown, "names", len(patterns), MAX_CONFIGS)
-    _refuse_excess(shown, "patterns", sum(map(is_pattern, patterns)), MAX_PATTERNS)
-    return patterns
-
-
-def _refuse_excess(shown: str, kind: str, count: int, limit: int) -> None:
-    """Raise ConfigError (DPC111) if `tool.dpcalc.configs` holds more than `limit` names or patterns, as `kind` says."""
-    if count > limit:
-        message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {count}"
-        raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
-
-
-def _parsed_pyproject(data: bytes, shown: str) -> dict[str, object]:
-    """Return TOML bytes as dictionaries; ConfigError if they are no text, no TOML, nested too deeply or too large."""
+    """Return the list `tool.dpcalc.configs` of a pyproject.toml; ConfigError if it, or the file, is invalid."""
     try:
-        return parse_toml(decode(data, shown, shows_lines=False))
+        content = parse_toml(decode(data, shown, shows_lines=False))
     except ConfigError:
         raise  # it is a ValueError too
     except Refusal as cause:
-        raise whole_file(shown, cause.code, cause.message, "--no-config does without it") from None
+        raise whole_file(shown, cause.code, cause.message, _WAY_OUT) from None
     except (ValueError, RecursionError) as cause:
-        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", "--no-config does without it") from None
+        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", _WAY_OUT) from None
+    patterns = dpcalc_table(content).get("configs", [])
+    if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
+        message = "`tool.dpcalc.configs` must be a list of file names"
+        raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
+    counts = (("names", len(patterns), MAX_CONFIGS), ("patterns", sum(map(is_pattern, patterns)), MAX_PATTERNS))
+    for kind, number, limit in counts:
+        if number > limit:
+            message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
+            raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
+    return patterns
 
 
 def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
@@ -164,33 +159,6 @@ def matching_names(folder: Path, pattern: str) -> list[str]:
     return [path.relative_to(folder).as_posix() for path in sorted(matches)]
 
 
-def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files of an entry of `tool.dpcalc.configs`; ConfigError for no match or one outside the repository."""
-    try:
-        names = _names_in_repository(folder, pattern, place)
-    except Refusal as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
-        raise whole_file(shown, cause.code, message, cause.hint) from None
-    except InputError as cause:
-        raise whole_file(shown, "DPC111", f"`tool.dpcalc.configs`: {cause}", "write narrower patterns") from None
-    except ValueError as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be used: {cause}"
-        raise whole_file(shown, "DPC110", message, "") from None
-    if not names:
-        raise whole_file(shown, "DPC110", f"`tool.dpcalc.configs`: nothing matches `{pattern}`", "check the pattern")
-    return names
-
-
-def _names_in_repository(folder: Path, pattern: str, place: Folder) -> list[str]:
-    """Return the paths that a pattern matches, a plain name as it is; Refusal for one outside the repository."""
-    if is_pattern(pattern) and not place.holds(folder / split_pattern(pattern)[0]):
-        raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
-    names = matching_names(folder, pattern) if is_pattern(pattern) else [pattern]
-    for name in names:
-        place.locate(name, "")
-    return names
-
-
 def relative_name(path: Path, current: Path) -> str:
     """Return a path relative to a directory, beginning with `./` or `../`."""
     relative = os.path.relpath(path, current)
@@ -202,7 +170,6 @@ def relative_name(path: Path, current: Path) -> str:
 # The author of a pull request chooses patterns and folders, so matching must not take exponential time. The functions
 # below keep the set of pattern parts that may match next (the states of an automaton), numbered from 0, instead of
 # backtracking: the time is proportional to the directories times the parts, also for `**/*/**/*/**`.
-
 
 ANY_DEPTH = "**"
 MAX_PARTS = 100  # of a pattern; paths in repositories have ten
@@ -228,10 +195,10 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
     """Return True if a file's path matches a pattern, case-sensitively; a `**` at its end matches directories only."""
     *folders, file = names
-    states = _reachable_parts({0}, parts)
+    states = _reachable({0}, parts)
     for name in folders:
-        states = _reachable_parts(_parts_after_match(states, name, parts) | _any_depth_parts(states, parts), parts)
-    return len(parts) in _parts_after_match(states, file, parts)
+        states = _reachable(_after_match(states, name, parts) | _any_depth(states, parts), parts)
+    return len(parts) in _after_match(states, file, parts)
 
 
 def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
@@ -240,39 +207,36 @@ def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
     A link is followed where `*` or a name matches it, but not by `**`.
     """
     links = 0
-    pending = [(top, _reachable_parts({0}, parts))]
+    pending = [(top, _reachable({0}, parts))]
     while pending:
         folder, states = pending.pop()
-        for entry in _entries_of(folder):
-            ahead = _parts_after_match(states, entry.name, parts)
+        try:
+            with os.scandir(folder) as scan:
+                entries = list(scan)
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        except OSError as error:
+            raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
+        for entry in entries:
+            path, is_link = folder / entry.name, entry.is_symlink()
+            ahead = _after_match(states, entry.name, parts)
             if len(parts) in ahead:
-                yield folder / entry.name
+                yield path
             # `**` does not follow links, which may lead back upwards; a link that the pattern names is the author's
             # choice.
-            below = ahead if entry.is_symlink() else ahead | _any_depth_parts(states, parts)
-            below.discard(len(parts))
-            if below and entry.is_dir():
-                if entry.is_symlink() and leaves_repository(entry.path):
-                    yield folder / entry.name  # nothing is searched there; reading it says why
-                    continue
-                links += entry.is_symlink()
-                if links > MAX_LINKS:
-                    raise InputError(f"{visible(str(top))}: expected at most {MAX_LINKS} links to folders, got more")
-                pending.append((folder / entry.name, _reachable_parts(below, parts)))
+            below = (ahead if is_link else ahead | _any_depth(states, parts)) - {len(parts)}
+            if not below or not entry.is_dir():
+                continue
+            if is_link and leaves_repository(entry.path):
+                yield path  # nothing is searched there; reading it says why
+                continue
+            links += is_link
+            if links > MAX_LINKS:
+                raise InputError(f"{visible(str(top))}: expected at most {MAX_LINKS} links to folders, got more")
+            pending.append((path, _reachable(below, parts)))
 
 
-def _entries_of(folder: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a directory, [] if it is none or may not be read; InputError for other faults."""
-    try:
-        with os.scandir(folder) as scan:
-            return list(scan)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return []
-    except OSError as error:
-        raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
-
-
-def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
+def _reachable(states: set[int], parts: Sequence[str]) -> set[int]:
     """Return `states` and the indices after each `**` in them, which may match no directory at all."""
     reachable = set(states)
     for at in states:
@@ -282,11 +246,11 @@ def _reachable_parts(states: set[int], parts: Sequence[str]) -> set[int]:
     return reachable
 
 
-def _parts_after_match(states: set[int], name: str, parts: Sequence[str]) -> set[int]:
+def _after_match(states: set[int], name: str, parts: Sequence[str]) -> set[int]:
     """Return the indices behind the parts of `states` that match a name; a `**` is skipped."""
     return {at + 1 for at in states if at < len(parts) and parts[at] != ANY_DEPTH and fnmatchcase(name, parts[at])}
 
 
-def _any_depth_parts(states: set[int], parts: Sequence[str]) -> set[int]:
+def _any_depth(states: set[int], parts: Sequence[str]) -> set[int]:
     """Return the indices of `states` at a `**`: it matches this directory and stays possible below it."""
     return {at for at in states if at < len(parts) and parts[at] == ANY_DEPTH}

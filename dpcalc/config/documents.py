@@ -16,7 +16,17 @@ from dpcalc.config.hydra import RESOLVE, Hydra
 from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import nearest, wrong_type_error
 from dpcalc.config.overrides import parse_path
-from dpcalc.config.source import MAX_SHOWN_LENGTH, ConfigError, Diagnostic, Mark, Source, error, shortened, source_of
+from dpcalc.config.source import (
+    MAX_SHOWN_LENGTH,
+    ConfigError,
+    Diagnostic,
+    Mark,
+    Source,
+    config_error,
+    error,
+    shortened,
+    source_of,
+)
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -176,7 +186,7 @@ def config_part(tree: Node, key: str) -> tuple[Section, tuple[str | int, ...]]:
             below = node_at(node, step)
             if below is None:
                 message = f"there is no {step_text(step)} in {f'`{node.path}`' if node.path else 'the file'}"
-                raise ConfigError([error("DPC103", mark, message, "--key names a section of the file")])
+                raise config_error("DPC103", mark, message, "--key names a section of the file")
             node = below
     elif section is not None:
         node, keys = section, (SECTION,)
@@ -207,17 +217,12 @@ _THOUSANDS = re.compile("[0-9]{3}(?![0-9])")
 
 
 class References:
-    """Reader of the references of one config.
-
-    Attributes:
-        faults: error of each reference that leads nowhere, by its place.
-        ends: origin of each value that was followed, by its dotted path: (canonical name of another file, or "" for the
-            config's own; dotted path there).
-    """
+    """Reader of the references of one config."""
 
     def __init__(self, main: Document, files: Files) -> None:
-        """Start with no reference followed."""
-        self.faults: dict[Mark, Diagnostic] = {}
+        self.faults: dict[Mark, Diagnostic] = {}  # of each reference that leads nowhere, by its place
+        # Of each value that was followed, by its dotted path: (canonical name of another file, or "" for the config's
+        # own; dotted path there).
         self.ends: dict[str, tuple[str, str]] = {}
         self._files = files
         self._hydra = Hydra(main.tree, files)
@@ -242,7 +247,7 @@ class References:
             message = f"`{node.path}` is the reference `{shortened(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
-        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
+        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
         """Return the value at the end of a chain of references, and its (file, path); Refusal if it has no end."""

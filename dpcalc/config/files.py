@@ -22,14 +22,10 @@ MAX_NAME = 300  # characters of a referenced file name
 class Refusal(Exception):
     """Reason not to follow a reference; the place that holds the reference makes it a diagnostic.
 
-    Attributes:
-        code: rule code.
-        message: what is wrong; it completes a sentence that begins with the name of the file.
-        hint: what to do, or "".
+    The message completes a sentence that begins with the name of the file; the hint says what to do.
     """
 
     def __init__(self, code: str, message: str, hint: str = "") -> None:
-        """Store the rule code, the message and the hint."""
         super().__init__(code, message, hint)
         self.code, self.message, self.hint = code, message, hint
 
@@ -46,7 +42,7 @@ class Files(Protocol):
         """Canonical name of the outermost directory that files may lie in."""
 
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of the YAML files directly in a directory, without those over `limit` bytes."""
+        """Yield name and content of the YAML files directly in a directory; Refusal for one over `limit` bytes."""
 
     def locate(self, name: str, holder: str) -> str:
         """Return the canonical name of a file that another file names; Refusal if it may not be read."""
@@ -55,25 +51,28 @@ class Files(Protocol):
         """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read."""
 
 
+@contextlib.contextmanager
+def _refusals() -> Iterator[None]:
+    """Context manager that turns the first error of reading a file into a Refusal."""
+    try:
+        yield
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        raise Refusal("DPC111" if first.code == "DPC111" else "DPC110", first.message, first.hint) from None
+
+
 def text_of(files: Files, place: str) -> Source:
     """Return the text of a located file; Refusal if it cannot be read, is larger than MAX_BYTES, or is not UTF-8."""
-    try:
+    with _refusals():
         return decode(files.content(place, limit=MAX_BYTES), place)
-    except ConfigError as cause:
-        raise _refusal(cause) from None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Folder:
-    """The directory of a config and the repository around it, as a source of files.
+    """The directory of a config and the repository around it, as a source of files."""
 
-    Attributes:
-        folder: directory of the config.
-        root: top of its git repository; the same directory outside git.
-    """
-
-    folder: Path
-    root: Path
+    folder: Path  # of the config
+    top: Path  # of its git repository; the same directory outside git
 
     def locate(self, name: str, holder: str) -> str:
         """Return the real path of a file that another file names; Refusal for an unusual name, place or suffix."""
@@ -82,23 +81,18 @@ class Folder:
         base = Path(holder).parent if holder else self.folder
         written = Path(os.path.normpath(base / name))
         real = real_path(base / name)
-        if not written.is_relative_to(self.root) and not real.is_relative_to(self.root):
-            raise Refusal("DPC110", "lies outside the repository", f"references end at {visible(str(self.root))}")
-        if not real.is_relative_to(self.root):
+        if not written.is_relative_to(self.top) and not real.is_relative_to(self.top):
+            raise Refusal("DPC110", "lies outside the repository", f"references end at {visible(str(self.top))}")
+        if not real.is_relative_to(self.top):
             raise Refusal("DPC110", "is a symbolic link that leaves the repository", "refer to a file inside it")
-        if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.root).parts:
+        if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.top).parts:
             raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
         return str(real)
 
-    @property
-    def top(self) -> Path:
-        """Top of the repository."""
-        return self.root
-
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
-        """Yield name and content of the YAML files directly in a directory, by name, without those over `limit` bytes.
+        """Yield name and content of the YAML files directly in a directory, by name, without what is no regular file.
 
-        What is no regular file is left out; Refusal for a link that leads out of the repository.
+        Refusal for a file over `limit` bytes, or a link that leads out of the repository.
         """
         with contextlib.suppress(OSError):
             for name in sorted(name for name in os.listdir(folder) if name.lower().endswith((".yaml", ".yml"))):
@@ -116,14 +110,12 @@ class Folder:
 
     def holds(self, path: Path) -> bool:
         """Return True if a path, with links followed, is in the repository."""
-        return real_path(path).is_relative_to(self.root)
+        return real_path(path).is_relative_to(self.top)
 
     def content(self, place: str, *, limit: int) -> bytes:
         """Return the bytes of a located file; Refusal if it is larger than `limit` or cannot be read."""
-        try:
+        with _refusals():
             return read_bytes(place, limit=limit)
-        except ConfigError as cause:
-            raise _refusal(cause) from None
 
 
 def refuse_unusual_name(name: str) -> None:
@@ -139,18 +131,12 @@ def config_folder(path: str) -> Folder:
     # The folder of the name as given, not of the file that a link leads to.
     folder = Path.cwd() if path in {"-", STDIN} else Path(absolute(path)).parent
     root = git_root(folder)
-    return Folder(folder=real_path(folder), root=real_path(root or folder))
+    return Folder(folder=real_path(folder), top=real_path(root or folder))
 
 
 def config_source(path: str) -> Source:
     """Return the text of a config, "-" for standard input."""
     return decode(read_bytes(path), STDIN if path == "-" else path)
-
-
-def _refusal(cause: ConfigError) -> Refusal:
-    """Return the first error of reading a file as a Refusal."""
-    first = cause.diagnostics[0]
-    return Refusal("DPC111" if first.code == "DPC111" else "DPC110", first.message, first.hint)
 
 
 # Writing files: each function writes all of a file or nothing, and nothing through a link out of the repository.
@@ -189,29 +175,20 @@ def exclusive_lock(path: str, *, max_wait: float = MAX_WAIT) -> Iterator[None]:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     try:
-        _wait_for_lock(folder, path, max_wait)
+        end = time.monotonic() + max_wait
+        # Polling, since a blocking lock cannot be given a time limit without signals.
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > end:
+                    message = f"expected it to be free within {max_wait:g} s, another dpcalc is changing it"
+                    raise InputError(f"{path}: {message}") from None
+            time.sleep(_POLL_INTERVAL)
         yield
     finally:
         os.close(folder)
-
-
-def _wait_for_lock(descriptor: int, path: str, max_wait: float) -> None:
-    """Lock an open folder as soon as it is free; InputError, which names `path`, after `max_wait` seconds."""
-    end = time.monotonic() + max_wait
-    # Polling, since a blocking lock cannot be given a time limit without signals.
-    while not _try_lock(descriptor):
-        if time.monotonic() > end:
-            raise InputError(f"{path}: expected it to be free within {max_wait:g} s, another dpcalc is changing it")
-        time.sleep(_POLL_INTERVAL)
-
-
-def _try_lock(descriptor: int) -> bool:
-    """Lock an open folder without waiting; return False if another process has the lock."""
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def save(path: str, data: bytes) -> None:
@@ -220,20 +197,16 @@ def save(path: str, data: bytes) -> None:
     try:
         target = Path(os.path.realpath(path, strict=True))
         status = target.stat()
-        _refuse_unwritable(target, status, path)
+        if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
+            kind = "a folder" if target.is_dir() else "a device or a pipe"
+            raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")
+        if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
+            message = "expected a file that may be written, got a read-only one; nothing was changed"
+            raise InputError(f"{path}: {message}")
         with _temporary_file(target, data, like=status) as fresh:
             fresh.replace(target)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}; nothing was changed") from error
-
-
-def _refuse_unwritable(target: Path, status: os.stat_result, path: str) -> None:
-    """Raise InputError, which names `path`, if the target is no regular file or may not be written."""
-    if not stat.S_ISREG(status.st_mode):  # a device or a pipe would be gone for every process of the machine
-        kind = "a folder" if target.is_dir() else "a device or a pipe"
-        raise InputError(f"{path}: expected a file, got {kind}; nothing was changed")
-    if not status.st_mode & 0o222 or not os.access(target, os.W_OK):  # replacing would not ask
-        raise InputError(f"{path}: expected a file that may be written, got a read-only one; nothing was changed")
 
 
 def create(path: str, data: bytes) -> bool:
@@ -248,6 +221,17 @@ def create(path: str, data: bytes) -> bool:
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     return True
+
+
+def write_or_replace(path: str, data: bytes) -> None:
+    """Write a file in one step, replacing a file or link of that name; InputError if it cannot be written."""
+    refuse_outward_link(path)
+    target = Path(path)
+    try:
+        with _temporary_file(target, data) as fresh:
+            fresh.replace(target)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
 
 
 def send(path: str, data: bytes) -> None:
@@ -270,37 +254,12 @@ def is_device(path: str) -> bool:
     return target.exists() and not target.is_file() and not target.is_dir()
 
 
-def write_or_replace(path: str, data: bytes) -> None:
-    """Write a file in one step, replacing a file or link of that name; InputError if it cannot be written."""
-    refuse_outward_link(path)
-    target = Path(path)
-    try:
-        with _temporary_file(target, data) as fresh:
-            fresh.replace(target)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
-
-
-def _new_file_mode() -> int:
-    """Return the permissions that a new file of this process gets."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _sync_folder(folder: Path) -> None:
-    """Sync a folder to disk, so that a new name in it survives a power failure; errors are ignored."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-
-
 @contextlib.contextmanager
 def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = None) -> Iterator[Path]:
-    """Context manager with a file beside `target` that holds the data, to be renamed; then the folder is synced."""
+    """Context manager with a file beside `target` that holds the data, to be renamed; then the folder is synced.
+
+    It has the mode and, where that is allowed, the owner of the file that `like` describes; else those of a new file.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     fresh = Path(name)
     try:
@@ -308,18 +267,22 @@ def _temporary_file(target: Path, data: bytes, *, like: os.stat_result | None = 
             stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
-        _set_permissions(fresh, like)
-        # The file gets its name here, and the folder is synced after it.
-        yield fresh
-        _sync_folder(target.parent)
+        if like is None:
+            mask = os.umask(0o077)
+            os.umask(mask)
+            fresh.chmod(0o666 & ~mask)
+        else:
+            # The owner before the mode: changing the owner can clear bits of the mode.
+            if hasattr(os, "chown"):
+                with contextlib.suppress(PermissionError):
+                    os.chown(fresh, like.st_uid, like.st_gid)
+            fresh.chmod(stat.S_IMODE(like.st_mode))
+        yield fresh  # the file gets its name here
+        with contextlib.suppress(OSError):  # so that the new name survives a power failure
+            folder = os.open(target.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
     finally:
         fresh.unlink(missing_ok=True)
-
-
-def _set_permissions(path: Path, like: os.stat_result | None) -> None:
-    """Give a file the mode and, where that is allowed, the owner of another one; None for the mode of a new file."""
-    # The owner before the mode: changing the owner can clear bits of the mode.
-    if like is not None and hasattr(os, "chown"):
-        with contextlib.suppress(PermissionError):
-            os.chown(path, like.st_uid, like.st_gid)
-    path.chmod(_new_file_mode() if like is None else stat.S_IMODE(like.st_mode))

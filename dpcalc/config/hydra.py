@@ -9,38 +9,32 @@ the command line of a run overrides is not in the files.
 import posixpath
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.source import MAX_BYTES, ConfigError, decode, shortened, source_of
 from dpcalc.config.tree import Items, Node, Scalar, Section, entry
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
-from dpcalc.records import dataclass
 
 RESOLVE = "let Hydra write the resolved config (`--cfg job --resolve`)"
 MAX_PARTS = 200  # files that one config is composed of
 MAX_ENTRIES = 5_000  # of `defaults` lists that are followed for one config
 MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a file that is searched for `defaults`
+MAX_READ = 4 * MAX_SEARCHED  # bytes of all files that are searched for one config
+MAX_PARSED = 2 * MAX_BYTES  # bytes of all files that are parsed for one config: some seconds where values are short
 _SELF = "_self_"
 _WORD = re.compile(r"\w[\w.-]*")  # the name of a group or an option, and nothing more
 
 Keys = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Part:
-    """What one file says itself, `defaults` aside.
+class _Part(NamedTuple):
+    """What one file says itself, `defaults` aside."""
 
-    Attributes:
-        place: canonical name of the file.
-        shown: its name for messages.
-        keys: where its content stands in the composed config: its group.
-        tree: its content.
-    """
-
-    place: str
-    shown: str
-    keys: tuple[str, ...]
+    place: str  # canonical name of the file
+    shown: str  # its name for messages
+    keys: tuple[str, ...]  # where its content stands in the composed config: its group
     tree: Node
 
     def states(self, keys: Keys) -> bool:
@@ -66,24 +60,25 @@ class Hydra:
         self._mains: dict[str, tuple[str, ...]] = {}
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
         self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
-        self._looked_up = 0
+        self._looked_up = self._read = self._parsed = 0
 
     def refuse_other_value(self, written: str, place: str, keys: Keys) -> bool:
         """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it."""
+        if not place and _defaults(self._main) is not None:
+            self._check(str(self._files.folder), ("",), "", place, keys)
         is_option = False
-        if not place:
-            if _defaults(self._main) is not None:
-                self._check(str(self._files.folder), ("",), "", place, keys)
-        elif place.lower().endswith((".yaml", ".yml")):
-            # A folder may be a link: Hydra may know the file by either name.
-            for name in dict.fromkeys((written, place)):
-                # Any folder on the way may be Hydra's: a list farther out could be there to hide the one that
-                # a run reads.
-                for folder in _folders(posixpath.dirname(name), str(self._files.top)):
-                    if mains := self._main_configs(folder):
-                        group = posixpath.dirname(posixpath.relpath(name, folder or "."))
-                        is_option = is_option or bool(group)
-                        self._check(folder, mains, group, place, keys)
+        # A folder may be a link: Hydra may know the file by either name.
+        names = dict.fromkeys((written, place)) if place.lower().endswith((".yaml", ".yml")) else {}
+        for name in names:
+            # Any folder on the way may be Hydra's: a list farther out could be there to hide the one that a run reads.
+            top, folders = str(self._files.top), [posixpath.dirname(name)]
+            while folders[-1] not in {top, posixpath.dirname(folders[-1])}:
+                folders.append(posixpath.dirname(folders[-1]))
+            for folder in reversed(folders) if folders[-1] == top else ():
+                if mains := self._main_configs(folder):
+                    group = posixpath.dirname(posixpath.relpath(name, folder or "."))
+                    is_option = is_option or bool(group)
+                    self._check(folder, mains, group, place, keys)
         return is_option
 
     def _check(self, folder: str, mains: tuple[str, ...], group: str, place: str, keys: Keys) -> None:
@@ -109,10 +104,34 @@ class Hydra:
 
     def _main_configs(self, folder: str) -> tuple[str, ...]:
         """Return the names of the YAML files directly in a folder that have a `defaults` list of Hydra's form."""
-        if folder not in self._mains:
-            found = self._files.yaml_files(folder, limit=MAX_SEARCHED)
-            self._mains[folder] = tuple(name for name, data in found if _is_main(name, data))
-        return self._mains[folder]
+        if folder in self._mains:
+            return self._mains[folder]
+        found = []
+        for name, data in self._files.yaml_files(folder, limit=MAX_SEARCHED):
+            # A key may be written with escapes, so that a text without the word is parsed if it has any.
+            is_parsed = b"defaults" in data or b"\\" in data
+            self._count(len(data), parsed=len(data) if is_parsed else 0)
+            if not is_parsed:
+                continue
+            shown = f"`{shortened(name)}` beside it"
+            if len(data) > MAX_BYTES:
+                raise Refusal("DPC111", f"{shown} is too large to see its `defaults`", RESOLVE)
+            try:
+                tree, _ = parse_yaml(decode(data, name))
+            except ConfigError as cause:  # another reader may take what this one does not
+                message = f"{shown} cannot be read, to see its `defaults`: {cause.diagnostics[0].message}"
+                raise Refusal("DPC110", message, RESOLVE) from None
+            if _defaults(tree) is not None:
+                found.append(name)
+        return self._mains.setdefault(folder, tuple(found))
+
+    def _count(self, read: int, *, parsed: int = 0) -> None:
+        """Count bytes of the files of this config; Refusal above a limit: many files may take no longer than a few."""
+        self._read, self._parsed = self._read + read, self._parsed + parsed
+        for count, limit, purpose in ((self._read, MAX_READ, "searched"), (self._parsed, MAX_PARSED, "parsed")):
+            if count > limit:
+                message = f"its Hydra folders have more than {limit // 1024} KiB of YAML to be {purpose}"
+                raise Refusal("DPC111", message, RESOLVE)
 
     def _compositions(self, folder: str, main: str) -> tuple[list[_Part], ...]:
         """Return the parts of a main config, the last one winning, in the orders that versions of Hydra have."""
@@ -179,7 +198,9 @@ class Hydra:
         if not place:
             return _Part(place="", shown=shown, keys=group, tree=self._main)
         try:
-            source = decode(self._files.content(place, limit=MAX_BYTES), place)
+            data = self._files.content(place, limit=MAX_BYTES)
+            self._count(len(data), parsed=len(data))
+            source = decode(data, place)
             # Nothing is an option too, in an empty file such as `callbacks/none.yaml`.
             is_empty = all(not line.strip() or line.lstrip().startswith("#") for line in source.lines)
             tree, flaws = parse_yaml(source_of("{}", place) if is_empty else source)
@@ -192,20 +213,6 @@ class Hydra:
         if "defaults" in tagged_paths(flaws) or (isinstance(tree, Section) and "defaults" in tree.repeated):
             raise Refusal("DPC110", f"the `defaults` of `{shown}` have a tag, or stand there twice", RESOLVE)
         return _Part(place=place, shown=shown, keys=group, tree=tree)
-
-
-def _is_main(name: str, data: bytes) -> bool:
-    """Return True for a YAML text with a `defaults` list of Hydra's form; Refusal if that cannot be seen."""
-    # A key may be written with escapes, so that a text without the word is parsed if it has any.
-    if b"defaults" not in data and b"\\" not in data:
-        return False
-    if len(data) > MAX_BYTES:
-        raise Refusal("DPC111", f"`{shortened(name)}` beside it is too large to see its `defaults`", RESOLVE)
-    try:
-        return _defaults(parse_yaml(decode(data, name))[0]) is not None
-    except ConfigError as cause:  # another reader may take what this one does not
-        message = f"`{shortened(name)}` beside it cannot be read, to see its `defaults`: {cause.diagnostics[0].message}"
-        raise Refusal("DPC110", message, RESOLVE) from None
 
 
 def _defaults(tree: Node) -> tuple[Node, ...] | None:
@@ -236,39 +243,19 @@ def _choices(each: Node, group: tuple[str, ...], shown: str) -> Iterator[tuple[t
     is_own = chosen[:1] == ("hydra",)  # groups of Hydra itself, most of whose options are no files of the repository
     allowed = {"optional", "override"} if is_own else {"optional"}
     is_plain = set(words) <= allowed and len(words) <= 1 and (not isinstance(each, Section) or len(each.entries) == 1)
-    if is_plain and isinstance(each, Section) and len(options) == 1 and _is_nothing(options[0]):
-        return
-    texts = [names[-1] or option.text for option in options if isinstance(option, Scalar) and _is_text(option)]
+    values = [scalars.value(option) if isinstance(option, Scalar) else option for option in options]
+    if is_plain and isinstance(each, Section) and (values == [None] or values == ["???"]):
+        return  # nothing is chosen; of `???` the command line of a run says what
+    texts = [names[-1] or value for value in values if isinstance(value, str)]
     if not is_plain or len(texts) < len(options) or not all(_WORD.fullmatch(x) for x in (*names[:-1], *texts)):
         shown_entry = shortened(" ".join((*words, text.rstrip("/"))))
         message = f"`{shown}` has `{shown_entry}` in its `defaults`, which dpcalc does not compose"
         raise Refusal("DPC110", message, f"`group: option` is followed; else {RESOLVE}")
     for name in texts:
         if name.endswith(".yml"):
-            raise Refusal(
-                "DPC110", f"`{shown}` chooses `{shortened(name)}`, which Hydra reads as `{name}.yaml`", RESOLVE
-            )
+            message = f"`{shown}` chooses `{shortened(name)}`, which Hydra reads as `{name}.yaml`"
+            raise Refusal("DPC110", message, RESOLVE)
         yield chosen, name if name.endswith(".yaml") else f"{name}.yaml", "optional" not in words and not is_own
-
-
-def _is_text(node: Scalar) -> bool:
-    return isinstance(scalars.value(node), str)
-
-
-def _is_nothing(node: Node) -> bool:
-    """Return True for an option that is not chosen: null, or `???`, which the command line of a run has to give."""
-    return isinstance(node, Scalar) and (scalars.value(node) is None or node.text == "???")
-
-
-def _folders(folder: str, top: str) -> list[str]:
-    """Return the folders from `top` down to `folder`, or [] if it is not in there."""
-    folders = [folder]
-    while folders[-1] != top:
-        above = posixpath.dirname(folders[-1])
-        if above == folders[-1]:
-            return []
-        folders.append(above)
-    return folders[::-1]
 
 
 def _shown(folder: str, name: str) -> str:

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 
-from dpcalc.config.scalars import DRAW_KEYS, QUOTIENT_PATTERN
+from dpcalc.config.scalars import QUOTIENT_PATTERN
 from dpcalc.config.schema import (
     SCHEMES,
     SECTIONS,
@@ -20,7 +20,7 @@ from dpcalc.config.schema import (
     File,
     Sampling,
     Training,
-    all_mechanism_keys,
+    keys_in,
     mechanism_keys,
 )
 from dpcalc.keys import Key, Schema, keys_of
@@ -52,7 +52,7 @@ def json_schema() -> Schema:
         if section not in {None, File}
     }
     description = "The mechanism that one step applies to its batch."
-    definitions["Mechanism"] = _mapping_schema(all_mechanism_keys(), description, [])
+    definitions["Mechanism"] = _mapping_schema(keys_in("mechanism"), description, [])
     for name, conditions in _conditions().items():
         definitions[name] |= conditions
     # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its
@@ -93,7 +93,7 @@ def _conditions() -> dict[str, Schema]:
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
     for name, taken in SCHEMES.items():
-        others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in taken]
+        others = [{"required": [key]} for key in keys_of(Draw) if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
     # Mechanisms: each type has its own keys; without `type` all are allowed.

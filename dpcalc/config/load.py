@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 from dpcalc._version import __version__
 from dpcalc.config import scalars
-from dpcalc.config.build import build, shuffled_passes_error
+from dpcalc.config.build import build, remarks, shuffled_passes_error, valid_sections
 from dpcalc.config.documents import HYDRA_HINT, NO_TOML, Document, References, config_part, unresolved_errors
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, config_source
@@ -16,7 +16,6 @@ from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, w
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
-from dpcalc.config.rules import remarks, valid_sections
 from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
@@ -32,32 +31,20 @@ NO_OVERRIDES = Overrides()
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A config that was read without errors.
-
-    Attributes:
-        plan: the plan that it states.
-        path: the file as the user named it, "<stdin>" for standard input.
-        section: dotted path of the part of the file that is the config, "" for all of it.
-        diagnostics: warnings and notes, in the order of the file.
-        config_hash: SHA-256 of the plan; comments, order, formatting and short forms do not change it.
-        marks: (line, column) by dotted key, both from 1.
-        tree: the file in its long form, for comparing it with another one.
-        files: reader of the files that the config names.
-        sources: origin of each value that a reference or an alias leads to, by dotted key: (canonical name of another
-            file, or "" for this one; dotted path there).
-        refusal: the error if no bound covers the batch size, else None.
-    """
+    """A config that was read without errors."""
 
     plan: Plan
-    path: str
-    section: str
-    diagnostics: tuple[Diagnostic, ...]
-    config_hash: str
-    marks: Mapping[str, tuple[int, int]] = field(repr=False)
-    tree: Section = field(repr=False, compare=False)
-    files: Files = field(repr=False, compare=False)
+    path: str  # the file as the user named it, "<stdin>" for standard input
+    section: str  # dotted path of the part of the file that is the config, "" for all of it
+    diagnostics: tuple[Diagnostic, ...]  # warnings and notes, in the order of the file
+    config_hash: str  # SHA-256 of the plan; comments, order, formatting and short forms do not change it
+    marks: Mapping[str, tuple[int, int]] = field(repr=False)  # (line, column) by dotted key, both from 1
+    tree: Section = field(repr=False, compare=False)  # the file in its long form, for comparing it with another one
+    files: Files = field(repr=False, compare=False)  # reader of the files that the config names
+    # Where each value comes from that a reference or an alias leads to, by dotted key: (canonical name of another file,
+    # or "" for this one; dotted path there).
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False, compare=False)
-    refusal: ConfigError | None = field(default=None, repr=False, compare=False)
+    refusal: ConfigError | None = field(default=None, repr=False, compare=False)  # where no bound covers the batch size
 
     def accepted(self) -> "Loaded":
         """Return the config itself; raise the ConfigError in `refusal` if no bound covers its batch size."""
@@ -167,9 +154,8 @@ def _load(
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
         for path, node in walk(part, start):
-            place = node.key or node.mark
-            if path and place.source is source:
-                marks.setdefault(path, (place.line, place.column))
+            if path and node.start.source is source:
+                marks.setdefault(path, node.start.place)
     plan = build(config)
     loaded = Loaded(
         plan=plan,
@@ -195,7 +181,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
     waiting = [(tree, False)]
     while waiting:
         node, is_user_data = waiting.pop()
-        place = (node.mark.line, node.mark.column)
+        place = node.mark.place
         if isinstance(node, Section):
             waiting += [(value, is_user_data or key.startswith(USER_KEY)) for key, value in node.entries.items()]
         elif isinstance(node, Items):

@@ -256,6 +256,8 @@ _EXTRA_KEY_HINTS = {
     "loader cuts",
     ("drop_last", "poisson"): "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws "
     "at `rate: 1/N`, N the batches of its loader",
+    ("order", ""): "only a shuffle has an order: take it out, or say `scheme: shuffle` if the loader goes through "
+    "shuffled data",
     ("drop_last", ""): "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if "
     "the loader goes through shuffled data",
 }

@@ -182,8 +182,8 @@ def _value_text(value: object) -> str:
 def _options(scheme: Scheme) -> dict[str, object]:
     """Return the options of a scheme that are not the default, by key as in configs; `at_most` is part of the size."""
     match scheme:
-        case Shuffle(drop_last=True):
-            return {"drop_last": True}
+        case Shuffle(drop_last=drop_last, is_secret=is_secret):
+            return ({"drop_last": True} if drop_last else {}) | ({"order": "secret"} if is_secret else {})
         case BallsInBins(is_held=True):
             return {"assignment": "held"}
         case CappedPoisson(max_batch_size=max_batch_size):

@@ -46,7 +46,16 @@ def other_file_error(root: Section) -> Diagnostic | None:
     foreign = [key for key in root.entries if key not in keys_in("") and not key.startswith(USER_KEY)]
     if not foreign:
         return None
-    own = _own_sections(root)
+    # Our sections that hold a key of ours, also under a misspelt name.
+    own = set()
+    for key, node in root.entries.items():
+        section = key if key in _SECTIONS else key_suggestion("", key).key
+        keys = {*keys_in(section), *DRAW_KEYS} if section == "sampling" else keys_in(section)
+        parts = node.entries.values() if isinstance(node, Section) and section == "sampling" else ()
+        below = {word for part in (node, *parts) if isinstance(part, Section) for word in part.entries}
+        is_list = section == "phases" and isinstance(node, Items)
+        if section in _SECTIONS and (is_list or not below.isdisjoint(keys)):
+            own.add(section)
     misspelt = [key for key in foreign if key_suggestion("", key).key in own]
     # A config may lack a section or its version, or have a key too many, but hardly all of these at once.
     enough = 1 if "version" in root.entries else len(REQUIRED_SECTIONS) - 1
@@ -61,20 +70,6 @@ def other_file_error(root: Section) -> Diagnostic | None:
     return replace(error("DPC101", root.anchor, message, hint + more * bool(lines)), example=lines)
 
 
-def _own_sections(root: Section) -> set[str]:
-    """Return the sections of a config that hold a key of ours, also under a misspelt name."""
-    own = set()
-    for key, node in root.entries.items():
-        section = key if key in _SECTIONS else key_suggestion("", key).key
-        keys = {*keys_in(section), *DRAW_KEYS} if section == "sampling" else keys_in(section)
-        parts = node.entries.values() if isinstance(node, Section) and section == "sampling" else ()
-        below = {word for part in (node, *parts) if isinstance(part, Section) for word in part.entries}
-        is_list = section == "phases" and isinstance(node, Items)
-        if section in _SECTIONS and (is_list or not below.isdisjoint(keys)):
-            own.add(section)
-    return own
-
-
 def _config_lines(root: Section) -> Iterator[str]:
     """Yield the lines of a config with what a file states and where, and remarks on other words; none for nothing."""
     values: dict[str, dict[str, str]] = {}  # by our dotted key: the place of each value that the file has for it
@@ -85,7 +80,15 @@ def _config_lines(root: Section) -> Iterator[str]:
             unsure.add(found.about)
             stated = f"{path}: {_flow(node)}"
             remarks.setdefault(found.hint.removeprefix(f"{path.rpartition('.')[2]} "), []).append(stated)
-        elif _is_possible(found.about, node):
+            continue
+        # A value that cannot be meant: `max_steps: -1` is none, a rate of audio no probability.
+        number = scalars.number_of(node)
+        is_possible = not found.about.startswith("training.") or number is None or number > 0
+        if found.about == "sampling.scheme":
+            is_possible = node.text in SCHEMES
+        elif found.about == "sampling.rate":
+            is_possible = number is None or 0 < number <= 1
+        if is_possible:
             values.setdefault(found.about, {}).setdefault(_flow(node), path)
     if not any(key.startswith(("mechanism.", "privacy.", "budget.", "sampling.")) for key in {*values, *unsure}):
         return  # nothing in it speaks of privacy
@@ -123,29 +126,16 @@ def _config_lines(root: Section) -> Iterator[str]:
     yield from (f"# {', '.join(words)}: {said}" for said, words in list(remarks.items())[:MAX_REMARKS])
 
 
-def _is_possible(key: str, node: Scalar) -> bool:
-    """Return False for a value that cannot be meant: `max_steps: -1` is none, a rate of audio no probability."""
-    number = scalars.number_of(node)
-    if key == "sampling.scheme":
-        return node.text in SCHEMES
-    if key == "sampling.rate":
-        return number is None or 0 < number <= 1
-    return not key.startswith("training.") or number is None or number > 0
-
-
 _OF_AN_OPTIMIZER = {"lr", "learning_rate", "betas", "beta1", "beta2", "weight_decay", "momentum"}
 _OF_A_RELEASE = {"sensitivity", "mechanism_type", "dp_solution_type", "enable_dp"}
-
-
-def _states_other_noise(section: Section) -> bool:
-    """Return True if a word of the section names another kind of noise than the Gaussian one."""
-    kinds = (node for key, node in section.entries.items() if re.search("mechanism|noise", plain_word(key)))
-    return any(isinstance(x, Scalar) and re.search("lapl|geometric|exponential", x.text, re.IGNORECASE) for x in kinds)
 
 
 def _words(section: Section, *, path: str, is_private: bool) -> Iterator[tuple[str, Scalar, Meaning]]:
     """Yield (dotted path, value, meaning) of the words that a file, at any depth, says of a private run."""
     names = {plain_word(key) for key in section.entries}
+    kinds = [node for key, node in section.entries.items() if re.search("mechanism|noise", plain_word(key))]
+    texts = [node.text for node in kinds if isinstance(node, Scalar)]
+    is_other_noise = any(re.search("lapl|geometric|exponential", text, re.IGNORECASE) for text in texts)
     is_private = is_private or {"epsilon", "delta"} <= names
     is_private = is_private or bool(names & {"noise_multiplier", "target_epsilon", "target_delta", "l2_norm_clip"})
     for key, node in section.entries.items():
@@ -162,7 +152,7 @@ def _words(section: Section, *, path: str, is_private: bool) -> Iterator[tuple[s
             if word in {"epsilon", "delta"} and names & _OF_A_RELEASE:
                 hint = f"the {word} of one release, if its noise is sized by it, and not of the run"
                 found = Meaning(hint=hint, about=found.about)
-            if found.about == "mechanism.noise_multiplier" and found.is_rename and _states_other_noise(section):
+            if found.about == "mechanism.noise_multiplier" and found.is_rename and is_other_noise:
                 found = Meaning(hint="the noise of another mechanism: state its `type`", about=found.about)
             is_one = found.about == "training.batch_size" and not found.is_rename and scalars.number_of(node) == 1
             if found.about and is_known and not is_one and not key.startswith(USER_KEY):

@@ -7,7 +7,7 @@ from math import ceil
 
 from dpcalc.config import scalars
 from dpcalc.config.schema import SCHEMES
-from dpcalc.config.source import ConfigError, Diagnostic, Mark, Severity, Source, error, source_of
+from dpcalc.config.source import ConfigError, Diagnostic, Mark, Severity, Source, config_error, error, source_of
 from dpcalc.config.tree import Node, Scalar, dotted, split_path, with_path, within
 from dpcalc.config.yaml_text import Flaw, parse_yaml
 from dpcalc.keys import MAX_COUNT
@@ -34,16 +34,10 @@ FLAGS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """One value for one path.
+    """One value for one path."""
 
-    Attributes:
-        keys: path as keys and 0-based indices, never empty.
-        marks: place of each part of the path in the argument.
-        value: the assigned value.
-    """
-
-    keys: tuple[str | int, ...]
-    marks: tuple[Mark, ...]
+    keys: tuple[str | int, ...]  # never empty
+    marks: tuple[Mark, ...]  # place of each part of the path in the argument
     value: Node
 
     @property
@@ -58,36 +52,22 @@ class Assignment:
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
-    """Everything the command line says about the content of a file, as text.
+    """Everything the command line says about the content of a file, as text."""
 
-    Attributes:
-        assignments: values of `--set`, such as "training.steps=1e4".
-        flags: (option, text) such as ("--delta", "1e-5"); each is short for its key in `FLAGS`.
-        unset: values of `--unset`: keys to remove from the file before anything is set.
-        assumed: "key=value" texts that hold where nothing else states the key.
-        swept: values of `--over` at one point of a grid, such as "training.steps=1e4".
-    """
-
-    assignments: tuple[str, ...] = ()
-    flags: tuple[tuple[str, str], ...] = ()
-    unset: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
-    swept: tuple[str, ...] = ()
+    assignments: tuple[str, ...] = ()  # values of `--set`, such as "training.steps=1e4"
+    flags: tuple[tuple[str, str], ...] = ()  # such as ("--delta", "1e-5"); each is short for its key in `FLAGS`
+    unset: tuple[str, ...] = ()  # values of `--unset`: keys to remove from the file before anything is set
+    assumed: tuple[str, ...] = ()  # "key=value" texts that hold where nothing else states the key
+    swept: tuple[str, ...] = ()  # values of `--over` at one point of a grid, such as "training.steps=1e4"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """Parsed overrides, by the order in which they are made.
+    """Parsed overrides, one for each key, by the order in which they are made."""
 
-    Attributes:
-        unset: keys to remove; their values are empty.
-        settings: values to set, one for each key.
-        assumed: values for keys that are still missing then.
-    """
-
-    unset: tuple[Assignment, ...] = ()
+    unset: tuple[Assignment, ...] = ()  # keys to remove; their values are empty
     settings: tuple[Assignment, ...] = ()
-    assumed: tuple[Assignment, ...] = ()
+    assumed: tuple[Assignment, ...] = ()  # for keys that are still missing then
 
 
 def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ...]]:
@@ -127,7 +107,7 @@ def _assignment(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
     if option in FLAGS:
         mark = Mark(source, 1, 1, max(1, len(text)))
         if not text.strip():
-            raise ConfigError([error("DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out")])
+            raise config_error("DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out")
         path = FLAGS[option]
         keys = tuple[str | int, ...](path.split("."))
         marks = (mark,) * len(keys)  # each key has the place of the whole option, in which no path is written
@@ -141,10 +121,10 @@ def _assignment(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
         path, separator, right = source.text.partition("=")
         if not separator:
             hint = "write `--set training.steps=1000`"
-            raise ConfigError([error("DPC100", Mark(source, 1, 1), "an assignment needs a `=`", hint)])
+            raise config_error("DPC100", Mark(source, 1, 1), "an assignment needs a `=`", hint)
         keys, marks = parse_path(path, source)
         if not right.strip():
-            raise ConfigError([error("DPC102", marks[-1], f"`{path}` is empty", "give it a value, e.g. `--set a.b=1`")])
+            raise config_error("DPC102", marks[-1], f"`{path}` is empty", "give it a value, e.g. `--set a.b=1`")
         # The path is replaced by blanks, so that columns of the parsed value are columns of the argument.
         value, flaws = parse_yaml(Source(option, " " * (len(path) + 1) + right, source.lines))
     return Assignment(keys=keys, marks=marks, value=replace(with_path(value, path), key=marks[-1])), flaws
@@ -155,7 +135,7 @@ def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[
     steps, read = split_path(text)
     if not steps or read < len(text):
         hint = "write e.g. `phases[0].training.steps`"
-        raise ConfigError([error("DPC100", Mark(source, 1, read + 1), f"`{text}` is no path of keys", hint)])
+        raise config_error("DPC100", Mark(source, 1, read + 1), f"`{text}` is no path of keys", hint)
     return tuple(key for key, _, _ in steps), tuple(Mark(source, 1, start + 1, width) for _, start, width in steps)
 
 
@@ -196,7 +176,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
     has_scheme = _states(texts, _SCHEME) and not ("sampling" in texts and "scheme" not in texts["sampling"])
     sizes = ["sampling.expected", "sampling.size", "sampling.max_batch_size", "training.batch_size"]
     whole = [texts.get(section, "") for section in ("sampling", "training")]
-    names_size = any(size in text for size in ("expected", "size", "batch_size", "max_batch_size") for text in whole)
+    names_size = any(size in text for size in ("expected", "size") for text in whole)
     needs_scheme = not has_scheme and (names_size or not texts.keys().isdisjoint(sizes))
 
     scheme = texts.get(_SCHEME, "" if _states(texts, _SCHEME) else "poisson")  # "" if it is part of a longer value

@@ -31,13 +31,11 @@ def leaves_repository(path: str) -> bool:
         return False
     # Links before `..`, as the system does: the place that `link/../x` names is above the link's target.
     real, top = real_path(Path(os.path.join(os.getcwd(), path))), real_path(root)
-    # `.git` has tokens in its configuration; only a user who writes the name means it.
-    return not real.is_relative_to(top) or (_is_git(real.relative_to(top)) and not _is_git(Path(absolute(path))))
-
-
-def _is_git(path: Path) -> bool:
-    """Return True if a path has a part `.git`, in any case."""
-    return ".git" in map(str.lower, path.parts)
+    if not real.is_relative_to(top):
+        return True
+    # `.git` has tokens in its configuration; only a user who writes the name, in any case, means it.
+    enters, means_it = (".git" in map(str.lower, each.parts) for each in (real.relative_to(top), Path(absolute(path))))
+    return enters and not means_it
 
 
 def absolute(path: str) -> str:

@@ -26,13 +26,13 @@ from dpcalc.keys import (
     ListOf,
     Schema,
     Structure,
-    ValueType,
     Word,
     exact,
     key,
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
+from dpcalc.planner.plan import Budget
 from dpcalc.records import dataclass
 from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import Episodes
@@ -52,14 +52,7 @@ def _reference(name: str) -> Structure:
     return Structure({"$ref": f"#/$defs/{name}"})
 
 
-def _list_of(name: str, min_length: int, max_length: int) -> Structure:
-    """Return the type of a list of such sections."""
-    items = {"$ref": f"#/$defs/{name}"}
-    return Structure({"type": "array", "items": items, "minItems": min_length, "maxItems": max_length})
-
-
 _EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
-_AMOUNT = exact(0, 10**9, "from 0 to 1e9")
 _COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "string"]}, "minItems": 1}
 
 
@@ -156,6 +149,13 @@ class Draw:
         "For scheme shuffle: whether a pass leaves out those that fill no whole batch, another random part "
         "in each pass, so that every batch holds `size`.",
         default=False,
+    )
+    order: str = key(
+        Word(("any", "secret")),
+        "For scheme shuffle: secret says that each pass has a uniform order of its own, from a seed that nobody else "
+        "knows, with each unit once, no batch across two passes, and the same noise in each batch. any says nothing: "
+        "then no amplification is claimed.",
+        default="any",
     )
     groups: int = key(
         COUNT,
@@ -263,16 +263,6 @@ class Accounting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Budget:
-    """The limits on epsilon that `check` tests."""
-
-    epsilon: Fraction = key(_AMOUNT, "The largest epsilon that passes.", advice="say what the run may cost at most")
-    max_increase_pct: Fraction | None = key(
-        _AMOUNT, "The largest rise of epsilon against a base, in percent.", default=None
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class Tuning:
     """The run is repeated a random number of times, and only the best result is released."""
 
@@ -367,7 +357,7 @@ class File:
         advice="add `training: {steps: 10_000}`, or `epochs`",
     )
     phases: object = key(
-        _list_of("Phase", 1, MAX_PHASES),
+        Structure({"type": "array", "items": {"$ref": "#/$defs/Phase"}, "minItems": 1, "maxItems": MAX_PHASES}),
         "Phases of training one after the other, each of which inherits from the top level.",
         default=None,
     )
@@ -417,7 +407,7 @@ SECTIONS: dict[str, type | None] = {
 def keys_in(section: str) -> dict[str, Key]:
     """Return the keys allowed in a kind of section, for `mechanism` those of all types; {} for none of SECTIONS."""
     if section == "mechanism":
-        return all_mechanism_keys()
+        return _all_mechanism_keys(tuple(MECHANISMS))
     if section == "mechanism.also":
         kind = mechanism_keys("gaussian")["also"].kind
         return keys_of(kind.item) if isinstance(kind, ListOf) else {}
@@ -430,29 +420,24 @@ def mechanism_keys(name: str) -> dict[str, Key]:
     return {"type": TYPE, **keys_of(mechanism_class(name))}
 
 
-def all_mechanism_keys() -> dict[str, Key]:
-    """Return the keys of all mechanisms; one that several declare has all their meanings and the widest type."""
-    return _merged_keys(tuple(MECHANISMS))
-
-
 @cache
-def _merged_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
-    """Return the keys of several mechanism types by name; a shared key has all meanings and the widest type."""
+def _all_mechanism_keys(mechanisms: tuple[str, ...]) -> dict[str, Key]:
+    """Return the keys of several mechanism types; one that several declare has all meanings and takes all values."""
     merged: dict[str, Key] = {}
     for mechanism in mechanisms:
         for name, each in mechanism_keys(mechanism).items():
             before = merged.get(name, each)
             meanings = (before.meaning,) if each.meaning in before.meaning else (before.meaning, each.meaning)
-            merged[name] = replace(before, kind=_widest(before.kind, each.kind), meaning=" ".join(meanings))
+            kind, other = before.kind, each.kind
+            if isinstance(kind, Exact) and isinstance(other, Exact) and kind != other:
+                kind = Exact(
+                    min(kind.min_value, other.min_value),
+                    max(kind.max_value, other.max_value),
+                    kind.words,
+                    gap=tuple(dict.fromkeys((*kind.gap, *other.gap))),
+                    quotients=kind.quotients or other.quotients,
+                )
+            elif kind != other:
+                kind = AnyOf((*kind.kinds, other) if isinstance(kind, AnyOf) else (kind, other))
+            merged[name] = replace(before, kind=kind, meaning=" ".join(meanings))
     return merged
-
-
-def _widest(kind: ValueType, other: ValueType) -> ValueType:
-    """Return a type that takes the values of both types."""
-    if kind == other:
-        return kind
-    if isinstance(kind, Exact) and isinstance(other, Exact):
-        ends = min(kind.min_value, other.min_value), max(kind.max_value, other.max_value)
-        gap = tuple(dict.fromkeys((*kind.gap, *other.gap)))
-        return Exact(*ends, kind.words, gap=gap, quotients=kind.quotients or other.quotients)
-    return AnyOf((*kind.kinds, other) if isinstance(kind, AnyOf) else (kind, other))

@@ -32,7 +32,6 @@ from dpcalc.config.schema import (
     MAX_PHASES,
     SCHEMES,
     Accounting,
-    Budget,
     Data,
     Draw,
     Partition,
@@ -48,6 +47,7 @@ from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, 
 from dpcalc.errors import KeyedInputError
 from dpcalc.keys import COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
+from dpcalc.planner.plan import Budget
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Episodes
 from dpcalc.sampling.trees import Tree
@@ -56,10 +56,9 @@ M = TypeVar("M")
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunSections:
-    """One phase: the tree that it comes from, with inherited sections, and what these say."""
+class RunSections(Run):
+    """One phase, and what its sections say."""
 
-    run: Run
     draws: dict[str, Draw]  # by level; {} for constructed tasks
     episodes: Episodes | None
     mechanism: Mechanism
@@ -69,7 +68,7 @@ class RunSections:
 
     def node(self, *keys: str) -> Node | None:
         """Return the value at a path of keys in this phase, inherited sections included; None if there is none."""
-        return node_at(self.run.sections, *keys)
+        return node_at(self.sections, *keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +162,8 @@ class _Reader:
             return node
         if isinstance(kind, ListOf):
             if not isinstance(node, Items):
-                return self.errors.append(wrong_type_error(node, kind.form))
+                self.errors.append(wrong_type_error(node, kind.form))
+                return None
             before = len(self.errors)
             items = tuple(self.section(kind.item, item) for item in node.items)
             if len(self.errors) == before and not kind.min_length <= len(items) <= kind.max_length:
@@ -183,7 +183,8 @@ class _Reader:
                 wrong = wrong_word_error(name, node, kind.allowed)
             elif name == "size" and kind is COUNT and entry(node, AT_MOST):
                 wrong = replace(wrong, hint="`at_most` is for scheme fixed")
-            return self.errors.append(wrong)
+            self.errors.append(wrong)
+            return None
 
     def values(self, keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
         """Return the values of stated keys; one error for each wrong, unknown, missing or misspelt key."""
@@ -211,6 +212,7 @@ class _Reader:
         # Short forms are written out before, so that one which is left over is an unknown key.
         before = len(self.errors)
         values = self.values({name: key for name, key in keys_of(model).items() if not key.is_short_form}, node)
+        values = _as_floats(values) if model is Budget else values
         return model(**values) if len(self.errors) == before else None
 
     def required(self, parent: Section, key: str) -> Node | None:
@@ -286,7 +288,9 @@ class _Reader:
         mechanism, clip, votes = self.mechanism(self.required(run.sections, "mechanism"))
         draws, episodes = self.sampling(run, is_whole=is_whole)
         return RunSections(
-            run=run,
+            at=run.at,
+            path=run.path,
+            sections=run.sections,
             draws=draws,
             episodes=episodes,
             mechanism=mechanism,
@@ -334,15 +338,18 @@ class _Reader:
     def draw(self, node: Node) -> Any:
         """Return the draw of a level, by the keys that its scheme takes."""
         if not isinstance(node, Section):
-            return self.errors.append(wrong_type_error(node, DRAW_FORM))
-        scheme = node.entries.get("scheme")
+            self.errors.append(wrong_type_error(node, DRAW_FORM))
+            return None
+        before, scheme = len(self.errors), node.entries.get("scheme")
         if scheme is None:
-            return self.errors.extend(missing_scheme_errors(node))
-        if not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
-            return self.errors.append(wrong_word_error("scheme", scheme, tuple(SCHEMES)))
-        before = len(self.errors)
-        values = self.values(draw_keys(scheme.text), node)
-        return Draw(**values) if len(self.errors) == before else None
+            self.errors.extend(missing_scheme_errors(node))
+        elif not isinstance(scheme, Scalar) or scheme.text not in SCHEMES:
+            self.errors.append(wrong_word_error("scheme", scheme, tuple(SCHEMES)))
+        else:
+            values = self.values(draw_keys(scheme.text), node)
+            if len(self.errors) == before:
+                return Draw(**values)
+        return None
 
     def mechanism(self, node: Node | None) -> tuple[Any, str | None, str]:
         """Return the mechanism, with data files read, and what a phase holds of it: clipping level and votes file."""
@@ -361,8 +368,7 @@ class _Reader:
                 return None, None, ""
             values.pop("type", None)
             clip, votes = values.pop("clip", None), values.pop("votes", "")
-            floats = {key: float(value) if isinstance(value, Fraction) else value for key, value in values.items()}
-            return mechanism_class(name).of(**floats), clip, votes
+            return mechanism_class(name).of(**_as_floats(values)), clip, votes
         except ConfigError as cause:
             self.errors.extend(cause.diagnostics)
         except KeyedInputError as cause:
@@ -384,3 +390,8 @@ class _Reader:
             hint = "e.g. `steps: 10_000`"
             self.check_choice(training, ("steps", "epochs"), hint, is_required=length is not None)
         return length
+
+
+def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with exact numbers as floats, for classes that compute with them."""
+    return {key: float(value) if isinstance(value, Fraction) else value for key, value in values.items()}

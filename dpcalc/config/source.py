@@ -22,24 +22,17 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 class Severity(StrEnum):
-    """Consequence of a diagnostic.
+    """Consequence of a diagnostic."""
 
-    Attributes:
-        ERROR: the file cannot be used.
-        WARNING: the file can be used, and somebody should look.
-        NOTE: an assumption that the reader of the result must know.
-    """
-
-    ERROR = "error"
-    WARNING = "warning"
-    NOTE = "note"
+    ERROR = "error"  # the file cannot be used
+    WARNING = "warning"  # the file can be used, and somebody should look
+    NOTE = "note"  # an assumption that the reader of the result must know
 
 
 def visible(text: str) -> str:
-    r"""Return a text that is safe on terminals and in logs, with control characters and runner commands escaped.
+    r"""Return a text that is safe on terminals and in logs: invisible characters are written as escapes.
 
-    The same text with control, format, surrogate and separator characters written as escapes, and so the first
-    character of what a continuous integration runner would take for a command.
+    So is the first character of what a continuous integration runner would take for a command.
 
     Example:
         >>> visible("a\x1b[31m"), visible("::error::b")
@@ -62,48 +55,29 @@ def excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
     # The line is cut before it is escaped, so that columns of the file can be turned into cells of the terminal.
     window = line[start:stop].replace("\t", " ")
     first, last = column - 1 - start, min(column - 1 - start + width, len(window))
-    before, marked, after = (
-        _printable_part(window, 0, first),
-        _printable_part(window, first, last),
-        _printable_part(window, last, len(window)),
-    )
+    ends = ((0, first), (first, last), (last, len(window)))
+    before, marked, after = (_printable_part(window, begin, end) for begin, end in ends)
     left, right = ("..." if start else ""), ("..." if stop < len(line) else "")
     return left + before + marked + after + right, _cell_count(left + before) + 1, max(1, _cell_count(marked))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnostic:
-    """An error, warning or note, ready to print.
+    """An error, warning or note, ready to print."""
 
-    Attributes:
-        code: stable rule code, "DPC101".
-        severity: its consequence.
-        message: one sentence.
-        hint: what to do, or "".
-        example: lines to paste into the file, in the place of the hint where lines are shown; none for most.
-        path: the file as the user named it, "<stdin>" or "--set #1".
-        line: 1-based, None if it concerns the file as a whole.
-        column: 1-based character in that line.
-        width: number of carets.
-        source_line: the text of the line, control characters escaped, long lines cut.
-        caret: 1-based terminal cell of the first caret in `source_line`; it differs from `column` where
-            the line was cut or characters were escaped.
-    """
-
-    code: str
+    code: str  # stable rule code, "DPC101"
     severity: Severity
-    message: str
-    hint: str = ""
-    example: tuple[str, ...] = ()
-    path: str
-    line: int | None = None
-    column: int | None = None
-    width: int = 1
-    source_line: str = ""
-    caret: int | None = None
+    message: str  # one sentence
+    hint: str = ""  # what to do
+    example: tuple[str, ...] = ()  # lines to paste into the file, below its line; none for most
+    path: str  # the file as the user named it, "<stdin>" or "--set #1"
+    line: int | None = None  # from 1, None if it concerns the file as a whole
+    column: int | None = None  # from 1, the character in that line
+    width: int = 1  # number of carets
+    source_line: str = ""  # text of the line, control characters escaped, long lines cut
+    caret: int | None = None  # from 1, cell of the first caret: not `column` where the line was cut or escaped
 
     def __post_init__(self) -> None:
-        """Escape control characters that the message or the hint quotes."""
         # Once, here: whatever prints a diagnostic then prints nothing that a terminal or a runner obeys.
         object.__setattr__(self, "message", visible(self.message))
         object.__setattr__(self, "hint", visible(self.hint))
@@ -126,12 +100,10 @@ class ConfigError(InputError):
     """All errors of a file that cannot be used."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        """Store the errors, in the order of the file."""
         self.diagnostics = tuple(diagnostics)
         super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
-        """Return all errors as text, with blank lines between them."""
         return "\n\n".join(diagnostic.format() for diagnostic in self.diagnostics)
 
 
@@ -139,16 +111,13 @@ def _printable_part(text: str, start: int, stop: int) -> str:
     """Return text[start:stop] with invisible characters and the beginnings of runner commands escaped."""
     # A runner's command can begin before the part that is shown, so the whole text is searched.
     commands = {match.start() for match in LOG_COMMAND.finditer(text)}
-    return "".join(
-        _escaped(text[at]) if at in commands or unicodedata.category(text[at]) in _INVISIBLE else text[at]
-        for at in range(start, stop)
-    )
-
-
-def _escaped(character: str) -> str:
-    """Return a character as a Python escape sequence."""
-    code = ord(character)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    shown = []
+    for at in range(start, stop):
+        character, code = text[at], ord(text[at])
+        if at in commands or unicodedata.category(character) in _INVISIBLE:
+            character = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        shown.append(character)
+    return "".join(shown)
 
 
 def _cell_count(text: str) -> int:
@@ -172,13 +141,7 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Source:
-    """A text with the name that the user knows it by.
-
-    Attributes:
-        path: file name as given, "<stdin>" or "--set #1".
-        text: the whole text, without byte order mark.
-        lines: its lines.
-    """
+    """A text, without byte order mark, with the name that the user knows it by: a file, "<stdin>" or "--set #1"."""
 
     path: str
     text: str = field(repr=False)
@@ -187,19 +150,17 @@ class Source:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Mark:
-    """A place in a source.
-
-    Attributes:
-        source: the text.
-        line: 1-based.
-        column: 1-based, in characters.
-        width: number of characters from there, at least 1, within the line.
-    """
+    """A place in a source: line and column (in characters) from 1, and the number of characters within the line."""
 
     source: Source
     line: int
     column: int
     width: int = 1
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Line and column: an alias has those of its anchor."""
+        return self.line, self.column
 
 
 def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
@@ -226,71 +187,64 @@ def error(code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
     return finding(Severity.ERROR, code, mark, message, hint)
 
 
+def config_error(code: str, mark: Mark, message: str, hint: str = "") -> ConfigError:
+    """Return a ConfigError of one error, for the caller to raise."""
+    return ConfigError([error(code, mark, message, hint)])
+
+
 def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     """Return the bytes of a regular file or standard input ("-"); ConfigError if unreadable or over `limit`.
 
     Note:
         A named pipe or a device is refused without waiting for it: a gate must not hang.
     """
+    count = limit + 1  # one more than the limit tells a file that is too large
     try:
-        data = _first_bytes(path, limit + 1)  # one more than the limit tells a file that is too large
+        if path != "-":
+            with open_regular(path) as stream:
+                data = stream.read(count)
+        elif sys.stdin is None:
+            raise OSError("standard input is closed")
+        else:
+            data = sys.stdin.buffer.read(count)
     except ConfigError:
         raise  # it is a ValueError too
+    except FileNotFoundError:
+        hint = "check the name and the directory you are in"
+        if "*" in path:
+            hint = "this command takes one config: name it"
+        raise whole_file(path or "''", "DPC100", "no such file", hint) from None
     except (OSError, ValueError) as cause:
-        raise _unreadable_error(path, cause) from None
+        raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
     if len(data) > limit:
         raise _too_large_error(path, limit)
     return data
 
 
-def _first_bytes(path: str, count: int) -> bytes:
-    """Return the first `count` bytes of a regular file or standard input ("-"); errors are those of opening it."""
-    if path != "-":
-        with open_regular(path) as stream:
-            return stream.read(count)
-    if sys.stdin is None:
-        raise OSError("standard input is closed")
-    return sys.stdin.buffer.read(count)
-
-
-def _unreadable_error(path: str, cause: Exception) -> ConfigError:
-    """Return the error of a file that could not be opened or read, with advice if there is no such file."""
-    if not isinstance(cause, FileNotFoundError):
-        return whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "")
-    is_pattern = "*" in path
-    hint = "this command takes one config: name it" if is_pattern else "check the name and the directory you are in"
-    return whole_file(path or "''", "DPC100", "no such file", hint)
-
-
-def decode(data: bytes, path: str, *, shows_lines: bool = True) -> Source:
+def decode(data: bytes, path: str, *, shows_lines: bool = True, limit: int = MAX_BYTES) -> Source:
     """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config."""
-    if not shows_lines:
-        try:
-            return decode(data, path)
-        except ConfigError as cause:
-            raise ConfigError(replace(each, source_line="", caret=None) for each in cause.diagnostics) from None
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return source_of(body.decode("utf-8"), path)
+        return source_of(body.decode("utf-8"), path, limit=limit)
     except UnicodeDecodeError as cause:
-        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8") from None
-        raise ConfigError([_wrong_byte_error(body, cause.start, len(data) - len(body), path)]) from None
-
-
-def _wrong_byte_error(body: bytes, start: int, mark_length: int, path: str) -> Diagnostic:
-    """Return the error (DPC100) of the byte body[start], which is not UTF-8, with its offset in the file."""
+        start = cause.start
+    except ConfigError as cause:
+        if shows_lines:
+            raise
+        raise ConfigError(replace(each, source_line="", caret=None) for each in cause.diagnostics) from None
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8")
     # The place is found by decoding what comes before the wrong byte; the line is shown with replacement characters.
-    readable = _source(body.decode("utf-8", errors="replace"), path)
-    mark = _mark_after(readable, body[:start].decode("utf-8"))
-    message = f"byte 0x{body[start]:02x} at offset {start + mark_length} is not UTF-8"
-    return error("DPC100", mark, message, "save the file as UTF-8")
+    mark = _mark_after(_source(body.decode("utf-8", errors="replace"), path), body[:start].decode("utf-8"))
+    message = f"byte 0x{body[start]:02x} at offset {start + len(data) - len(body)} is not UTF-8"
+    wrong = error("DPC100", mark, message, "save the file as UTF-8")
+    raise ConfigError([wrong if shows_lines else replace(wrong, source_line="", caret=None)])
 
 
-def source_of(text: str, path: str) -> Source:
-    """Return a text as a source; ConfigError if it is above MAX_BYTES or has characters that YAML forbids."""
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", errors="surrogatepass")) > MAX_BYTES:
-        raise _too_large_error(path, MAX_BYTES)
+def source_of(text: str, path: str, *, limit: int = MAX_BYTES) -> Source:
+    """Return a text as a source; ConfigError if it is above the limit or has characters that YAML forbids."""
+    if len(text) > limit or len(text.encode("utf-8", errors="surrogatepass")) > limit:
+        raise _too_large_error(path, limit)
     source = _source(text, path)
     if source.text.translate(_BREAKS).isprintable():  # as most are; to compile the pattern takes 10 ms
         return source
@@ -298,7 +252,7 @@ def source_of(text: str, path: str) -> Source:
     if match:
         message = f"character U+{ord(match.group()):04X} is not allowed in a YAML file"
         hint = "is this a binary file?" if match.group() == "\0" else "remove it; in double quotes it can be escaped"
-        raise ConfigError([error("DPC100", _mark_after(source, source.text[: match.start()]), message, hint)])
+        raise config_error("DPC100", _mark_after(source, source.text[: match.start()]), message, hint)
     return source
 
 

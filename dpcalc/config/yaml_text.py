@@ -4,18 +4,24 @@ The C scanner crashes the interpreter on deep nesting, so it is never used. Noth
 and `<<` are expanded here, which ends cycles and exponential expansion.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 import yaml
 
-from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, error
+from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, config_error, error
 from dpcalc.config.tree import Items, Node, Scalar, Section, join
-from dpcalc.records import dataclass
 
 MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
 MAX_DEPTH = 50  # nesting; far below the recursion limit of Python, far above any config
 TAGGED = "DPC100"  # among flaws only tags have this code
+
+_TOO_MANY = (
+    f"more than {MAX_EVENTS} keys and values, aliases written out",
+    "a config is a few lines: is this the right file?",
+)
+_TOO_DEEP = (f"more than {MAX_DEPTH} levels of nesting", "write it flatter")
 
 # (part of PyYAML's complaint, our message, our hint); the first match counts.
 _SENTENCES = (
@@ -44,13 +50,10 @@ _SENTENCES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Flaw:
-    """An error that still leaves a tree to check: a duplicate key, a tag, a key that is no word.
+class Flaw(NamedTuple):
+    """An error that still leaves a tree to check, and the dotted path of what it concerns.
 
-    Attributes:
-        path: dotted path of what it concerns.
-        diagnostic: the error.
+    A duplicate key, a tag, a key that is no word.
     """
 
     path: str
@@ -58,10 +61,23 @@ class Flaw:
 
 
 def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read as a tree or
-    is empty."""
+    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read or is empty."""
     loader = _BoundedLoader(source)
-    root = _composed(loader)
+    try:
+        root: yaml.Node | None = loader.get_single_node()
+    except ConfigError:
+        raise  # it is a ValueError too
+    except yaml.MarkedYAMLError as cause:
+        raise ConfigError([_syntax_error(cause, source)]) from None
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
+        mark = Mark(source, loader.line + 1, 1)
+        hint = "look for an odd escape or a `%` line"
+        raise config_error("DPC100", mark, "this cannot be read as YAML", hint) from None
+    finally:
+        loader.dispose()
+    if root is None:
+        raise config_error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")
     builder = _TreeBuilder(source, loader.tags)
     return builder.build(root, "", None), tuple(builder.flaws)
 
@@ -79,132 +95,108 @@ class _BoundedLoader(yaml.SafeLoader):
         super().__init__(source.text)
         self.source = source
         self.tags: set[tuple[int, int]] = set()
-        self._events = 0
-        self._nesting = 0
+        self._events = self._nesting = 0
 
     def get_event(self) -> yaml.Event | None:
-        """Return PyYAML's next event, None at the end, and remember its tag; ConfigError above the limits."""
+        """Return PyYAML's next event, None at the end, and remember its tag; ConfigError (DPC111) above the limits."""
         event: yaml.Event | None = super().get_event()  # type: ignore[no-untyped-call]
-        if event is not None:
-            mark = _mark_of(self.source, event)
-            self._count_event(event, mark)
-            if getattr(event, "tag", None) is not None:
-                self.tags.add((mark.line, mark.column))
-        return event
-
-    def _count_event(self, event: yaml.Event, mark: Mark) -> None:
-        """Count an event and its nesting; ConfigError (DPC111) above MAX_EVENTS or MAX_DEPTH."""
+        if event is None:
+            return None
+        mark = _mark_of(self.source, event)
         self._events += 1
         self._nesting += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if self._events > MAX_EVENTS:
-            raise _too_many_parts_error(mark)
+            raise config_error("DPC111", mark, *_TOO_MANY)
         if self._nesting > MAX_DEPTH:
-            raise _too_deep_error(mark)
-
-
-def _composed(loader: _BoundedLoader) -> yaml.Node:
-    """Return PyYAML's root node, and close the loader; ConfigError if the text is not YAML, or is empty."""
-    source = loader.source
-    try:
-        root: yaml.Node | None = loader.get_single_node()
-    except ConfigError:
-        raise  # it is a ValueError too
-    except yaml.MarkedYAMLError as cause:
-        raise ConfigError([_syntax_error(cause, source)]) from None
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
-        # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
-        mark = Mark(source, loader.line + 1, 1)
-        hint = "look for an odd escape or a `%` line"
-        raise ConfigError([error("DPC100", mark, "this cannot be read as YAML", hint)]) from None
-    finally:
-        loader.dispose()
-    if root is None:
-        raise ConfigError([error("DPC100", Mark(source, 1, 1), "the file is empty", "begin with `version: 1`")])
-    return root
+            raise config_error("DPC111", mark, *_TOO_DEEP)
+        if getattr(event, "tag", None) is not None:
+            self.tags.add(mark.place)
+        return event
 
 
 class _TreeBuilder:
     """Translation of PyYAML's graph into a marked tree: aliases expanded, `<<` merged, every node with its path."""
 
-    def __init__(self, source: Source, tags: Container[tuple[int, int]]) -> None:
+    def __init__(self, source: Source, tags: set[tuple[int, int]]) -> None:
         """Start without flaws; `tags` holds the places of values with a tag, which each make a flaw."""
-        self.source = source
         self.flaws: list[Flaw] = []
-        self._tags = tags
+        self._source, self._tags = source, tags
         self._ancestors: list[int] = []
         self._count = 0
         self._replaced: dict[int, dict[str, tuple[Node, Node]]] = {}  # by id of a mapping: (merged, own) values of keys
 
     def build(self, node: yaml.Node, path: str, key: Mark | None) -> Node:
-        """Return a PyYAML node as a tree with places, and add its flaws; ConfigError for a cycle or above the
-        limits."""
-        mark = _mark_of(self.source, node)
+        """Return a PyYAML node as a tree, and add its flaws; ConfigError (DPC111) for a cycle or above the limits."""
+        mark = _mark_of(self._source, node)
         self._report_tag(mark, path)
-        self._check_limits(node, mark, key)
+        self._count += 1
+        if self._count > MAX_EVENTS:
+            raise config_error("DPC111", mark, *_TOO_MANY)
+        # An alias is the same node object again: among its own ancestors it would be built without end.
+        if id(node) in self._ancestors:
+            raise config_error("DPC111", key or mark, "an alias contains itself", "write the value out")
+        if len(self._ancestors) > MAX_DEPTH:
+            raise config_error("DPC111", mark, *_TOO_DEEP)
         if isinstance(node, yaml.ScalarNode):
             return Scalar(text=node.value, plain=not node.style, mark=mark, key=key, path=path)
-        # An alias is the same node object again: among its own ancestors it would be built without end.
+        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
+            mark = replace(mark, width=1)  # a block ends lines below
         self._ancestors.append(id(node))
-        tree = self._build_collection(node, path, key)
+        tree: Node
+        if isinstance(node, yaml.SequenceNode):
+            items = tuple(self.build(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
+            tree = Items(items=items, mark=mark, key=key, path=path)
+        else:
+            entries, repeated = self._entries(node, path)
+            tree = Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
         self._ancestors.pop()
         return tree
 
-    def _build_collection(self, node: yaml.Node, path: str, key: Mark | None) -> Items | Section:
-        """Return a list or mapping with all below it; a block, which ends lines below, is marked by one character."""
-        mark = _mark_of(self.source, node)
-        if isinstance(node, yaml.CollectionNode) and not node.flow_style:
-            mark = replace(mark, width=1)
-        if isinstance(node, yaml.SequenceNode):
-            items = tuple(self.build(item, f"{path}[{index}]", None) for index, item in enumerate(node.value))
-            return Items(items=items, mark=mark, key=key, path=path)
-        entries, repeated = self._build_entries(node, path)
-        return Section(entries=entries, repeated=repeated, mark=mark, key=key, path=path)
-
-    def _check_limits(self, node: yaml.Node, mark: Mark, key: Mark | None) -> None:
-        """Count a node; ConfigError (DPC111) for too many nodes, too deep nesting, or a node that contains itself."""
-        self._count += 1
-        if self._count > MAX_EVENTS:
-            raise _too_many_parts_error(mark)
-        if id(node) in self._ancestors:
-            raise ConfigError([error("DPC111", key or mark, "an alias contains itself", "write the value out")])
-        if len(self._ancestors) > MAX_DEPTH:
-            raise _too_deep_error(mark)
-
-    def _add_flaw(self, path: str, diagnostic: Diagnostic) -> None:
-        self.flaws.append(Flaw(path=path, diagnostic=diagnostic))
-
     def _report_tag(self, mark: Mark, path: str) -> None:
         """Add a flaw if there is a tag at a place."""
-        if (mark.line, mark.column) in self._tags:
-            self._add_flaw(path, error(TAGGED, mark, "tags are not allowed", "remove the `!...`"))
+        if mark.place in self._tags:
+            self.flaws.append(Flaw(path, error(TAGGED, mark, "tags are not allowed", "remove the `!...`")))
 
-    def _build_entries(self, mapping: yaml.Node, path: str) -> tuple[dict[str, Node], frozenset[str]]:
+    def _entries(self, mapping: yaml.Node, path: str) -> tuple[dict[str, Node], frozenset[str]]:
         """Return the entries of a mapping, and its repeated keys, of which the first counts; flaws are added."""
         own: dict[str, Node] = {}
         merged: dict[str, Node] = {}
-        disputed: dict[str, tuple[Mark, Node, Node]] = {}
+        disputed: dict[str, tuple[Mark, Node, Node]] = {}  # keys to which `<<` brings two values
         first_lines: dict[str, int] = {}
         repeated: set[str] = set()
         for key_node, value_node in mapping.value:
-            mark = _mark_of(self.source, key_node)
-            word = self._checked_key(key_node, path, mark)
-            if word is None:
+            mark = _mark_of(self._source, key_node)
+            if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
+                self.flaws.append(Flaw(path, error("DPC102", mark, "a key must be a word", "write `key: value`")))
                 continue
-            name = str(word.value)
+            name = str(key_node.value)
+            self._report_tag(mark, join(path, name))
             if name in first_lines:
-                self._report_repeated_key(name, path, mark, first_lines[name])
+                message = f"duplicate key `{name}` (first at line {first_lines[name]})"
+                hint = "YAML would silently keep the last one; delete one of them"
+                self.flaws.append(Flaw(join(path, name), error("DPC105", mark, message, hint)))
                 repeated.add(name)
-            elif name == "<<" and not word.style:
-                merged, disputed = self._merged_entries(value_node, path, mark, repeated)
+            elif name == "<<" and not key_node.style:
+                for each in value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]:
+                    tree = self.build(each, path, mark)
+                    if not isinstance(tree, Section):
+                        wrong = error("DPC102", mark, "`<<` takes a mapping", "write e.g. `<<: *base`")
+                        self.flaws.append(Flaw(path, wrong))
+                        continue
+                    repeated |= tree.repeated
+                    disputed |= {key: (mark, *pair) for key, pair in self._replaced.get(id(each), {}).items()}
+                    for key, value in tree.entries.items():
+                        if _written(merged.setdefault(key, value)) != _written(value):
+                            disputed.setdefault(key, (mark, merged[key], value))
             else:
                 own[name] = self.build(value_node, join(path, name), mark)
             first_lines.setdefault(name, mark.line)
         for name in disputed.keys() - own.keys():
             mark, one, other = disputed[name]
-            places = " and ".join(str((each.key or each.mark).line) for each in (one, other))
+            places = " and ".join(str(each.start.line) for each in (one, other))
             message = f"`<<` brings two values of `{name}`, from lines {places}"
             hint = "releases of PyYAML take different ones; write it once, or beside the `<<`"
-            self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
+            self.flaws.append(Flaw(join(path, name), error("DPC105", mark, message, hint)))
             repeated.add(name)
         # Merged once more, PyYAML 6.0.4 lets the first of two pairs win whose keys are the same object: an alias, or
         # one character. Other releases let the last one win.
@@ -212,62 +204,19 @@ class _TreeBuilder:
             name: (before, own[name])
             for name in merged.keys() & own.keys()
             for before in (merged[name], *disputed.get(name, ())[1:])
-            if (len(name) == 1 or _place(before) == _place(own[name])) and not _is_same(before, own[name])
+            if (len(name) == 1 or before.start.place == own[name].start.place)
+            and _written(before) != _written(own[name])
         }
         return {**merged, **own}, frozenset(repeated)
 
-    def _checked_key(self, node: yaml.Node, path: str, mark: Mark) -> yaml.ScalarNode | None:
-        """Return a key that is a word, with a flaw added if it has a tag; None, with a flaw added, for any other."""
-        if not isinstance(node, yaml.ScalarNode) or not node.value:
-            self._add_flaw(path, error("DPC102", mark, "a key must be a word", "write `key: value`"))
-            return None
-        self._report_tag(mark, join(path, node.value))
-        return node
 
-    def _report_repeated_key(self, name: str, path: str, mark: Mark, first_line: int) -> None:
-        """Add a flaw (DPC105) for a key that stands in an earlier line of the same mapping as well."""
-        message = f"duplicate key `{name}` (first at line {first_line})"
-        hint = "YAML would silently keep the last one; delete one of them"
-        self._add_flaw(join(path, name), error("DPC105", mark, message, hint))
-
-    def _merged_entries(
-        self, node: yaml.Node, path: str, mark: Mark, repeated: set[str]
-    ) -> tuple[dict[str, Node], dict[str, tuple[Mark, Node, Node]]]:
-        """Return what `<<` adds to a mapping, and (mark, one, other) of keys with two values; flaws are added."""
-        sources = node.value if isinstance(node, yaml.SequenceNode) else [node]
-        result: dict[str, Node] = {}
-        disputed: dict[str, tuple[Mark, Node, Node]] = {}
-        for mapping in sources:
-            tree = self.build(mapping, path, mark)
-            if not isinstance(tree, Section):
-                self._add_flaw(path, error("DPC102", mark, "`<<` takes a mapping", "write e.g. `<<: *base`"))
-                continue
-            repeated |= tree.repeated
-            disputed |= {name: (mark, *pair) for name, pair in self._replaced.get(id(mapping), {}).items()}
-            for name, value in tree.entries.items():
-                if not _is_same(result.setdefault(name, value), value):
-                    disputed.setdefault(name, (mark, result[name], value))
-        return result, disputed
-
-
-def _place(node: Node) -> tuple[int, int]:
-    """Return line and column of the key of an entry, which an alias shares with its anchor."""
-    mark = node.key or node.mark
-    return mark.line, mark.column
-
-
-def _is_same(one: Node, other: Node) -> bool:
-    """Return True for two values that are written alike."""
-    match one, other:
-        case Scalar(), Scalar():
-            return (one.text, one.plain) == (other.text, other.plain)
-        case Items(), Items():
-            return len(one.items) == len(other.items) and all(map(_is_same, one.items, other.items))
-        case Section(), Section():
-            return one.entries.keys() == other.entries.keys() and all(
-                _is_same(value, other.entries[name]) for name, value in one.entries.items()
-            )
-    return False
+def _written(node: Node) -> object:
+    """Return what a value says, without places: two values that are written alike have equal ones."""
+    if isinstance(node, Scalar):
+        return node.text, node.plain
+    if isinstance(node, Items):
+        return [_written(item) for item in node.items]
+    return {name: _written(value) for name, value in node.entries.items()}
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
@@ -280,34 +229,19 @@ def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
     return Mark(source, start.line + 1, start.column + 1, max(1, stop - start.column))
 
 
-def _too_many_parts_error(mark: Mark) -> ConfigError:
-    """Return the error for more than MAX_EVENTS keys and values, aliases expanded."""
-    message = f"more than {MAX_EVENTS} keys and values, aliases written out"
-    return ConfigError([error("DPC111", mark, message, "a config is a few lines: is this the right file?")])
-
-
-def _too_deep_error(mark: Mark) -> ConfigError:
-    """Return the error for more than MAX_DEPTH lists and mappings within each other."""
-    return ConfigError([error("DPC111", mark, f"more than {MAX_DEPTH} levels of nesting", "write it flatter")])
-
-
 def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
     """Return PyYAML's complaint as an error (DPC100), in our words if known and where the mistake begins."""
     text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
     message, hint = next(((words, advice) for part, words, advice in _SENTENCES if part in text), (text, ""))
     if "expected ','" in text or "expected the node content" in text:
-        hint = _reference_hint(cause, source) or hint
+        at = cause.problem_mark
+        line = source.lines[at.line] if at and at.line < len(source.lines) else ""
+        if "${" in line:
+            hint = 'inside braces a reference needs quotes: `"${...}"`'
+        elif "???" in line:
+            hint = "write the value: `???` stands for one still to be given"
     # PyYAML reports an unclosed bracket or quote at the end of the file; the reader needs its beginning.
     unclosed = "end of stream" in text or "expected ','" in text
     position = (cause.context_mark if unclosed else None) or cause.problem_mark or cause.context_mark
     mark = Mark(source, position.line + 1, position.column + 1) if position else Mark(source, 1, 1)
     return error("DPC100", mark, message, hint)
-
-
-def _reference_hint(cause: yaml.MarkedYAMLError, source: Source) -> str:
-    """Return advice on a `${...}` or `???` in the wrong line, which needs quotes or a value; else ""."""
-    position = cause.problem_mark
-    line = source.lines[position.line] if position and position.line < len(source.lines) else ""
-    if "${" in line:
-        return 'inside braces a reference needs quotes: `"${...}"`'
-    return "write the value: `???` stands for one still to be given" if "???" in line else ""

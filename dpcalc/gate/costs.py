@@ -2,9 +2,8 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
-from functools import partial
 
 from dpcalc.errors import InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
@@ -18,13 +17,7 @@ CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, so
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """Request for the value of one quantity that keeps a plan within a limit.
-
-    Attributes:
-        plan: as `cost_relevant` returns it, above the limit.
-        quantity: "sigma" or "steps".
-        limit: epsilon, > 0.
-    """
+    """Request for the "sigma" or "steps" that keeps a plan, as `cost_relevant` returns it, within a limit > 0."""
 
     plan: Plan
     quantity: str
@@ -33,12 +26,7 @@ class Fit:
 
 @dataclass(frozen=True, kw_only=True)
 class LowerBound:
-    """Request for the certified lower bound beside an upper bound.
-
-    Attributes:
-        plan: as `cost_relevant` returns it.
-        guarantee: its upper bound.
-    """
+    """Request for the certified lower bound beside an upper bound on a plan, as `cost_relevant` returns it."""
 
     plan: Plan
     guarantee: Guarantee
@@ -48,51 +36,35 @@ Request = Plan | Fit | LowerBound
 Answer = Guarantee | float | int
 
 
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """Limits of time and memory for the computations of one command.
+class Costs:
+    """Memoised evaluator of requests in worker processes, which start with the first request; `close` ends them.
 
-    Attributes:
-        seconds: for all requests together; infinite for no limit.
-        memory: bytes for one process beyond its start, or None for no limit.
+    `seconds` (infinite for no limit) are for all requests together, from now on; `memory` is in bytes for one process
+    beyond its start, None for no limit.
     """
 
-    seconds: float = math.inf
-    memory: int | None = None
-
-
-NO_LIMITS = Limits()
-OnFile = Callable[[str, int], None]
-
-
-def ignore_file(path: str, total: int) -> None:
-    """Do nothing: the file callback of callers that show no progress."""
-
-
-class Costs:
-    """Memoised evaluator of requests in worker processes; `close` ends the processes."""
-
     def __init__(
-        self, *, limits: Limits = NO_LIMITS, on_progress: OnProgress = ignore_progress, on_file: OnFile = ignore_file
+        self,
+        *,
+        seconds: float = math.inf,
+        memory: int | None = None,
+        on_progress: OnProgress = ignore_progress,
+        on_file: Callable[[str, int], object] = lambda path, total: None,  # noqa: ARG005
     ) -> None:
-        """Start the clock; processes start with the first request."""
+        """Start the clock."""
         self._on_progress = on_progress
         self._on_file = on_file
-        self._files: dict[Request, str] = {}
-        self._deadline = time.monotonic() + limits.seconds
+        self._files: dict[Plan, str] = {}
+        self._deadline = time.monotonic() + seconds
         self._known: dict[Request, Answer | Exception] = {}
-        self._workers: Workers[Request, Answer] = Workers(compute_answer, memory=limits.memory)
+        self._workers: Workers[Request, Answer] = Workers(compute_answer, memory=memory)
 
     def close(self) -> None:
-        """End the worker processes."""
         self._workers.close()
 
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
-        """Compute the bounds of the plans of files in worker processes.
-
-        Progress shows the first file that has the plan.
-        """
-        files: dict[Request, str] = {}
+        """Compute the bounds of the plans of files; progress shows the first file that has the plan."""
+        files: dict[Plan, str] = {}
         for path, plan in plans:
             files.setdefault(plan, path)
         self._files |= files
@@ -105,35 +77,27 @@ class Costs:
         """
         missing = [request for request in dict.fromkeys(requests) if request not in self._known]
         # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
-        self._compute_all([request for request in missing if isinstance(request, Plan)], math.inf)
-        self._compute_all([request for request in missing if not isinstance(request, Plan)], FIT_SECONDS)
+        for is_plan, seconds in ((True, math.inf), (False, FIT_SECONDS)):
+            batch = [request for request in missing if isinstance(request, Plan) is is_plan]
 
-    def _compute_all(self, requests: Sequence[Request], seconds: float) -> None:
-        """Compute requests in worker processes, each within `seconds`, and store their answers or exceptions."""
-        on_part = partial(self._report_progress, requests)
-        on_part(0.0)
-        answers = self._workers.answers(requests, deadline=self._deadline, seconds=seconds, on_progress=on_part)
-        self._known |= dict(zip(requests, answers, strict=True))
+            def report(part: float, batch: list[Request] = batch) -> None:
+                # The file of the next request, if any is left; a single one does not report the part 0.
+                done = round(part * len(batch))
+                if done < len(batch):
+                    request = batch[done]
+                    plan = request if isinstance(request, Plan) else request.plan
+                    self._on_file(self._files.get(plan, ""), len(batch))
+                if part or len(batch) > 1:
+                    self._on_progress(part)
 
-    def _report_progress(self, all_requests: Sequence[Request], part: float) -> None:
-        """Report the part of all requests that is done, and before it the file of the next one, if any is left.
-
-        A single request does not report the part 0.
-        """
-        done = round(part * len(all_requests))
-        if done < len(all_requests):
-            request = all_requests[done]
-            plan = request if isinstance(request, Plan) else request.plan
-            self._on_file(self._files.get(plan, ""), len(all_requests))
-        if part or len(all_requests) > 1:
-            self._on_progress(part)
+            report(0.0)
+            answers = self._workers.answers(batch, deadline=self._deadline, seconds=seconds, on_progress=report)
+            self._known |= dict(zip(batch, answers, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the certified upper bound on a plan's epsilon, computed once by method "auto".
+        """Return the certified upper bound on a plan's epsilon by method "auto": epsilon >= 0 or infinite.
 
         An answer that is no upper bound, such as NaN, raises ArithmeticError.
-
-        A guarantee of kind upper, epsilon >= 0 or infinite.
         """
         answer = self._answer(cost_relevant(plan))
         if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
@@ -141,7 +105,7 @@ class Costs:
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its lower bound, computed once; unchanged if that fails or takes over 20 s."""
+        """Return the guarantee with its lower bound; unchanged if that fails or takes over 20 s."""
         try:
             answer = self._answer(LowerBound(plan=cost_relevant(plan), guarantee=guarantee))
         except Exception:  # noqa: BLE001  the upper bound holds without it
@@ -183,18 +147,14 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
 
 
 def compute_answer(request: Request) -> Answer:
-    """Compute the answer to a request in this process: an upper bound, a lower bound, or a value that fits."""
+    """Compute in this process an upper bound, a lower bound, or the most steps or the smallest noise that fits."""
     from dpcalc.planner import evaluate
 
     if isinstance(request, Plan):
         return evaluate.guarantee(request, method="auto")
     if isinstance(request, LowerBound):
         return evaluate.with_lower_bound(request.plan, request.guarantee)
-    return _fitting_value(request)
 
-
-def _fitting_value(request: Fit) -> float | int:
-    """Return the most steps that fit a limit, or the smallest noise that fits one lowered by 0.01 %."""
     from dpcalc.planner.search import EpsilonGoal
     from dpcalc.planner.solve import solve
 

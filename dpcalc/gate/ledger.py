@@ -8,7 +8,7 @@ Source: docs/theory.md, Theorem 13.1.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -16,13 +16,13 @@ from pathlib import Path
 from dpcalc.config.files import Refusal, create, exclusive_lock, save
 from dpcalc.config.load import Loaded, load, load_text
 from dpcalc.config.normal import phase_lines, unfinished_form
-from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, read_bytes
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, read_bytes
 from dpcalc.errors import InputError
 from dpcalc.gate.check import Demands, check
 from dpcalc.gate.costs import Costs
 from dpcalc.gate.diff import PLAIN_READER, load_old, raised_limits
 from dpcalc.gate.revision import find_revision
-from dpcalc.gate.verdict import Fits, Problem, Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import Result, finding, verdict_on, worst_verdict
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
@@ -31,17 +31,14 @@ from dpcalc.sampling.hierarchy import Hierarchy
 
 HEADER = "# Runs on one data set, composed: a ledger of dpcalc. `dpcalc ledger add` appends; what is here stays.\n"
 SEPARATOR = " / "  # between the name of a run and that of one of its phases
+_END = "expected a file that ends with its `phases:`, indented by two, as `dpcalc ledger add` writes it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run in a ledger, with its cost alone.
+    """One run in a ledger, with its steps and the upper bound of it alone, for unit, adjacency and delta of the ledger.
 
-    Attributes:
-        name: of the run, unique in the ledger.
-        steps: number of its noisy releases.
-        part: the part of the data that all its phases draw from, "" for all data or several parts.
-        guarantee: upper bound of the run alone, for the unit, adjacency and delta of the ledger.
+    `part` is the part of the data that all its phases draw from, "" for all data or several parts.
     """
 
     name: str
@@ -52,13 +49,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A ledger with its epsilons.
-
-    Attributes:
-        loaded: the ledger as a config.
-        runs: all runs in the order in which they were added; of `add` the new run only.
-        guarantee: upper bound of all runs together; of `account` with its lower bound.
-    """
+    """A ledger as a config, its runs in order (of `add` the new one only), and the upper bound of all runs together."""
 
     loaded: Loaded
     runs: tuple[Run, ...]
@@ -69,27 +60,6 @@ class Account:
         """True if epsilon is finite and within the budget, if there is one."""
         budget = self.loaded.plan.budget
         return self.guarantee.finite and (budget is None or self.guarantee.epsilon <= budget.epsilon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerEntry:
-    """A run to be added to a ledger.
-
-    Attributes:
-        run: its config.
-        name: its name in the ledger.
-        part: the part of the data that it draws from; "" for what its config says.
-        opening: (delta, budget epsilon) of a new ledger; None takes that of the config.
-        allow_over_budget: whether it is added even if that exceeds the budget.
-        dry_run: whether nothing is written.
-    """
-
-    run: Loaded
-    name: str
-    part: str = ""
-    opening: tuple[float | None, float | None] = (None, None)
-    allow_over_budget: bool = False
-    dry_run: bool = False
 
 
 def account(path: str) -> Account:
@@ -103,40 +73,6 @@ def account(path: str) -> Account:
     return replace(evaluated, guarantee=with_lower_bound(loaded.plan, whole)) if whole.finite else evaluated
 
 
-def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
-    """Append a run to a ledger, old or new, except a dry run or one over the budget; return (account, was written).
-
-    A run over the budget is written if the entry allows it.
-
-    Reading, deciding and writing are one step: of two processes that add at once, the second sees the first's run.
-
-    (the ledger with the run; `runs` holds this run only, whether the ledger was written).
-    """
-    # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
-    with exclusive_lock(path):
-        before = load(path) if os.path.lexists(path) else None
-        old = b"" if before is None else read_bytes(path)
-        _refuse_run(path, before, entry)
-        if entry.part and before is not None:
-            _refuse_run_on_all_data(entry.run.plan, before.plan)
-            entry = replace(entry, run=replace(entry.run, plan=_on_part(entry.run.plan, entry.part, before.plan)))
-        new = old + _appended_bytes(old, entry)
-        loaded = _load_extended(new, path, before, entry)
-        evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
-        is_added = not entry.dry_run and (entry.allow_over_budget or evaluated.keeps_budget)
-        if is_added:
-            _write(path, new, is_new=before is None)
-        return evaluated, is_added
-
-
-def _write(path: str, data: bytes, *, is_new: bool) -> None:
-    """Write a ledger to its file; InputError if it is new and something that is no file stands there."""
-    if not is_new:
-        save(path, data)
-    elif not create(path, data):
-        raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
-
-
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
     """Return the phases of each run by its name, in the ledger's order.
 
@@ -148,7 +84,7 @@ def _runs(plan: Plan) -> dict[str, list[Phase]]:
     return phases
 
 
-def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Account:
+def _account_of(loaded: Loaded, phases_by_run: dict[str, list[Phase]]) -> Account:
     """Return the account: the bound on all runs together, and for each given run its part, steps and own bound."""
     plan = loaded.plan
     # Runs are often repeated: without their names such runs are equal, and computed once.
@@ -156,7 +92,7 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
     runs = (
         Run(
             name=name,
-            part=_common_part(own),
+            part=own[0].part if len({phase.part for phase in own}) == 1 else "",
             steps=sum(phase.steps for phase in own),
             guarantee=cost(tuple(replace(phase, name="") for phase in own)),
         )
@@ -165,102 +101,114 @@ def _account_of(loaded: Loaded, phases_by_run: Mapping[str, list[Phase]]) -> Acc
     return Account(loaded=loaded, runs=tuple(runs), guarantee=guarantee(plan))
 
 
-def _common_part(phases: Sequence[Phase]) -> str:
-    """Return the part of the data that all phases draw from; "" for all data, or if their parts differ."""
-    return phases[0].part if len({phase.part for phase in phases}) == 1 else ""
+def add(
+    path: str,
+    run: Plan,
+    *,
+    name: str,
+    part: str = "",
+    opening: tuple[float | None, float | None] = (None, None),
+    allow_over_budget: bool = False,
+    dry_run: bool = False,
+) -> tuple[Account, bool]:
+    """Append a run to a ledger, old or new, except a dry run or one over the budget; return (account, was written).
+
+    A `part` is that of the data that the run draws from, "" for what its config says. `opening` has delta and budget of
+    a new ledger, None for those of the run. Of two processes that add at once, the second sees the first's run:
+    reading, deciding and writing are one step.
+    """
+    # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
+    with exclusive_lock(path):
+        before = load(path) if os.path.lexists(path) else None
+        old = b"" if before is None else read_bytes(path)
+        ledger = None if before is None else before.plan
+        _refuse_run(path, ledger, run, name=name, part=part, is_opening=opening != (None, None))
+        if part and ledger is not None:
+            all_data = ledger.phases[0].hierarchy
+            phases = (replace(phase, part=part, hierarchy=_resized(phase.hierarchy, all_data)) for phase in run.phases)
+            run = replace(ledger, phases=tuple(phases))
+
+        # The name of the run comes first, so that `_runs` finds all phases of one; private votes stay where they are.
+        added = tuple(
+            replace(phase, name=f"{name}{SEPARATOR}{phase.name}" if len(run.phases) > 1 else name, votes="")
+            for phase in run.phases
+        )
+
+        # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
+        end = "\r\n" if b"\r\n" in old else "\n"
+        head = ""
+        if not old:
+            delta, epsilon = opening
+            budget = run.budget and replace(run.budget, max_increase_pct=None)
+            opened = replace(
+                run,
+                name="",
+                delta=run.delta if delta is None else delta,
+                budget=budget if epsilon is None else Budget(epsilon=epsilon),
+            )
+            head = HEADER + unfinished_form(opened)
+        gap = "" if not old or old.endswith(b"\n") else end
+        lines = "".join(f"{line}{end}" for phase in added for line in phase_lines(phase))
+        new = old + (gap + head + lines).encode()
+
+        # Read as a whole before it is written: below something else than phases the lines would mean something else,
+        # or change what stands above them. It must be the old ledger plus the phases of the run.
+        phases_before = () if ledger is None else ledger.phases
+        try:
+            loaded = load_text(new.decode("utf-8-sig"), path=path)
+        except ConfigError as error:
+            if before is None:
+                raise
+            first = error.diagnostics[0]
+            raise InputError(f"{path}: the run cannot be appended: {first.message}; {_END}") from error
+        is_extended = ledger is None or replace(loaded.plan, phases=phases_before) == ledger
+        if loaded.plan.phases != (*phases_before, *added) or not is_extended:
+            raise InputError(f"{path}: the run cannot be appended; {_END}")
+
+        evaluated = _account_of(loaded, {name: _runs(loaded.plan)[name]})
+        is_added = not dry_run and (allow_over_budget or evaluated.keeps_budget)
+        if is_added and before is not None:
+            save(path, new)
+        elif is_added and not create(path, new):
+            raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
+        return evaluated, is_added
 
 
-def _refuse_run(path: str, before: Loaded | None, entry: LedgerEntry) -> None:
+def _refuse_run(path: str, ledger: Plan | None, run: Plan, *, name: str, part: str, is_opening: bool) -> None:
     """Raise InputError if a run is tuned, its name is empty or has " / ", or it does not fit ledger and parts."""
-    if entry.run.plan.tuning is not None:
+    partition = None if ledger is None else ledger.partition
+    if run.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
-    if not entry.name or SEPARATOR in entry.name:
-        raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{entry.name}`")
-    if entry.part:
-        _refuse_part(None if before is None else before.plan, entry.run.plan)
-    if before is not None:
-        _refuse_for_ledger(path, before.plan, entry)
-
-
-def _refuse_part(ledger: Plan | None, run: Plan) -> None:
-    """Raise InputError if --part names the part of a run that names parts itself, or if the ledger has no partition."""
-    if ledger is None or ledger.partition is None:
-        got = "a new one or one without"
-    elif run.parts:
-        got = "a run whose phases name parts themselves"
-    else:
+    if not name or SEPARATOR in name:
+        raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{name}`")
+    if part and (partition is None or run.parts):
+        got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
+        raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
+    if ledger is None:
         return
-    raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
-
-
-def _refuse_for_ledger(path: str, ledger: Plan, entry: LedgerEntry) -> None:
-    """Raise InputError unless a run fits an old ledger: its partition, its data, a new name, no delta or budget."""
-    # A ledger that exists states its own delta and budget, so that `entry.opening` must be empty.
-    run = entry.run.plan
-    if run.parts and run.partition != ledger.partition:
+    if run.parts and run.partition != partition:
         raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
-    if entry.opening != (None, None):
+    if is_opening:
         raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
     ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
-    if entry.part:
+    if part:
         theirs = _resized(theirs, ours)
     if ours.data != theirs.data:
         raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
-    if entry.name in _runs(ledger):
-        problem = f"expected a new name, there is a run `{entry.name}` already; choose another with --name"
+    if name in _runs(ledger):
+        problem = f"expected a new name, there is a run `{name}` already; choose another with --name"
         raise InputError(f"{path}: {problem}")
-
-
-def _appended_bytes(old: bytes, entry: LedgerEntry) -> bytes:
-    """Return the bytes that a run adds to the ledger `old`, in its line ends; for a new ledger also its beginning."""
-    # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
-    end = "\r\n" if b"\r\n" in old else "\n"
-    head = "" if old else HEADER + unfinished_form(_opening_plan(entry.run.plan, entry.opening))
-    lines = [line for phase in _entry_phases(entry) for line in phase_lines(phase)]
-    gap = "" if not old or old.endswith(b"\n") else end
-    return (gap + head + "".join(f"{line}{end}" for line in lines)).encode()
-
-
-def _opening_plan(plan: Plan, opening: tuple[float | None, float | None]) -> Plan:
-    """Return a plan without name and `max_increase_pct`, with the delta and epsilon of `opening` where given."""
-    delta, epsilon = opening
-    budget = plan.budget and replace(plan.budget, max_increase_pct=None)
-    return replace(
-        plan,
-        name="",
-        delta=plan.delta if delta is None else delta,
-        budget=budget if epsilon is None else Budget(epsilon=epsilon),
-    )
-
-
-def _entry_phases(entry: LedgerEntry) -> tuple[Phase, ...]:
-    """Return a run's phases under the names that they get in a ledger, without their private votes.
-
-    A single phase is called "RUN", several are called "RUN / PHASE".
-    """
-    phases, run = entry.run.plan.phases, entry.name
-    # The name of the run comes first, so that `_runs` finds all phases of one.
-    names = [run] if len(phases) == 1 else [f"{run}{SEPARATOR}{phase.name}" for phase in phases]
-    return tuple(replace(phase, name=name, votes="") for phase, name in zip(phases, names, strict=True))
-
-
-def _refuse_run_on_all_data(run: Plan, ledger: Plan) -> None:
-    """Raise InputError if a run draws from as many units as all parts of the ledger hold, and it has several parts."""
-    units, all_units = run.phases[0].hierarchy.level(1), ledger.phases[0].hierarchy.level(1)
-    if units.is_assumed:
-        raise InputError("--part: expected a run whose number of units is stated, got an unknown one; state `examples`")
-    if units.count >= all_units.count and ledger.partition is not None and len(ledger.partition.parts) > 1:
-        raise InputError(
-            f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got one on "
-            f"{units.count}; a run on all data has no part"
-        )
-
-
-def _on_part(run: Plan, part: str, ledger: Plan) -> Plan:
-    """Return the ledger's plan with a run's phases as its only ones, each on a part and resized to all units."""
-    all_data = ledger.phases[0].hierarchy
-    phases = (replace(phase, part=part, hierarchy=_resized(phase.hierarchy, all_data)) for phase in run.phases)
-    return replace(ledger, phases=tuple(phases))
+    if part:  # a run that draws from as many units as all parts hold is on all data
+        units, all_units = run.phases[0].hierarchy.level(1), ours.level(1)
+        if units.is_assumed:
+            raise InputError(
+                "--part: expected a run whose number of units is stated, got an unknown one; state `examples`"
+            )
+        if units.count >= all_units.count and partition is not None and len(partition.parts) > 1:
+            raise InputError(
+                f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got one on "
+                f"{units.count}; a run on all data has no part"
+            )
 
 
 def _resized(hierarchy: Hierarchy, other: Hierarchy) -> Hierarchy:
@@ -278,56 +226,32 @@ def _sizes_text(hierarchy: Hierarchy) -> str:
     return " x ".join(f"{size} {level.name}" for size, level in zip(sizes, hierarchy.levels, strict=True))
 
 
-def _load_extended(data: bytes, path: str, before: Loaded | None, entry: LedgerEntry) -> Loaded:
-    """Load the extended ledger from its bytes; InputError unless it is the old one plus the phases of the run."""
-    phases = () if before is None else before.plan.phases
-    expected = (*phases, *_entry_phases(entry))
-    try:
-        # Read as a whole before it is written: below something else than phases the lines would mean something else,
-        # or change what stands above them.
-        loaded = load_text(data.decode("utf-8-sig"), path=path)
-    except ConfigError as error:
-        if before is None:
-            raise
-        first = error.diagnostics[0]
-        raise InputError(f"{path}: the run cannot be appended: {first.message}; {_END}") from error
-    if loaded.plan.phases != expected or (before is not None and replace(loaded.plan, phases=phases) != before.plan):
-        raise InputError(f"{path}: the run cannot be appended; {_END}")
-    return loaded
-
-
-_END = "expected a file that ends with its `phases:`, indented by two, as `dpcalc ledger add` writes it"
-
-
 # The gate: a ledger keeps to its budget and still has all its entries.
-
-
-_RESTORE = "restore it from the base, and add runs with `dpcalc ledger add`"
-REWRITTEN = Problem(code="DPC407", severity=Severity.ERROR, hint=_RESTORE)
 
 
 def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
     """Check a ledger as `check` does, and fail it if it rewrites the one at a git revision or raises its budget."""
-    (result,) = check([path], demands=demands, costs=costs)
+    # No suggestions: the runs have been done.
+    (result,) = check([path], demands=replace(demands, suggestions=False), costs=costs)
     problems = tuple(_differences_from_base(path, base)) if base else ()
-    failed = any(problem.severity is Severity.ERROR for problem in problems)
-    return replace(
-        result,
-        fits=Fits(),  # no suggestions: the runs have been done
-        verdict=worst_verdict([result.verdict, Verdict.FAILED]) if failed else result.verdict,
-        problems=(*result.problems, *problems),
-    )
+    verdict = worst_verdict([result.verdict, verdict_on(problems)])
+    return replace(result, verdict=verdict, problems=(*result.problems, *problems))
 
 
-def _differences_from_base(path: str, base: str) -> Iterator[Problem]:
+def _differences_from_base(path: str, base: str) -> Iterator[Diagnostic]:
     """Yield DPC407 if a ledger does not extend what a git revision held, DPC303 if its budget was raised.
 
     It extends it if its text is as before or continues below, line ends aside, and if its plan is the old plan with new
     phases at its end: a line below the phases, or a file that a reference leads to, can change what stands above.
     """
+
+    def rewritten(message: str) -> Diagnostic:
+        hint = "restore it from the base, and add runs with `dpcalc ledger add`"
+        return finding("DPC407", Severity.ERROR, message, path, hint=hint)
+
+    changed = rewritten(f"what {base} says in it is not there any more as it was")
     revision = find_revision(base, Path(path).absolute().parent)
     place = revision.base_name(revision.path_from_top(path))
-    rewritten = replace(REWRITTEN, detail=f"what {base} says in it is not there any more as it was")
     try:
         before = revision.content(place, limit=MAX_BYTES)
     except Refusal as cause:
@@ -337,12 +261,12 @@ def _differences_from_base(path: str, base: str) -> Iterator[Problem]:
     try:
         now = read_bytes(path)
     except InputError:  # it is gone, which `check` has reported
-        yield rewritten
+        yield changed
         return
     # A checkout may change line ends, and an editor the last one; both change no entry.
     earlier, later = (data.replace(b"\r\n", b"\n").rstrip(b"\n") for data in (before, now))
     if later != earlier and not later.startswith(earlier + b"\n"):
-        yield rewritten
+        yield changed
         return
     try:
         new = load(path)
@@ -352,10 +276,10 @@ def _differences_from_base(path: str, base: str) -> Iterator[Problem]:
         old = load_old(path, revision, PLAIN_READER)
     except (ConfigError, Refusal) as cause:
         first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
-        yield replace(REWRITTEN, detail=f"it cannot be read in {base}, with the files that it refers to: {first}")
+        yield rewritten(f"it cannot be read in {base}, with the files that it refers to: {first}")
         return
     if old is not None:
         phases = new.plan.phases[: len(old.plan.phases)]
         if replace(new.plan, phases=phases, budget=None) != replace(old.plan, budget=None):
-            yield rewritten
+            yield changed
         yield from raised_limits(old, new)

@@ -3,11 +3,10 @@
 import math
 import os
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpcalc.config.discovery import (
     NAMES,
@@ -25,7 +24,7 @@ from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, decode, read_
 from dpcalc.errors import InputError
 from dpcalc.gate.diff import RESTORE
 from dpcalc.gate.revision import Revision, find_revision, outermost_same
-from dpcalc.gate.verdict import Limit, Problem, Result, Verdict, worst_verdict
+from dpcalc.gate.verdict import Limit, Result, Verdict, finding, worst_verdict
 from dpcalc.records import dataclass
 
 TABLE = "[tool.dpcalc.policy]"
@@ -36,14 +35,9 @@ _OURS = ("configs", "policy")  # keys of [tool.dpcalc]
 class Policy:
     """Requirements on every config; the default requires nothing.
 
-    Attributes:
-        max_epsilon: largest epsilon, or None.
-        max_increase_pct: largest increase over the base in percent, or None.
-        warn_at_pct: percentage of the limit above which a warning is given, or None.
-        require_budget: whether a file without a budget of its own fails.
-        strict: whether a warning fails a file.
-        permits_increase: whether an increase up to `max_increase_pct` needs no warning. A limit that the change under
-            review states itself can only forbid.
+    `warn_at_pct` is the percentage of the limit above which a warning is given; `strict`: a warning fails a file.
+    `permits_increase`: an increase up to `max_increase_pct` needs no warning. A limit that the change under review
+    states itself can only forbid.
     """
 
     max_epsilon: Limit | None = None
@@ -84,74 +78,56 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy that is as strict as the present one and, if a base is given, as the one at the base."""
-    # The policy of the base counts as well: a change under review cannot loosen the policy that judges it.
+    """Return the policy that is as strict as the present one and, if a base is given, as the one at the base.
+
+    InputError if either cannot be read, also at the base: a change that hides its policy would be judged without it.
+    """
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
-    present = _nearest_policy(places) if named is None else _read_policy(named)
+    present = NO_POLICY
+    for place in places:
+        if named is not None or (Path(place).is_file() and _policy_table(read_bytes(place), place) is not None):
+            present = parse_policy(read_bytes(place), place)
+            break
     if not base:
         return present
-    if not any(_is_in_change(place) for place in places):
+    # A policy that lies outside the repository that is judged, of the current directory if it is in one, is in no
+    # change.
+    top = git_root(Path.cwd())
+    parents = [Path(absolute(place)).parent for place in places]
+    if all((git_root(parent) if top is None else outermost_same(parent, top)) is None for parent in parents):
         return replace(present, permits_increase=present.max_increase_pct is not None)
-    old = _base_policy(places, base)
-    return present.combined_with(replace(old, permits_increase=old.max_increase_pct is not None))
-
-
-def _read_policy(path: str) -> Policy:
-    """Return the policy in a file; InputError if the file is missing, has none, or is a link out of the repository."""
-    return parse_policy(read_bytes(path), path)
-
-
-def _nearest_policy(places: Iterable[str]) -> Policy:
-    """Return the policy of the first pyproject.toml that has one; NO_POLICY if none has."""
-    for place in places:
-        if Path(place).is_file() and _policy_table(read_bytes(place), place) is not None:
-            return _read_policy(place)
-    return NO_POLICY
-
-
-def _is_in_change(place: str) -> bool:
-    """Return True if a file lies in the repository that is judged: that of the current directory, if it is in one."""
-    folder, top = Path(absolute(place)).parent, git_root(Path.cwd())
-    return (git_root(folder) if top is None else outermost_same(folder, top)) is not None
-
-
-def _base_policy(places: Iterable[str], base: str) -> Policy:
-    """Return the policy at a git revision from the first file that has one; NO_POLICY if none has.
-
-    InputError if it cannot be read there: a change that hides the policy of its base would be judged without it.
-    """
-    for place in places:
-        revision = find_revision(base, Path(absolute(place)).parent)
+    # The policy of the base counts as well: a change under review cannot loosen the policy that judges it.
+    old = NO_POLICY
+    for place, parent in zip(places, parents, strict=True):
+        revision = find_revision(base, parent)
         name = revision.path_from_top(place)
         try:
             data = revision.content(name, limit=MAX_BYTES)
             if data is not None and (Path(place).name != PYPROJECT or _policy_table(data, place) is not None):
-                return parse_policy(data, place)
+                old = parse_policy(data, place)
+                break
         except (InputError, Refusal) as cause:
             reason = cause.message if isinstance(cause, Refusal) else str(cause)
             way_out = "repair it there first, or name a policy outside the repository with --policy"
             raise InputError(f"{visible(f'{base}:{name}')}: the policy cannot be read: {reason}; {way_out}") from None
-    return NO_POLICY
+    return present.combined_with(replace(old, permits_increase=old.max_increase_pct is not None))
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in a TOML file; InputError if it has none, or a wrong key or value.
+    """Return the policy in a TOML file: its table [tool.dpcalc.policy], without it the whole file.
 
-    Keys that are absent demand nothing.
+    Keys that are absent demand nothing. InputError for a wrong key or value, or a pyproject.toml without the table.
     """
+    values = _policy_table(data, path)
+    if values is None:
+        if Path(path).name == PYPROJECT:
+            raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
+        values = _toml_content(data, path)
+    _refuse_unknown_keys(values, _KEYS, "a policy", path)
     shown = visible(Path(path).name)
-    values = _policy_values(data, path)
-    _refuse_unknown_keys(values, _READERS, "a policy", path)
-    return Policy(**{key: _READERS[key](value, f"{key} of {shown}") for key, value in values.items()})
-
-
-def _policy_values(data: bytes, path: str) -> dict[str, object]:
-    """Return the table [tool.dpcalc.policy], without it the whole file; InputError for a pyproject.toml without it."""
-    table = _policy_table(data, path)
-    if table is None and Path(path).name == PYPROJECT:
-        raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
-    return _toml_content(data, path) if table is None else table
+    fields: dict[str, Any] = {key: _value(key, value, f"{key} of {shown}") for key, value in values.items()}
+    return Policy(**fields)
 
 
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
@@ -165,7 +141,6 @@ def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
 
 
 def _refuse_unknown_keys(table: Iterable[str], known: Collection[str], title: str, path: str) -> None:
-    """Raise InputError for the first key of a table that is not known; `title` and `path` name the table there."""
     for key in table:
         if key not in known:
             expected = f"expected keys of {title} ({', '.join(known)})"
@@ -185,45 +160,27 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
         raise InputError(f"{shown}: expected TOML, got what cannot be read: {visible(str(cause))}") from None
 
 
-def _shown(value: object) -> str:
-    """Return a value for a message; Python writes no whole number of over 4,300 digits out."""
+_KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "strict")
+
+
+def _value(key: str, value: object, where: str) -> Limit | float | bool:
+    """Return the value of a key of a policy: a Boolean, or a finite number >= 0, also from text such as "3"."""
     try:
-        return visible(str(value))[:60]
-    except ValueError:
-        return "a number of many digits"
-
-
-def _number(value: object, where: str) -> float:
-    """Return a finite number >= 0, also from text such as "3"; InputError for anything else, also booleans and None."""
+        shown = visible(str(value))[:60]
+    except ValueError:  # Python writes no whole number of over 4,300 digits out
+        shown = "a number of many digits"
+    if key in {"require_budget", "strict"}:
+        if not isinstance(value, bool):
+            raise InputError(f"{where}: expected true or false, got {shown}")
+        return value
     try:
         # `true` is 1 to Python; a limit of 1 was not meant by whoever wrote it.
-        number = math.nan if isinstance(value, bool) or value is None else float(str(value))
+        number = math.nan if isinstance(value, bool | list | dict | None) else float(str(value))
     except ValueError:
         number = math.nan
-    if isinstance(value, list | dict) or not 0 <= number < math.inf:
-        raise InputError(f"{where}: expected a finite number >= 0, got {_shown(value)}")
-    return number
-
-
-def _flag(value: object, where: str) -> bool:
-    """Return a Boolean; raise InputError for anything else."""
-    if not isinstance(value, bool):
-        raise InputError(f"{where}: expected true or false, got {_shown(value)}")
-    return value
-
-
-def _limit(value: object, source: str) -> Limit:
-    """Return a finite number >= 0 as a limit; InputError like `_number`."""
-    return Limit(value=_number(value, source), source=source)
-
-
-_READERS: dict[str, Callable[[object, str], Any]] = {
-    "max_epsilon": _limit,
-    "max_increase_pct": _limit,
-    "warn_at_pct": _number,
-    "require_budget": _flag,
-    "strict": _flag,
-}
+    if not 0 <= number < math.inf:
+        raise InputError(f"{where}: expected a finite number >= 0, got {shown}")
+    return number if key == "warn_at_pct" else Limit(value=number, source=where)
 
 
 # Scope of a gate: the configs that a search or a pattern finds now, and those that it finds at the base.
@@ -236,11 +193,9 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
 class Scope:
     """The configs that a gate judges, and those that the base judged and the present search does not find.
 
-    Attributes:
-        paths: files to judge, relative to the current directory.
-        dropped: message for each of these files that only the base finds.
-        gone: message for each file that the base finds and that no longer exists.
-        weakened: message for each file that states fewer patterns than in the base.
+    `paths` are files to judge, relative to the current directory. There is a message for each of these that only the
+    base finds (`dropped`), for each file that the base finds and that no longer exists (`gone`), and for each file that
+    states fewer patterns than in the base (`weakened`).
     """
 
     paths: tuple[str, ...]
@@ -251,29 +206,14 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
-    """A file name or a pattern that names configs.
+    """A file name or a pattern that names configs, relative to a folder; paths are from the top of the repository.
 
-    Attributes:
-        folder: the directory that it is relative to, as a path from the top of the repository.
-        pattern: the name or the pattern.
-        stated_in: the file that states it, from the top; "" for CONFIG... and fixed names.
+    `stated_in` is the file that states it, "" for CONFIG... and fixed names.
     """
 
     folder: str
     pattern: str
     stated_in: str = ""
-
-
-class _LostConfig(NamedTuple):
-    """A config that the base finds and the present search does not.
-
-    Attributes:
-        base_path: its path at the base, from the top of the repository.
-        present_path: its path in the working tree, from the top; "" if the file is gone.
-    """
-
-    base_path: str
-    present_path: str
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
@@ -284,138 +224,28 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
     revision = find_revision(base, folder)
-    rules = _search_rules(revision, folder) if patterns is None else _given_rules(revision, folder, patterns)
-    lost_configs = tuple(_lost_configs(revision, rules, {revision.path_from_top(path) for path in paths}))
+    base_shown = visible(revision.name)
+    if patterns is None:  # a search: the nearest folder that has configs or patterns at the base
+        folders = (revision.path_from_top(str(each)) for each in folders_to_search(folder))
+        rules = next(filter(None, (_folder_rules(revision, each) for each in folders)), [])
+    else:
+        here = revision.path_from_top(str(folder))
+        rules = [_Rule(folder=here, pattern=pattern) for pattern in patterns if "*" in pattern]
     prefix = "" if patterns is None else "./"  # CONFIG... names files without it
-    dropped = {
-        relative_name(revision.root / lost.present_path, folder).removeprefix(prefix): _dropped_text(revision, lost)
-        for lost in lost_configs
-        if lost.present_path
-    }
-    gone = {
-        relative_name(revision.root / lost.base_path, folder).removeprefix(prefix): (
-            f"{visible(revision.name)} checks this config, but the file is gone"
-        )
-        for lost in lost_configs
-        if not lost.present_path
-    }
+    dropped, gone = {}, {}
+    lost_configs = list(_lost_configs(revision, rules, {revision.path_from_top(path) for path in paths}))
+    for was, now in lost_configs:
+        name = relative_name(revision.root / (now or was), folder).removeprefix(prefix)
+        if not now:
+            gone[name] = f"{base_shown} checks this config, but the file is gone"
+        elif now == was and (here := revision.base_name(was)) != was:
+            dropped[name] = f"{base_shown} checks another config at this place; what is here now was {visible(here)}"
+        else:
+            renamed = "" if now == was else f" (as {visible(was)})"
+            dropped[name] = f"{base_shown} checks this config{renamed}, but it is no longer found"
     # A weaker search alone is worth a message; where it loses configs, theirs say more.
-    weakened = {} if lost_configs else dict(_weakened_searches(revision, rules, folder))
-    return Scope(paths=tuple(dict.fromkeys((*paths, *dropped))), dropped=dropped, gone=gone, weakened=weakened)
-
-
-def _dropped_text(revision: Revision, lost: _LostConfig) -> str:
-    """Return the message that a config is no longer found, with its old path if it was renamed."""
-    if lost.present_path == lost.base_path and (now := revision.base_name(lost.base_path)) != lost.base_path:
-        return f"{visible(revision.name)} checks another config at this place; what is here now was {visible(now)}"
-    was = "" if lost.present_path == lost.base_path else f" (as {visible(lost.base_path)})"
-    return f"{visible(revision.name)} checks this config{was}, but it is no longer found"
-
-
-def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[_LostConfig]:
-    """Yield each config that the rules of the base find and that no known path is, by its own name or its old one."""
-    lost = []
-    if rules:
-        # A config of the base is found if it is what a known path is compared with. Links are followed for the place
-        # alone: a link of the base may have become the file that it led to.
-        compared = {_followed(revision, revision.base_name(path)) for path in known}
-        in_base = (place for rule in rules for place in revision.matching(rule.folder, rule.pattern))
-        lost = [place for place in dict.fromkeys(in_base) if _followed(revision, place) not in compared]
-    new_names = {old: new for new, old in revision.old_names.items()} if lost else {}
-    for place in lost:
-        now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
-        # git knows new names from the index, whose files may be missing in the working tree.
-        yield _LostConfig(place, now if now and os.path.lexists(revision.root / now) else "")
-    # A new file under an old pattern counts too.
-    seen = {*known, *lost, *map(new_names.get, lost)}
-    for place in dict.fromkeys(place for rule in rules for place in _matches_in_working_tree(revision, rule)):
-        if place not in seen:
-            yield _LostConfig(place, place)
-
-
-def _followed(revision: Revision, place: str) -> str:
-    """Return a path with the links of a revision followed, as it is where they lead out of the repository."""
-    try:
-        return revision.follow_links(place)
-    except Refusal:
-        return place
-
-
-def with_scope_problems(
-    results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
-) -> tuple[Result, ...]:
-    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search."""
-    add_problem = partial(_with_scope_problem, strict=strict)
-    # Without its pattern a search may still find every file that there is: that alone fails nobody.
-    milder = Severity.WARNING if severity is Severity.ERROR else severity
-    return (
-        *(
-            add_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
-            for result in results
-        ),
-        *(add_problem(_passed(path), message, severity) for path, message in scope.gone.items()),
-        *(add_problem(_passed(path), message, milder) for path, message in scope.weakened.items()),
-    )
-
-
-def _passed(path: str) -> Result:
-    """Return the result of a file without problems."""
-    return Result(path=path, verdict=Verdict.PASSED)
-
-
-def _with_scope_problem(result: Result, detail: str, severity: Severity, *, strict: bool) -> Result:
-    """Return a result with DPC408 added; if that is an error or, if `strict`, a warning, passed becomes failed."""
-    problem = Problem(code="DPC408", severity=severity, detail=detail, hint=RESTORE)
-    fails = severity is Severity.ERROR or (strict and severity is Severity.WARNING)
-    verdict = worst_verdict([result.verdict, Verdict.FAILED]) if fails else result.verdict
-    return replace(result, verdict=verdict, problems=(*result.problems, problem))
-
-
-def _given_rules(revision: Revision, current: Path, patterns: Sequence[str]) -> tuple[_Rule, ...]:
-    """Return a rule for each CONFIG with `*`; the others are skipped."""
-    folder = revision.path_from_top(str(current))
-    return tuple(_Rule(folder=folder, pattern=pattern) for pattern in patterns if "*" in pattern)
-
-
-def _search_rules(revision: Revision, current: Path) -> tuple[_Rule, ...]:
-    """Return the rules by which a search finds configs at the base: those of the nearest folder that has any."""
-    folders = (revision.path_from_top(str(folder)) for folder in folders_to_search(current))
-    return next(filter(None, (_folder_rules(revision, folder) for folder in folders)), ())
-
-
-def _folder_rules(revision: Revision, folder: str) -> tuple[_Rule, ...]:
-    """Return a rule for each known config name that a folder has at the base, else the rules of its pyproject.toml."""
-    own = tuple(_Rule(folder=folder, pattern=name) for name in NAMES if revision.matching(folder, name))
-    return own or _pyproject_rules(revision, folder)
-
-
-def _pyproject_rules(revision: Revision, folder: str) -> tuple[_Rule, ...]:
-    """Return a rule for each pattern in `tool.dpcalc.configs` of a folder at the base; ConfigError if unreadable."""
-    place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
-    shown = f"{revision.name}:{place}"
-    try:
-        data = revision.content(place, limit=MAX_BYTES)
-    except Refusal as cause:
-        raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
-    patterns = [] if data is None else config_patterns(data, shown)
-    return tuple(_Rule(folder=folder, pattern=pattern, stated_in=place) for pattern in patterns)
-
-
-def _matches_in_working_tree(revision: Revision, rule: _Rule) -> Iterator[str]:
-    """Yield the present files that a rule of the base matches, from the top; none for an impossible pattern."""
-    folder = revision.root / rule.folder
-    try:
-        names = matching_names(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
-    except InputError:
-        raise  # it is a ValueError too
-    except ValueError:  # a pattern that nothing can match
-        return
-    yield from (revision.path_from_top(str(folder / name)) for name in names if (folder / name).is_file())
-
-
-def _weakened_searches(revision: Revision, rules: Sequence[_Rule], shown_from: Path) -> Iterator[tuple[str, str]]:
-    """Yield each pyproject.toml that lacks a pattern of the base, with a message; an unreadable one lacks all."""
-    for place in dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
+    weakened = {}
+    for place in () if lost_configs else dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
         path = revision.root / place
         try:
             stated = config_patterns(read_bytes(str(path)), place)
@@ -424,7 +254,90 @@ def _weakened_searches(revision: Revision, rules: Sequence[_Rule], shown_from: P
         missing = [rule.pattern for rule in rules if rule.stated_in == place and rule.pattern not in stated]
         if missing:
             shown = ", ".join(f"`{visible(pattern)}`" for pattern in missing)
-            yield (
-                relative_name(path, shown_from),
-                f"`tool.dpcalc.configs` no longer names {shown} of {visible(revision.name)}",
-            )
+            weakened[relative_name(path, folder)] = f"`tool.dpcalc.configs` no longer names {shown} of {base_shown}"
+    return Scope(paths=tuple(dict.fromkeys((*paths, *dropped))), dropped=dropped, gone=gone, weakened=weakened)
+
+
+def _folder_rules(revision: Revision, folder: str) -> list[_Rule]:
+    """Return a rule for each known config name that a folder has at the base, else the rules of its pyproject.toml.
+
+    ConfigError if that cannot be read.
+    """
+    own = [_Rule(folder=folder, pattern=name) for name in NAMES if revision.matching(folder, name)]
+    if own:
+        return own
+    place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
+    shown = f"{revision.name}:{place}"
+    try:
+        data = revision.content(place, limit=MAX_BYTES)
+    except Refusal as cause:
+        raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
+    patterns = [] if data is None else config_patterns(data, shown)
+    return [_Rule(folder=folder, pattern=pattern, stated_in=place) for pattern in patterns]
+
+
+def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield each config that the rules of the base find and that no known path is, by its own name or its old one.
+
+    Its path at the base and that in the working tree, "" if the file is gone, both from the top of the repository.
+    """
+    if not rules:
+        return
+
+    # Links are followed for the place alone: a link of the base may have become the file that it led to. One that leads
+    # out of the repository stays.
+    def followed(place: str) -> str:
+        try:
+            return revision.follow_links(place)
+        except Refusal:
+            return place
+
+    # A config of the base is found if it is what a known path is compared with.
+    compared = {followed(revision.base_name(path)) for path in known}
+    in_base = dict.fromkeys(place for rule in rules for place in revision.matching(rule.folder, rule.pattern))
+    lost = [place for place in in_base if followed(place) not in compared]
+    new_names = {old: new for new, old in revision.old_names.items()} if lost else {}
+    for place in lost:
+        now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
+        # git knows new names from the index, whose files may be missing in the working tree.
+        yield place, now if now and os.path.lexists(revision.root / now) else ""
+    # A new file under an old pattern counts too.
+    seen = {*known, *lost, *map(new_names.get, lost)}
+    for rule in rules:
+        folder = revision.root / rule.folder
+        try:
+            names = matching_names(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
+        except InputError:
+            raise  # it is a ValueError too
+        except ValueError:  # a pattern that nothing can match
+            continue
+        for place in (revision.path_from_top(str(folder / name)) for name in names if (folder / name).is_file()):
+            if place not in seen:
+                seen.add(place)
+                yield place, place
+
+
+def with_scope_problems(
+    results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
+) -> tuple[Result, ...]:
+    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search.
+
+    If that is an error or, if `strict`, a warning, passed becomes failed.
+    """
+
+    def with_problem(result: Result, message: str, level: Severity) -> Result:
+        problem = finding("DPC408", level, message, result.path, hint=RESTORE)
+        fails = level is Severity.ERROR or (strict and level is Severity.WARNING)
+        verdict = worst_verdict([result.verdict, Verdict.FAILED]) if fails else result.verdict
+        return replace(result, verdict=verdict, problems=(*result.problems, problem))
+
+    # Without its pattern a search may still find every file that there is: that alone fails nobody.
+    milder = Severity.WARNING if severity is Severity.ERROR else severity
+    judged = [
+        with_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
+        for result in results
+    ]
+    for messages, level in ((scope.gone, severity), (scope.weakened, milder)):
+        for path, message in messages.items():
+            judged.append(with_problem(Result(path=path, verdict=Verdict.PASSED), message, level))
+    return tuple(judged)

@@ -42,13 +42,9 @@ class UnknownRevisionError(InputError):
 
 
 class _Entry(NamedTuple):
-    """An entry of a directory in a commit.
+    """An entry of a directory in a commit: a file or link (blob), a directory (tree) or a submodule (commit).
 
-    Attributes:
-        mode: as git calls it: of a file, a link, a directory (a tree) or a submodule (a commit).
-        kind: "blob", "tree" or "commit".
-        name: the hash of its content.
-        size: of a blob in bytes, as a text; "BAD" where a partial clone lacks it.
+    `name` is the hash of its content; `size` of a blob in bytes, as a text, "BAD" where a partial clone lacks it.
     """
 
     mode: str
@@ -59,12 +55,9 @@ class _Entry(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Revision:
-    """A commit of a repository.
+    """A commit of a repository, by the name that the user gave, with the top directory of the working tree.
 
-    Attributes:
-        name: as the user gave it.
-        root: top directory of the working tree.
-        commit: its full name.
+    A `place` is a path from the top.
     """
 
     name: str
@@ -135,26 +128,21 @@ class Revision:
             top, parts = split_pattern(joined)
         except ValueError:  # a pattern that nothing can match
             return ()
-        names = (name for name in self._files_below(top) if matches(name.split("/"), parts))
-        return tuple(sorted(posixpath.join(top, name) for name in names))
+        files = (name for name, kind in self._listed(top, "-r") if kind == "blob")
+        return tuple(sorted(posixpath.join(top, name) for name in files if matches(name.split("/"), parts)))
 
     def names_in(self, folder: str) -> tuple[str, ...]:
         """Return the sorted names of files, folders and links directly in a folder; () if it is none."""
-        if self._kind(folder) != "tree":
-            return ()
-        place = self.follow_links(folder)
-        tree = self.commit if place == "." else f"{self.commit}:{place}"
-        listed = _git(self.root, "ls-tree", "-z", "--full-tree", "--name-only", tree).decode(errors="surrogateescape")
-        return tuple(sorted(filter(None, listed.split("\0"))))
+        return tuple(sorted(name for name, _ in self._listed(folder)))
 
-    def _files_below(self, folder: str) -> Iterator[str]:
-        """Yield the paths, relative to a folder, of all files and links below it; nothing if it is no folder."""
+    def _listed(self, folder: str, *options: str) -> Iterator[tuple[str, str]]:
+        """Yield name and kind of each entry of a folder, links on the way to it followed; nothing if it is none."""
         if self._kind(folder) == "tree":
             place = self.follow_links(folder)
             tree = self.commit if place == "." else f"{self.commit}:{place}"
-            listed = _git(self.root, "ls-tree", "-r", "-z", "--full-tree", tree).decode(errors="surrogateescape")
-            lines = (line.partition("\t") for line in filter(None, listed.split("\0")))
-            yield from (name for about, _, name in lines if about.split(" ")[1] == "blob")
+            listed = _git(self.root, "ls-tree", *options, "-z", "--full-tree", tree).decode(errors="surrogateescape")
+            for about, _, name in (line.partition("\t") for line in filter(None, listed.split("\0"))):
+                yield name, about.split(" ")[1]
 
     def _kind(self, place: str) -> str:
         """Return "blob" or "tree" for what a path leads to, links followed; "" for nothing that can be read."""
@@ -201,7 +189,6 @@ class Revision:
 
 @cache  # a commit never changes
 def _commit_entry(root: Path, commit: str, place: str) -> _Entry | None:
-    """Return git's entry at a path of a commit, links not followed; None if there is none."""
     if place in {"", "."}:
         return _Entry("040000", "tree", commit, "-")
     # A name of any characters, also with a line break: it follows `--`, and pathspecs are literal.
@@ -211,19 +198,13 @@ def _commit_entry(root: Path, commit: str, place: str) -> _Entry | None:
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """The directory of a config in a revision: where its references lead.
-
-    Attributes:
-        revision: the revision.
-        folder: the directory, as a path from the top of the repository.
-    """
+    """The directory of a config in a revision, as a path from the top: where its references lead."""
 
     revision: Revision
     folder: str
 
     @property
     def top(self) -> str:
-        """Top of the repository, from which all paths start."""
         return ""
 
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
@@ -292,18 +273,17 @@ def outermost_same(folder: Path, root: Path | None) -> Path | None:
     return next((each for each in (*reversed(folder.parents), folder) if os.path.realpath(each) == real), None)
 
 
-def _git(root: Path, *words: str, stdin: bytes = b"") -> bytes:
-    """Return the output of a git command without hooks and fetches; InputError if missing, failing or over 60 s."""
-    return _output(_run_git(root, *words, stdin=stdin))
+def _git(root: Path, *words: str) -> bytes:
+    return _output(_run_git(root, *words))
 
 
-def _run_git(root: Path, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+def _run_git(root: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
     """Run git without hooks and fetches to its end, in success or failure; InputError if missing or over 60 s."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
         return subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
             (_git_path(), *_SETTINGS, "-C", str(root), *words),
-            input=stdin,
+            input=b"",
             capture_output=True,
             timeout=_GIT_SECONDS,
             env=kept | _VARIABLES,

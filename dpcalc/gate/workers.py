@@ -1,4 +1,9 @@
-"""Worker processes: answers of a pure function within limits of time and memory, isolated from the checkout."""
+"""Worker processes: answers of a pure function within limits of time and memory, isolated from the checkout.
+
+The parent starts a worker with `python -P`, so that nothing is imported from the current directory, and gives it
+`sys.path` on the command line. Each message is its length in 8 bytes, then a pickle: to the worker the function with
+its memory limit, then tasks; from it answers.
+"""
 
 import io
 import math
@@ -18,83 +23,53 @@ from dataclasses import field
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from types import TracebackType
-from typing import IO, Any, Generic, Protocol, Self, TypeVar
+from typing import IO, Generic, Self, TypeVar
 
 from dpcalc.errors import OutOfMemoryError, OutOfTimeError
 from dpcalc.records import dataclass
 
-# One worker process: reads tasks from standard input, writes answers to standard output, ends with its parent.
-#
-# The parent starts it with `python -P`, so that nothing is imported from the current directory, and gives it `sys.path`
-# on the command line. Each message is its length in 8 bytes, then a pickle.
-
 _LENGTH = struct.Struct(">Q")
 
 
-class Function(Protocol):
-    """A pure function of one argument that can be imported by its name."""
-
-    def __call__(self, task: Any, /) -> object:
-        """Return the answer to a task."""
-
-
 def serve() -> None:
-    """Answer tasks from standard input until it closes; Ctrl-C is ignored.
-
-    The first message holds the function and the memory limit.
-    """
+    """Answer tasks from standard input until it closes: the worker's whole life. Ctrl-C is ignored."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends its workers and blocks it first
-    requests, answers = _message_streams()
-    # The function and its limit come first, once; all later messages are tasks.
+    requests, answers = io.BufferedReader(io.FileIO(0)), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
     first = read_message(requests)
     if first is None:
         return
     function, memory = pickle.loads(first)  # noqa: S301  written by the parent
     if memory is not None:
         limit_memory(memory)
+
+    def queue_tasks() -> None:
+        while (message := read_message(requests)) is not None:
+            tasks.put(message)
+        os._exit(0)
+
+    def pickled_answer(task: bytes) -> bytes:
+        try:
+            return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
+        except MemoryError:
+            pass  # its traceback holds what filled the memory, until the block ends
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
+            # A traceback does not travel in a pickle; a note does.
+            error.add_note("".join(traceback.format_exception(error)))
+            try:
+                parcel = pickle.dumps(error)
+                pickle.loads(parcel)  # noqa: S301  our own, of a moment ago
+            except Exception:  # noqa: BLE001  an exception that cannot travel
+                return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
+            return parcel
+        allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
+        return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
+
     # A thread reads: it notices that the parent is gone while the main thread computes, and ends the process.
     tasks: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_queue_tasks, args=(requests, tasks), daemon=True).start()
+    threading.Thread(target=queue_tasks, daemon=True).start()
     while True:
-        write_message(answers, _pickled_answer(function, tasks.get(), memory))
-
-
-def _message_streams() -> tuple[IO[bytes], IO[bytes]]:
-    """Return (stdin, a copy of stdout) as binary streams, and send what libraries print to the null device."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what a library prints must not mix with the answers
-    return io.BufferedReader(io.FileIO(0)), answers
-
-
-def _queue_tasks(requests: IO[bytes], tasks: "SimpleQueue[bytes]") -> None:
-    """Queue the parent's tasks; end the process (exit code 0) when the pipe is closed."""
-    while (message := read_message(requests)) is not None:
-        tasks.put(message)
-    os._exit(0)
-
-
-def _pickled_answer(function: Function, task: bytes, memory: int | None) -> bytes:
-    """Return the pickled answer to a task, or the exception in its place; for lack of memory an OutOfMemoryError."""
-    try:
-        return pickle.dumps(function(pickle.loads(task)))  # noqa: S301  written by the parent
-    except MemoryError:
-        pass  # its traceback holds what filled the memory, until the block ends
-    except Exception as error:  # noqa: BLE001  whatever it is, it is the answer
-        return _pickled_error(error)
-    allowed = "" if memory is None else f" within {memory / 1e9:g} GB"
-    return pickle.dumps(OutOfMemoryError(f"no answer{allowed} of memory; --memory-limit allows more"))
-
-
-def _pickled_error(error: Exception) -> bytes:
-    """Return an exception pickled, its traceback as a note; in place of one that cannot be pickled a RuntimeError."""
-    # A traceback does not travel in a pickle; a note does.
-    error.add_note("".join(traceback.format_exception(error)))
-    try:
-        parcel = pickle.dumps(error)
-        pickle.loads(parcel)  # noqa: S301  our own, of a moment ago
-    except Exception:  # noqa: BLE001  an exception that cannot travel
-        return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
-    return parcel
+        write_message(answers, pickled_answer(tasks.get()))
 
 
 def limit_memory(memory: int) -> None:
@@ -123,7 +98,6 @@ def read_message(stream: IO[bytes]) -> bytes | None:
 
 
 def write_message(stream: IO[bytes], body: bytes) -> None:
-    """Write the length of a message in 8 bytes, then the message, and flush."""
     stream.write(_LENGTH.pack(len(body)) + body)
     stream.flush()
 
@@ -135,6 +109,7 @@ OnProgress = Callable[[float], object]
 T = TypeVar("T")
 R = TypeVar("R")
 _PROGRAM = "import sys; sys.path[:] = sys.argv[1:]; from dpcalc.gate.workers import serve; serve()"
+_FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
 
 
 def ignore_progress(part: float) -> None:
@@ -144,17 +119,18 @@ def ignore_progress(part: float) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class _Worker:
-    """A worker process with its listener thread and its present task.
-
-    Attributes:
-        task: number of the task, -1 for none.
-        until: when the task must be answered, on the clock of `time.monotonic`.
-    """
+    """A worker process with its listener thread; the number of its present task, -1 for none, and when that ends."""
 
     process: subprocess.Popen[bytes]
     listener: threading.Thread = field(init=False)
     task: int = -1
-    until: float = math.inf
+    until: float = math.inf  # on the clock of `time.monotonic`
+
+    def send(self, message: bytes) -> None:
+        # The process may have died in the meantime; its listener says so.
+        with suppress(OSError):
+            if self.process.stdin is not None:
+                write_message(self.process.stdin, message)
 
 
 class Workers(Generic[T, R]):
@@ -165,14 +141,14 @@ class Workers(Generic[T, R]):
         self._preparation = pickle.dumps((function, memory))
         self._processes = processes
         self._workers: list[_Worker] = []
+        # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others. No message
+        # of a worker means that its process has ended.
         self._inbox: SimpleQueue[tuple[_Worker, bytes | None]] = SimpleQueue()
 
     def __enter__(self) -> Self:
-        """Return the workers themselves."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """End all processes."""
         self.close()
 
     def close(self) -> None:
@@ -190,8 +166,8 @@ class Workers(Generic[T, R]):
     ) -> tuple[R | Exception, ...]:
         """Return one answer for each task, in order: its value, or the exception in its place.
 
-        For each task the value; or what the function raised; an OutOfTimeError for a task that was not answered
-        in time; an OutOfMemoryError; a ChildProcessError for a task whose process died of it.
+        That is what the function raised; an OutOfTimeError for a task that was not answered in time; an
+        OutOfMemoryError; a ChildProcessError for a task whose process died of it.
         """
         answers_by_index: dict[int, R | Exception] = {}
         for number, answer in self.finished(tasks, deadline=deadline, seconds=seconds):
@@ -205,80 +181,66 @@ class Workers(Generic[T, R]):
     ) -> Iterator[tuple[int, R | Exception]]:
         """Yield task index and answer as they arrive; at `deadline` the other tasks are dropped, their processes ended.
 
-        Answers as `answers` returns them.
+        A task takes at most `seconds`. Answers as `answers` returns them.
         """
         missing = len(tasks)
         waiting = deque(range(missing))
         # One task a worker at a time: a task that is killed at its limit takes no other one with it.
         while missing and time.monotonic() < deadline:
-            self._assign(tasks, waiting, seconds)
-            until = min((deadline, *(worker.until for worker in self._workers)))
-            for number, answer in self._next_answers(until):
-                missing -= 1
-                yield number, answer
-        for worker in self._busy_workers():
-            self._kill(worker)
-
-    def _busy_workers(self) -> tuple[_Worker, ...]:
-        """Return the workers that have a task."""
-        return tuple(worker for worker in self._workers if worker.task >= 0)
-
-    def _assign(self, tasks: Sequence[T], waiting: deque[int], seconds: float) -> None:
-        """Give each idle worker a waiting task with a time limit, and start new workers up to the maximum."""
-        while waiting:
-            worker = next((worker for worker in self._workers if worker.task < 0), None)
-            if worker is None and len(self._workers) >= self._processes:
-                return
-            worker = worker or self._start_worker()
-            worker.task, worker.until = waiting.popleft(), time.monotonic() + seconds
-            _send(worker, pickle.dumps(tasks[worker.task]))
-
-    def _next_answers(self, until: float) -> Iterator[tuple[int, R | Exception]]:
-        """Wait for a message of a worker and yield its answer; if none comes before `until`, yield the late tasks."""
-        # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others.
-        left = until - time.monotonic()
-        try:
-            worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
-        except Empty:
-            yield from self._late_answers()
-            return
-        if worker in self._workers:  # else it was ended while its answer was on the way
-            yield from self._answers_of(worker, message)
-
-    def _answers_of(self, worker: _Worker, message: bytes | None) -> Iterator[tuple[int, R | Exception]]:
-        """Free a worker and yield its answer; if its process died, drop it and yield ChildProcessError for its task."""
-        # No message means that the pipe has ended: the process died of its task, or between two tasks.
-        number, worker.task, worker.until = worker.task, -1, math.inf
-        if message is not None:
-            yield number, pickle.loads(message)  # noqa: S301  written by our own worker
-            return
-        self._kill(worker)
-        if number >= 0:
-            yield (
-                number,
-                ChildProcessError(f"the process that computed it died (exit code {worker.process.returncode})"),
-            )
-
-    def _late_answers(self) -> Iterator[tuple[int, OutOfTimeError]]:
-        """Kill each worker whose task has passed its limit, and yield (index, OutOfTimeError) of the task."""
-        for worker in self._busy_workers():
-            if time.monotonic() >= worker.until:
+            while waiting:
+                idle = next((worker for worker in self._workers if worker.task < 0), None)
+                if idle is None:
+                    if len(self._workers) >= self._processes:
+                        break
+                    idle = self._start_worker()
+                idle.task, idle.until = waiting.popleft(), time.monotonic() + seconds
+                idle.send(pickle.dumps(tasks[idle.task]))
+            left = min((deadline, *(worker.until for worker in self._workers))) - time.monotonic()
+            try:
+                worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
+            except Empty:
+                for each in [each for each in self._workers if each.task >= 0 and time.monotonic() >= each.until]:
+                    self._kill(each)
+                    missing -= 1
+                    yield each.task, OutOfTimeError("no answer within the time allowed for it")
+                continue
+            if worker not in self._workers:  # it was ended while its answer was on the way
+                continue
+            number, worker.task, worker.until = worker.task, -1, math.inf
+            if message is None:  # the process died of its task, or between two tasks
                 self._kill(worker)
-                yield worker.task, OutOfTimeError("no answer within the time allowed for it")
+            if number >= 0:
+                missing -= 1
+                died = f"the process that computed it died (exit code {worker.process.returncode})"
+                yield number, ChildProcessError(died) if message is None else pickle.loads(message)  # noqa: S301  ours
+        for worker in [worker for worker in self._workers if worker.task >= 0]:
+            self._kill(worker)
 
     def _start_worker(self) -> _Worker:
         """Start a worker process and the thread that listens to it, and send it the function and the memory limit."""
+        # `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping
+        # relative entries of ours. `-I` and the like are handed on.
+        flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
+        path = [entry for entry in sys.path if Path(entry).is_absolute()]
+        home = str(Path(__file__).parents[2])  # last, so that it hides no library where dpcalc is imported otherwise
+        command = [sys.executable, *flags, "-P", "-c", _PROGRAM, *path, *([] if home in path else [home])]
         # A process inherits what is blocked: Ctrl-C would end it with a traceback before it can say that it ignores it.
         unblocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         try:
-            process = subprocess.Popen(_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)  # noqa: S603  no shell
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, unblocked)
         worker = _Worker(process=process)
-        worker.listener = threading.Thread(target=_listen, args=(worker, self._inbox), daemon=True)
+
+        def listen() -> None:
+            while process.stdout is not None and (message := read_message(process.stdout)) is not None:
+                self._inbox.put((worker, message))
+            self._inbox.put((worker, None))
+
+        worker.listener = threading.Thread(target=listen, daemon=True)
         worker.listener.start()
         self._workers.append(worker)
-        _send(worker, self._preparation)
+        worker.send(self._preparation)
         return worker
 
     def _kill(self, worker: _Worker) -> None:
@@ -292,32 +254,3 @@ class Workers(Generic[T, R]):
             if pipe is not None:
                 with suppress(OSError):  # what was not yet sent cannot be any more
                     pipe.close()
-
-
-def _command() -> list[str]:
-    """Return the command of a worker: this Python, our options and our import path without relative entries."""
-    # `-P` keeps the current directory, which may hold anybody's `pickle.py`, out of `sys.path`; so does dropping
-    # relative entries of ours. `-I` and the like are handed on.
-    flags = [option for name, option in _FLAGS.items() if getattr(sys.flags, name)]
-    path = [entry for entry in sys.path if Path(entry).is_absolute()]
-    home = str(Path(__file__).parents[2])  # last, so that it hides no library where dpcalc is imported by other means
-    return [sys.executable, *flags, "-P", "-c", _PROGRAM, *path, *([] if home in path else [home])]
-
-
-_FLAGS = {"isolated": "-I", "ignore_environment": "-E", "no_user_site": "-s", "no_site": "-S"}
-
-
-def _listen(worker: _Worker, inbox: "SimpleQueue[tuple[_Worker, bytes | None]]") -> None:
-    """Put (worker, message) into the inbox for each message of a process, and (worker, None) when it has ended."""
-    stream = worker.process.stdout
-    while stream is not None and (message := read_message(stream)) is not None:
-        inbox.put((worker, message))
-    inbox.put((worker, None))
-
-
-def _send(worker: _Worker, message: bytes) -> None:
-    """Write a message to a process; a failure is ignored, since the listener reports a dead process."""
-    # The process may have died in the meantime; its listener says so.
-    with suppress(OSError):
-        if worker.process.stdin is not None:
-            write_message(worker.process.stdin, message)

@@ -34,19 +34,14 @@ class Atoms(PrivacyProfile):
 
     Masses are kept as logarithms: at a loss of 800 the mass of P or of Q is smaller than any float, and still decides
     the profile of one direction.
-
-    Attributes:
-        losses: different finite values, increasing.
-        log_masses: finite, log P mass of each; with `infinity_mass` the masses sum to at most 1.
-        infinity_mass: P mass where Q has none.
-        other_infinite: Q mass where P has none; None to compute it as the Q mass missing to 1, round-off included.
-        is_symmetric: whether (Q, P) is the same pair, so that the Q mass at each loss is the P mass at its negative.
     """
 
-    losses: tuple[float, ...]
-    log_masses: tuple[float, ...]
-    infinity_mass: float = 0.0
+    losses: tuple[float, ...]  # different finite values, increasing
+    log_masses: tuple[float, ...]  # finite, log P mass of each; with `infinity_mass` the masses sum to at most 1
+    infinity_mass: float = 0.0  # P mass where Q has none
+    # Q mass where P has none; None to compute it as the Q mass missing to 1, round-off included
     other_infinite: float | None = None
+    # whether (Q, P) is the same pair, so that the Q mass at each loss is the P mass at its negative
     is_symmetric: bool = False
 
     @classmethod
@@ -280,32 +275,23 @@ def comonotone_coupling(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
     spend(10 * ELEMENT * len(columns) * sum(logs.size for logs, _ in columns))
     above = [log_cumsum_exp(logs) for logs, _ in columns]
     below = [np.append(log_cumsum_exp(logs[:0:-1])[::-1], -np.inf) for logs, _ in columns]
-    upper, lower = _common_ends(above, below)
-    widths = _log_masses_between(upper, lower)
+    # The cell ends of all columns: logs of the mass above, rising up to 1/2, then of the mass below, falling. Measured
+    # from the nearer side, rare losses keep their digits at both: both tails may hold masses far below 1e-16.
+    upper = np.unique(np.concatenate([a[a <= _LOG_HALF] for a in above]))
+    lower = np.unique(np.concatenate([b[a > _LOG_HALF] for a, b in zip(above, below, strict=True)]))[::-1]
+    middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
+    widths = np.concatenate(
+        [
+            _log_differences(np.append(-np.inf, upper)),
+            [_log_or_minus_inf(middle)],
+            _log_differences(lower[::-1])[::-1],
+        ]
+    )
     aligned = []
     for a, b, (_, losses) in zip(above, below, columns, strict=True):
         at = np.append(np.searchsorted(a, upper, side="left"), np.searchsorted(-b, -lower, side="left"))
         aligned.append(losses[at][widths > -np.inf])
     return widths[widths > -np.inf], aligned
-
-
-def _common_ends(above: list[Array], below: list[Array]) -> tuple[Array, Array]:
-    """Return the cell ends of all columns: logs of the mass above, rising up to 1/2, then of the mass below, falling.
-
-    Args: logs of the mass above, and of the mass below, the end of each cell, for each column.
-    """
-    # Both tails may hold masses far below 1e-16: measured from the nearer side, rare losses keep their digits at both.
-    upper = np.unique(np.concatenate([a[a <= _LOG_HALF] for a in above]))
-    lower = np.unique(np.concatenate([b[a > _LOG_HALF] for a, b in zip(above, below, strict=True)]))[::-1]
-    return upper, lower
-
-
-def _log_masses_between(upper: Array, lower: Array) -> Array:
-    """Return the log masses of the cells between `_common_ends`, in order of falling losses, one across the middle."""
-    middle = 1.0 - (math.exp(upper[-1]) if upper.size else 0.0) - math.exp(lower[0])
-    return np.concatenate(
-        [_log_differences(np.append(-np.inf, upper)), [_log_or_minus_inf(middle)], _log_differences(lower[::-1])[::-1]]
-    )
 
 
 def _log_differences(logs: Array) -> Array:
@@ -338,9 +324,20 @@ def of_cells(
     from_cells = float(np.exp(logs[losses > FAR]).sum())
     beyond = (losses < -FAR) & (losses > -np.inf)
     only_other += float(np.exp(logs[beyond] - losses[beyond]).sum())
-    values, total = _add_equal_losses(losses, logs)
+    kept = (logs > -np.inf) & (np.abs(losses) <= FAR)
+    values, place = np.unique(losses[kept], return_inverse=True)
+    total = log_sum_exp_by_index(place, logs[kept], size=values.size)
     if values.size > max_losses:
-        values, total = _thin(values, total, max_losses)
+        # Split over some of the losses, evenly spaced by index, P and Q mass unchanged: that is what chords of the
+        # profile do (Doroshenko et al. 2022, 2207.04380v3, section 4).
+        ends = values[np.linspace(0, values.size - 1, max_losses).round().astype(np.int64)]
+        right = np.clip(np.searchsorted(ends, values, side="left"), 1, max_losses - 1)
+        low, high = ends[right - 1], ends[right]
+        all_of_it = log1m_exp(high - low)
+        up = total + log1m_exp(values - low) - all_of_it
+        down = total + low - values + log1m_exp(high - values) - all_of_it
+        total = log_sum_exp_by_index(np.append(right, right - 1), np.append(up, down), size=max_losses)
+        values, total = ends[total > -np.inf], total[total > -np.inf]
     everything = min(1.0, infinity_mass + from_cells)
     if not values.size:  # accountants look at losses
         values, total = np.zeros(1), np.array([max(_log_or_minus_inf(1 - everything), _LOG_MIN)])
@@ -350,27 +347,6 @@ def of_cells(
         infinity_mass=everything,
         other_infinite=min(1.0, only_other),
     )
-
-
-def _add_equal_losses(losses: Array, logs: Array) -> tuple[Array, Array]:
-    """Return (the different losses within +-FAR of positive mass, increasing; log of the total mass of each)."""
-    kept = (logs > -np.inf) & (np.abs(losses) <= FAR)
-    values, place = np.unique(losses[kept], return_inverse=True)
-    return values, log_sum_exp_by_index(place, logs[kept], size=values.size)
-
-
-def _thin(losses: Array, logs: Array, max_losses: int) -> tuple[Array, Array]:
-    """Split losses over `max_losses` of them, evenly spaced by index, P and Q mass unchanged: an upper bound."""
-    # That is what chords of the profile do (Doroshenko et al. 2022, 2207.04380v3, section 4).
-    kept = np.linspace(0, losses.size - 1, max_losses).round().astype(np.int64)
-    ends = losses[kept]
-    right = np.clip(np.searchsorted(ends, losses, side="left"), 1, max_losses - 1)
-    low, high = ends[right - 1], ends[right]
-    all_of_it = log1m_exp(high - low)
-    up = logs + log1m_exp(losses - low) - all_of_it
-    down = logs + low - losses + log1m_exp(high - losses) - all_of_it
-    total = log_sum_exp_by_index(np.append(right, right - 1), np.append(up, down), size=max_losses)
-    return ends[total > -np.inf], total[total > -np.inf]
 
 
 def glued(
@@ -459,20 +435,18 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
 def composed(a: Atoms, b: Atoms) -> Atoms:
     """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result
     to 4001."""
-    (first, p), (second, q) = (_with_zero_loss(_thin_for_product(pair)) for pair in (a, b))
+    factors = []
+    for pair in map(with_near_losses, (a, b)):
+        losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
+        thin = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=pair.only_other, max_losses=_FACTORS)
+        factors.append(_with_zero_loss(thin))
+    (first, p), (second, q) = factors
     return _of_raised_cells(
         np.add.outer(first, second).ravel(),
         np.add.outer(p, q).ravel(),
         infinity_mass=a.infinity_mass + b.infinity_mass - a.infinity_mass * b.infinity_mass,
         only_other=a.only_other + b.only_other - a.only_other * b.only_other,
     )
-
-
-def _thin_for_product(pair: Atoms) -> Atoms:
-    """Return the pair with at most 501 losses, an upper bound."""
-    pair = with_near_losses(pair)
-    losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
-    return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=pair.only_other, max_losses=_FACTORS)
 
 
 def chained(pair: Atoms, links: int) -> Atoms:
@@ -491,19 +465,14 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
         pairs = [with_near_losses(pair) for pair in pairs]
     *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
     for pair in reversed(first):
-        chain = _linked(pair, chain)
+        # The losses add up along the measure in the middle, coupled by falling losses under both neighbours.
+        widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
+        in_both = outer > -np.inf
+        logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
+        missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
+        losses, logs = _raise_by_roundoff(losses, logs)
+        chain = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
     return chain
-
-
-def _linked(pair: Atoms, chain: Atoms) -> Atoms:
-    """Return an upper bound on (P_0, P_2) from bounds on (P_0, P_1) and (P_1, P_2), their losses coupled under P_1."""
-    # The losses add up along the measure in the middle, P_1, coupled by falling losses under both neighbours.
-    widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
-    in_both = outer > -np.inf
-    logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
-    missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
-    losses, logs = _raise_by_roundoff(losses, logs)
-    return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
 
 
 ALL_INFINITE = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)

@@ -14,7 +14,7 @@ from dpcalc.losses.coarsen import SplitPmf, growth_by_rounding_up, merged_onto_l
 from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf
 from dpcalc.losses.quadrature import reach
-from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sorted_unique, sum_by_index
+from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sum_by_index
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
@@ -71,26 +71,32 @@ class MonotonePiece(NamedTuple):
     loss: Array
 
 
-class _WeightedPiece(NamedTuple):
-    """A piece with the number of cells per length it needs, up to a factor, and their largest width, at its points."""
-
-    piece: MonotonePiece
-    weight: Array
-    widest: Array
-
-
-class _TiltedAtoms(NamedTuple):
-    """Tilted masses at single losses, shape (n,) each."""
-
-    mass: Array
-    loss: Array
-
-
 def cells(curve: LossCurve, aim: Resolution) -> Cells:
     """Return a step cut into Cells so that rounding costs about `aim.budget`, or ConvergenceError, TooLargeError."""
-    weighted = [piece for segment in curve.segments for piece in _weighted_pieces(segment, aim)]
-    atoms = _tilted_atoms(curve, aim)
-    if not weighted and not atoms.loss.size:
+    # Of each piece of monotone loss: the number of cells per length it needs, up to a factor, and their largest width.
+    weighted: list[tuple[MonotonePiece, Array, Array]] = []
+    for segment in curve.segments:
+        low, high = reach(segment, aim.tilt, aim.truncated_mass)
+        y = rough_points(segment.pair, low, high) if low < high else np.zeros(0)
+        y, density, loss = _non_negligible(segment, y, aim)
+        if not y.size:
+            continue
+        min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400  # points or more
+        y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)), np.ceil(min_parts)))
+        y, density, loss = _non_negligible(segment, y, aim)
+        if not y.size:
+            continue
+        slope = np.abs(np.gradient(loss, y))
+        weight = np.cbrt(density * slope**2)
+        widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(segment.pair, y))
+        widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
+        weighted += [
+            (MonotonePiece(segment, y[run], loss[run]), weight[run], widest[run]) for run in monotone_runs(loss)
+        ]
+    atom_loss, log_mass = (np.array(values) for values in curve.atoms)
+    atom_mass = np.exp(np.minimum(log_mass + aim.tilt * atom_loss - aim.log_norm, 700.0))
+    atom_mass, atom_loss = atom_mass[atom_mass > NEGLIGIBLE], atom_loss[atom_mass > NEGLIGIBLE]
+    if not weighted and not atom_loss.size:
         raise ConvergenceError("privacy loss cells: expected some mass at the best order, found none; try --method rdp")
 
     # Edges of cells in y. Splitting a cell of tilted mass m and width w adds m t (t + 1) w^2 / 12; for a given number
@@ -109,28 +115,28 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
 
     # Edges as lattice indices: ends of pieces, neighbours of atoms, +-2^14 if that is in range, rounded to whole
     # numbers, beyond 2^14 from 0 away from 0 to multiples of `wide`. Each piece lies between two of its own.
-    pieces = [each.piece for each in weighted]
+    pieces = [piece for piece, _, _ in weighted]
     nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
-    level, gap = _choose_lattices([*nodes, atoms], aim)
+    level, gap = _choose_lattices([*nodes, (atom_mass, atom_loss)], aim)
     spacing, wide = math.ldexp(1.0, level), 1 << gap
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
-    ends += [np.floor(atoms.loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
+    ends += [np.floor(atom_loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
     around = [rounded for end in ends if end.size for rounded in (math.floor(end.min()), math.ceil(end.max()))]
     edges = np.concatenate([*ends, around, [-_NEAR_POINTS, _NEAR_POINTS]])
     outwards = np.sign(edges) * np.ceil(np.abs(edges) / wide) * wide
     edges = np.where(np.abs(edges) <= _NEAR_POINTS, np.rint(edges), outwards)
-    edges = sorted_unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
+    edges = np.unique(edges[(edges >= min(around) - wide) & (edges <= max(around) + wide)])
 
     # Three nodes for each cell and each atom, and the largest miss of the ends of cells.
     masses, losses, overshoot, max_miss = [], [], 0.0, _MISS * aim.budget / (aim.copies * aim.tilt)
     for piece, fine in zip(pieces, rough, strict=True):
         inner, miss = points_with_losses(piece, edges * spacing, max_miss=max_miss)
-        mass, loss = _tilted_nodes(piece.segment, sorted_unique(np.append(fine, inner)), aim)
+        mass, loss = _tilted_nodes(piece.segment, np.unique(np.append(fine, inner)), aim)
         masses.append(np.maximum(mass, 1e-300))
         losses.append(loss)
         overshoot = max(overshoot, miss)
-    mass = np.concatenate([*masses, np.repeat(atoms.mass / NODES, NODES)]).reshape(-1, NODES)
-    loss = np.concatenate([*losses, np.repeat(atoms.loss, NODES)]).reshape(-1, NODES)
+    mass = np.concatenate([*masses, np.repeat(atom_mass / NODES, NODES)]).reshape(-1, NODES)
+    loss = np.concatenate([*losses, np.repeat(atom_loss, NODES)]).reshape(-1, NODES)
     # What is left out: a very negative loss may hold next to no tilted mass, or the least a node may have; no node has
     # more P mass than 1.
     plain = float(np.exp(np.minimum(aim.log_norm - aim.tilt * loss + np.log(mass), 0.0)).sum())
@@ -149,52 +155,15 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     )
 
 
-def _tilted_atoms(curve: LossCurve, aim: Resolution) -> _TiltedAtoms:
-    """Return (tilted masses, losses) of the atoms with a tilted mass above 1e-20; mass at loss 0 is not included."""
-    loss, log_mass = (np.array(values) for values in curve.atoms)
-    mass = np.exp(np.minimum(log_mass + aim.tilt * loss - aim.log_norm, 700.0))
-    used = mass > NEGLIGIBLE
-    return _TiltedAtoms(mass[used], loss[used])
-
-
-def _weighted_pieces(segment: Segment, aim: Resolution) -> list[_WeightedPiece]:
-    """Cut a segment, where its tilted density counts, into pieces of monotone loss with the cell widths they need."""
-    low, high = reach(segment, aim.tilt, aim.truncated_mass)
-    rough = _non_negligible(segment, rough_points(segment.pair, low, high), aim) if low < high else None
-    if rough is None:
-        return []
-    y = rough.y
-    min_parts = np.diff(y) / max(y[-1] - y[0], 1e-300) * 400  # points or more
-    y = subdivided(y, np.maximum(np.ceil(4 * np.diff(y) / length_scales(segment.pair, y)), np.ceil(min_parts)))
-    sampled = _non_negligible(segment, y, aim)
-    if sampled is None:
-        return []
-    y, density, loss = sampled
-    slope = np.abs(np.gradient(loss, y))
-    weight = np.cbrt(density * slope**2)
-    widest = np.interp(y, (y[1:] + y[:-1]) / 2, 0.125 * length_scales(segment.pair, y))
-    widest = np.minimum(widest, _TILTED / np.maximum(aim.tilt * slope, 1e-300))  # where few nodes sum e^{t loss}
-    runs = monotone_runs(loss)
-    return [_WeightedPiece(MonotonePiece(segment, y[run], loss[run]), weight[run], widest[run]) for run in runs]
-
-
-class _Sampled(NamedTuple):
-    """Points, rising, with tilted density and loss at each, shape (n,)."""
-
-    y: Array
-    density: Array
-    loss: Array
-
-
-def _non_negligible(segment: Segment, y: Array, aim: Resolution) -> _Sampled | None:
-    """Sample the tilted density at points y, less both ends where it is negligible; None if nothing is left."""
+def _non_negligible(segment: Segment, y: Array, aim: Resolution) -> tuple[Array, Array, Array]:
+    """Return (y, tilted density, loss) at rising points y, less both ends where the density is negligible."""
+    if not y.size:
+        return y, y, y
     log_p, loss = segment.log_density_and_loss(y)
     density = np.exp(np.minimum(log_p + aim.tilt * loss - aim.log_norm, 700.0))
     used = np.flatnonzero(density * segment.pair.deviation > NEGLIGIBLE)
-    if not used.size:
-        return None
-    kept = slice(max(0, used[0] - 1), used[-1] + 2)
-    return _Sampled(y[kept], density[kept], loss[kept])
+    kept = slice(max(0, used[0] - 1), used[-1] + 2) if used.size else slice(0)
+    return y[kept], density[kept], loss[kept]
 
 
 def monotone_runs(loss: Array) -> list[slice]:

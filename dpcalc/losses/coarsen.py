@@ -53,8 +53,7 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     block = 1 << doublings
     start = pmf.start >> doublings
     spacing = math.ldexp(pmf.spacing, doublings)
-    sums = _sums_of_cells if block <= 4 * pmf.mass.size else _sums_of_two_cells
-    points = rounding(sums(pmf, doublings), pmf.tilt, spacing)
+    points = rounding(_cell_sums(pmf, doublings), pmf.tilt, spacing)
     cut = float(np.maximum(-points, 0.0).sum())
     swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
     return replace(
@@ -67,38 +66,36 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     )
 
 
-def _sums_of_cells(pmf: LossPmf, doublings: int) -> CellSums:
+def _cell_sums(pmf: LossPmf, doublings: int) -> CellSums:
     """Sum the masses in cells of 2^doublings lattice points, the first from the multiple at or below pmf.start."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
-    block = 1 << doublings
-    head = pmf.start - (pmf.start >> doublings << doublings)
-    # Rows are wide cells; column k holds the masses k points above the lower end of their cell.
-    rows = in_rows(pmf.mass, block, before=head)
-    at_low, share = _move_to_lower_end(pmf, np.arange(block, dtype=np.float64), doublings)
-    at_low[0] = 0.0  # what lies at the lower end is not inside
-    return CellSums(rows[:, 0], np.einsum("ij,j->i", rows, at_low), np.einsum("ij,j->i", rows, share))
+    block, head, width = (
+        1 << doublings,
+        pmf.start - (pmf.start >> doublings << doublings),
+        math.ldexp(pmf.spacing, doublings),
+    )
 
+    def factors(place: Array) -> tuple[Array, Array]:  # that move tilted masses to the lower end; times the upper share
+        offset = place * pmf.spacing
+        at_low = np.exp(-pmf.tilt * offset)
+        return at_low, at_low * (np.expm1(-offset) / math.expm1(-width))
 
-def _sums_of_two_cells(pmf: LossPmf, doublings: int) -> CellSums:
-    """Return what `_sums_of_cells` returns, for a loss whose entries all lie in one cell or two."""
-    # A step that shows next to nothing has its losses on a lattice with a spacing down to 2^-996.
-    first = pmf.start - (pmf.start >> doublings << doublings)
-    border = (1 << doublings) - first  # index of the first point of the second cell
+    if block <= 4 * pmf.mass.size:
+        # Rows are wide cells; column k holds the masses k points above the lower end of their cell.
+        rows = in_rows(pmf.mass, block, before=head)
+        at_low, share = factors(np.arange(block, dtype=np.float64))
+        at_low[0] = 0.0  # what lies at the lower end is not inside
+        return CellSums(rows[:, 0], np.einsum("ij,j->i", rows, at_low), np.einsum("ij,j->i", rows, share))
+    # All entries lie in one cell or two: a step that shows next to nothing has its losses on a lattice with a spacing
+    # down to 2^-996.
+    border = block - head  # index of the first point of the second cell
     sums = []
-    for offset, mass in ((float(first), pmf.mass[: min(border, pmf.mass.size)]), (0.0, pmf.mass[border:])):
+    for offset, mass in ((float(head), pmf.mass[: min(border, pmf.mass.size)]), (0.0, pmf.mass[border:])):
         if mass.size:
-            at_low, share = _move_to_lower_end(pmf, offset + np.arange(mass.size, dtype=np.float64), doublings)
-            is_aligned = offset == 0
-            aligned = mass[:1].sum() if is_aligned else mass[:0].sum()
-            sums.append((aligned, (mass * at_low)[int(is_aligned) :].sum(), (mass * share).sum()))
+            at_low, share = factors(offset + np.arange(mass.size, dtype=np.float64))
+            aligned = int(offset == 0)  # whether the first mass is at the lower end, not inside
+            sums.append((mass[:aligned].sum(), (mass * at_low)[aligned:].sum(), (mass * share).sum()))
     return CellSums(*(np.array(column, dtype=pmf.mass.dtype) for column in zip(*sums, strict=True)))
-
-
-def _move_to_lower_end(pmf: LossPmf, place: Array, doublings: int) -> tuple[Array, Array]:
-    """Return factors that move tilted masses at `place` to their cell's lower end, and those times the upper share."""
-    offset = place * pmf.spacing
-    at_low = np.exp(-pmf.tilt * offset)
-    return at_low, at_low * (np.expm1(-offset) / math.expm1(-math.ldexp(pmf.spacing, doublings)))
 
 
 def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
@@ -112,7 +109,9 @@ def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
 def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     """Lower the chords below the profile: a lower bound; if masses are < 0 then, take the envelope or merge atoms."""
     at_end, mass, to_upper = sums
-    above = _merged_loss(sums, spacing)
+    # How far above its cell's lower end the inside of each cell lies if merged into one atom.
+    lifted = np.minimum(to_upper / np.where(mass > 0, mass, 1.0), 1 - 1e-15)
+    above = np.minimum(-np.log1p(lifted * math.expm1(-spacing)), spacing)
     chords = coarsen_pessimistic(sums, tilt, spacing)
     # Between the chord and the profile of the merged atom the gap is largest at the atom.
     points = _lower_chords(chords, to_upper * -np.expm1(above - spacing), tilt, spacing)
@@ -125,22 +124,10 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     envelope, merged = _lower_envelope(points, tilt, spacing), float(masses.sum())
     if envelope is not None and merged - float(envelope.sum()) <= _MAX_COST * (float(chords.sum()) - merged):
         return envelope
-    return _merged_cells(masses, above, tilt, spacing).astype(mass.dtype)
-
-
-def _merged_loss(sums: CellSums, spacing: float) -> Array:
-    """Return how far above its cell's lower end the inside of each cell lies if merged into one atom, shape (n,)."""
-    lifted = np.minimum(sums.to_upper / np.where(sums.inside > 0, sums.inside, 1.0), 1 - 1e-15)
-    return np.minimum(-np.log1p(lifted * math.expm1(-spacing)), spacing)
-
-
-def _merged_cells(masses: Array, above: Array, tilt: float, spacing: float) -> Array:
-    """Merge each cell's two atoms, at its lower end and `above` it, onto n + 2 lattice points: a lower bound."""
-    size = above.size
-    losses = (np.arange(size)[:, None] * spacing + np.stack([np.zeros(size), above], axis=1)).ravel()
+    losses = (np.arange(above.size)[:, None] * spacing + np.stack([np.zeros(above.size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
-    places, masses_there = merged_onto_lattice(masses[used], losses[used].astype(np.float64), tilt, spacing)
-    return sum_by_index(np.array(places) + 1, np.array(masses_there), size=size + 2)
+    places, at_places = merged_onto_lattice(masses[used], losses[used].astype(np.float64), tilt, spacing)
+    return sum_by_index(np.array(places) + 1, np.array(at_places), size=above.size + 2).astype(mass.dtype)
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:
@@ -152,7 +139,17 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
     lowering[:-1] = gap
     lowering[1:] = np.maximum(lowering[1:], gap * swell)
     points = points[1:].copy()
-    last = _cut_where_zero(points, tilt, spacing, lowering)
+    # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
+    # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
+    back = np.arange(points.size - 1, -1, -1) * spacing
+    near = int(np.searchsorted(-back, -600 / (1 + tilt)))
+    plain = points[near:] * np.exp(tilt * back[near:])
+    above = np.append(np.cumsum(plain[::-1])[::-1][1:], 0.0)
+    discounted = np.append(np.cumsum((plain * np.exp(back[near:]))[::-1])[::-1][1:], 0.0)
+    profile = np.maximum(above - np.exp(-back[near:]) * discounted, 0.0) * np.exp(-tilt * back[near:])
+    first = near + int(np.argmax(profile <= lowering[near:] * (1 + 1e-9)))  # the last profile value is 0
+    last = max(first - 1, near)
+    lowering[last:] = profile[last - near :]
     points[0] += lowering[0]  # the chord from epsilon = -inf
     points[:-1] -= (lowering[1:] / swell - lowering[:-1]) * (math.exp(-spacing) / -math.expm1(-spacing))
     points[1:] -= (lowering[1:] - lowering[:-1] * swell) / math.expm1(-spacing)
@@ -193,22 +190,6 @@ def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
     return np.array(masses, dtype=points.dtype)
 
 
-def _cut_where_zero(points: Array, tilt: float, spacing: float, lowering: Array) -> int:
-    """Limit `lowering` in place so that the lowered profile ends at 0, not below it; return the index where it does."""
-    # Where lowering would leave less than nothing, the profile is 0 from one lattice point earlier on: the chord before
-    # that only sinks. Only the right end can be so low; 600 is what a float's exponent holds.
-    back = np.arange(points.size - 1, -1, -1) * spacing
-    near = int(np.searchsorted(-back, -600 / (1 + tilt)))
-    plain = points[near:] * np.exp(tilt * back[near:])
-    above = np.append(np.cumsum(plain[::-1])[::-1][1:], 0.0)
-    discounted = np.append(np.cumsum((plain * np.exp(back[near:]))[::-1])[::-1][1:], 0.0)
-    profile = np.maximum(above - np.exp(-back[near:]) * discounted, 0.0) * np.exp(-tilt * back[near:])
-    first = near + int(np.argmax(profile <= lowering[near:] * (1 + 1e-9)))  # the last profile value is 0
-    last = max(first - 1, near)
-    lowering[last:] = profile[last - near :]
-    return last
-
-
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
     """Merge sorted atoms onto lattice points, or round them down if no partner is near: a lower bound."""
     # Merging is post-processing, and an atom may be split at random. A sweep from one end groups what it meets before a
@@ -224,7 +205,15 @@ def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -
 def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int], list[float]]:
     """Merge the atoms before each point with later ones near by, else round them down; return (indices, masses)."""
     end, spacing, masses, losses = int(math.copysign(1, step)), abs(step), mass.tolist(), loss.tolist()
-    at, moved_next, moved_excess, moved_last, moved_gain = _moves(loss, tilt, step)
+    # An atom moves to the lattice point at or beyond it, or as a partner of atoms before it to the one before: for all
+    # at once the factors on the tilted mass, and on the error of the Q mass relative to the Q mass at the point.
+    steps = np.ceil(loss / step)
+    distance = steps * step - loss
+    with np.errstate(over="raise"):
+        at_next, excess = np.exp(tilt * distance), end * np.expm1(np.minimum(distance, 700.0))
+    at_last = np.exp(np.minimum(tilt * (distance - step), 700.0))  # merged only where the exponent is at most 2
+    at, moved_next, moved_excess = steps.astype(np.int64).tolist(), at_next.tolist(), (at_next * excess).tolist()
+    moved_last, moved_gain = at_last.tolist(), (-end * np.expm1(np.minimum(distance - step, 700.0))).tolist()
     places, points, i, count = [], [], 0, len(masses)
     while i < count:
         place, total, missing = at[i], 0.0, 0.0
@@ -258,31 +247,6 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
         places.append(end * place)
         points.append(total + more)
     return places, points
-
-
-class _Moves(NamedTuple):
-    """Lists with an entry for each atom of a sweep: the lattice point at or beyond it, and what moving it changes."""
-
-    at: list[int]  # steps from 0 to that point
-    to_next: list[float]  # factor on the tilted mass moved to it
-    excess: list[float]  # that factor times the error of the Q mass by the move, relative to the Q mass at the point
-    to_last: list[float]  # factor on the tilted mass moved to the point before
-    gain: list[float]  # error of the Q mass by that move, the other way, relative to the Q mass at the point before
-
-
-def _moves(loss: Array, tilt: float, step: float) -> _Moves:
-    """Return each atom's change if moved to the next or previous point along `step`; FloatingPointError above e^709."""
-    end = int(math.copysign(1, step))
-    steps = np.ceil(loss / step)  # to the first lattice point at or beyond each atom
-    distance = steps * step - loss
-    # An atom moves to that lattice point, or as a partner of atoms before it to the one before: both at once for all.
-    with np.errstate(over="raise"):
-        at_next, excess = np.exp(tilt * distance), end * np.expm1(np.minimum(distance, 700.0))
-    at_last = np.exp(np.minimum(tilt * (distance - step), 700.0))  # merged only where the exponent is at most 2
-    gain = -end * np.expm1(np.minimum(distance - step, 700.0))
-    return _Moves(
-        steps.astype(np.int64).tolist(), at_next.tolist(), (at_next * excess).tolist(), at_last.tolist(), gain.tolist()
-    )
 
 
 def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:

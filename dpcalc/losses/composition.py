@@ -12,7 +12,7 @@ from itertools import pairwise
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
 from dpcalc.losses.moments import Curve, RevealedSubsample
-from dpcalc.losses.pair import MixturePair, Segment
+from dpcalc.losses.pair import Segment
 from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
 from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -36,17 +36,10 @@ _LARGEST = 700.0  # largest exponent of a float
 _ROUNDED = 1e-11  # relative margin on a probability and on a loss, far above their round-off
 
 
-@dataclass(frozen=True, kw_only=True)
-class CappedTail:
-    """The losses above a limit after capping."""
-
-    loss: float  # the one finite value that they become
-    mass: float  # its P mass
-    infinity_mass: float  # P mass that becomes an infinite loss
-
-
+CappedTail = tuple[float, float, float]
+"""What the losses above a limit become: (the one finite loss, its P mass, P mass of an infinite loss)."""
 TailCap = Callable[[float, float, float], CappedTail]
-"""From (P mass, log of the Q mass, limit) of the losses above the limit to what they become."""
+"""From (P mass, log of the Q mass, limit) of the losses above the limit."""
 
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
@@ -58,7 +51,7 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
     # down only moves more to infinity.
     loss = limit * (1 - _ROUNDED) - _ROUNDED
     mass = min(p, math.exp(min(log_q + loss, 0.0)))
-    return CappedTail(loss=loss, mass=mass, infinity_mass=(p - mass) + _ROUNDED * p)
+    return loss, mass, (p - mass) + _ROUNDED * p
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
@@ -67,7 +60,7 @@ def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
     Source: docs/theory.md, Theorem 9.7.
     """
     loss = max(math.log(p) - log_q, limit)
-    return CappedTail(loss=loss * (1 - _ROUNDED) - _ROUNDED, mass=p * (1 - _ROUNDED), infinity_mass=0.0)
+    return loss * (1 - _ROUNDED) - _ROUNDED, p * (1 - _ROUNDED), 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,10 +81,17 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     if isinstance(curve, RevealedSubsample):
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)
-    segments, tails = [], []
+    segments, tails, growth = [], [], math.expm1(min(limit, _LARGEST))
     for segment in curve.segments:
-        kept, is_right = segment, _is_right_tail(segment.pair, limit)
-        if segment.max_loss > limit and is_right is not None and not (is_right and segment.high < math.inf):
+        # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A
+        # weight that is 0 up to round-off leaves the number of changes unknown.
+        kept, weights_q = segment, segment.pair.weights_q
+        gaps = [d - q * growth for d, q in zip(segment.pair.differences, weights_q, strict=True)]
+        is_certain = all(abs(gap) >= 1e-12 * q * growth for gap, q in zip(gaps, weights_q, strict=True))
+        signs = [gap > 0 for gap in gaps if gap]
+        changes = [after for before, after in pairwise(signs) if before != after]
+        is_right = changes == [True]
+        if segment.max_loss > limit and is_certain and len(changes) == 1 and not (is_right and segment.high < math.inf):
             # The half-line of losses above the limit, mirrored to the left, unless it is far out or has no mass.
             pair = segment.pair.mirrored if is_right else segment.pair
             near = pair.centers[-1] + _FAR * pair.deviation
@@ -100,45 +100,25 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
             if p >= min_mass:
                 kept = replace(segment, max_loss=limit)
                 kept = replace(kept, high=min(kept.high, -end)) if is_right else replace(kept, low=max(kept.low, end))
-                if p:
-                    tails.append(cap(p, math.log(segment.weight) + _log_q_below(pair, end), limit))
+                if p:  # the Q mass as a logarithm: it may be smaller than any float
+                    parts = [
+                        math.log(weight) + normal_log_cdf((end - center) / pair.deviation)
+                        for center, weight in zip(pair.centers, pair.weights_q, strict=True)
+                        if weight
+                    ]
+                    log_q = max(parts) + math.log(math.fsum(math.exp(part - max(parts)) for part in parts))
+                    tails.append(cap(p, math.log(segment.weight) + log_q, limit))
         segments.append(kept)
     if not tails:
         return curve
-    finite = [tail for tail in tails if tail.mass > 0]
+    finite = [(loss, math.log(mass)) for loss, mass, _ in tails if mass > 0]
     losses, log_masses = curve.atoms
     return Capped(
         segments=tuple(segments),
         zero_loss_mass=curve.zero_loss_mass,
-        atoms=(
-            (*losses, *(tail.loss for tail in finite)),
-            (*log_masses, *(math.log(tail.mass) for tail in finite)),
-        ),
-        infinity_mass=curve.infinity_mass + math.fsum(tail.infinity_mass for tail in tails),
+        atoms=((*losses, *(loss for loss, _ in finite)), (*log_masses, *(log_mass for _, log_mass in finite))),
+        infinity_mass=curve.infinity_mass + math.fsum(infinite for _, _, infinite in tails),
     )
-
-
-def _is_right_tail(pair: MixturePair, limit: float) -> bool | None:
-    """Return True if losses above `limit` lie on the right; None unless p_i - e^limit q_i surely changes sign once."""
-    # By Karlin's theorem P - e^limit Q has at most as many sign changes along the line as its weights have. A weight
-    # that is 0 up to round-off leaves the number of changes unknown.
-    growth = math.expm1(min(limit, _LARGEST))
-    gaps = [d - q * growth for d, q in zip(pair.differences, pair.weights_q, strict=True)]
-    if any(abs(gap) < 1e-12 * q * growth for gap, q in zip(gaps, pair.weights_q, strict=True)):
-        return None  # its sign may be due to rounding
-    signs = [gap > 0 for gap in gaps if gap]
-    changes = [after for before, after in pairwise(signs) if before != after]
-    return changes[0] if len(changes) == 1 else None
-
-
-def _log_q_below(pair: MixturePair, y: float) -> float:
-    """Return the log of the Q mass below y, accurate even where the mass itself is smaller than any float."""
-    parts = [
-        math.log(weight) + normal_log_cdf((y - center) / pair.deviation)
-        for center, weight in zip(pair.centers, pair.weights_q, strict=True)
-        if weight
-    ]
-    return max(parts) + math.log(math.fsum(math.exp(part - max(parts)) for part in parts))
 
 
 # Composition in rounds, with a wider lattice after each: time grows like log(count).
@@ -197,7 +177,13 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
         for part in extra:
             alone = _to_single_lattice(part, budget / rounds, rounding)
             digits = alone if digits is None else compose_two(digits, alone, budget / rounds, rounding)
-        loss = _widen(powered, count, budget / rounds, rounding)
+        if isinstance(powered, SplitPmf):  # a bulk that reaches the jumps' lattice joins them
+            wide = _coarsen_within_budget(powered.bulk, count, budget / rounds, powered.gap, rounding)
+            if wide.level < powered.jumps.level:
+                loss = SplitPmf(bulk=wide, jumps=powered.jumps).normalized()
+                continue
+            powered = add_measures(wide, powered.jumps)
+        loss = _widen_pmf(powered, count, budget / rounds, rounding)
     loss = _to_single_lattice(_powers(loss, (count,), rounding)[0] if count > 1 else loss, budget / rounds, rounding)
     return loss if digits is None else compose_two(digits, loss, budget / rounds, rounding)
 
@@ -228,16 +214,6 @@ def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf
 def _affordable_halvings(loss: LossPmf) -> int:
     """Return how often the spacing can be halved until a loss has 2^19 entries."""
     return max(0, math.floor(math.log2(_MAX_REFINED / loss.mass.size)))
-
-
-def _widen(loss: Loss, copies: int, budget: float, rounding: Rounding) -> Loss:
-    """Coarsen a loss, of a SplitPmf the bulk, within `budget`; a bulk that reaches the jumps' lattice joins them."""
-    if isinstance(loss, LossPmf):
-        return _widen_pmf(loss, copies, budget, rounding)
-    wide = _coarsen_within_budget(loss.bulk, copies, budget, loss.gap, rounding)
-    if wide.level == loss.jumps.level:
-        return _widen_pmf(add_measures(wide, loss.jumps), copies, budget, rounding)
-    return SplitPmf(bulk=wide, jumps=loss.jumps).normalized()
 
 
 def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:

@@ -32,7 +32,6 @@ from dpcalc.losses.ratio_lattice import (
     sum_of,
     trimmed,
 )
-from dpcalc.numerics.convolution import sorted_unique
 from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, spend
 
@@ -139,8 +138,8 @@ def _atoms(curve: LossCurve) -> tuple[Array, Array]:
 
 def _panels(piece: MonotonePiece, ends: Array) -> tuple[Array, Array]:
     """Cut a piece at its points and where its loss is in `ends`; return each panel's (log P mass, log P / Q mass)."""
-    inner, _ = points_with_losses(piece, sorted_unique(ends))
-    edges = sorted_unique(np.append(piece.y, inner))
+    inner, _ = points_with_losses(piece, np.unique(ends))
+    edges = np.unique(np.append(piece.y, inner))
     spend(6 * ELEMENT * _NODES * edges.size)
     nodes, log_weight = gauss_legendre_panels(edges, order=_NODES)
     log_p, losses = (values.reshape(-1, _NODES) for values in piece.segment.log_density_and_loss(nodes))
@@ -217,7 +216,7 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
     # which is at most that of a cell if all are: 0 or in a cell that begins at or below it.
     losses = np.maximum(np.concatenate(highs) - log_count, _RARE)
     log_q, losses = np.concatenate(log_ps) - losses, _with_share(losses, share)
-    points = sorted_unique(np.concatenate(lows))
+    points = np.unique(np.concatenate(lows))
     log_below, log_zero = np.zeros(points.size), 0.0
     for (_, number), logs, low in zip(bins, log_qs, lows, strict=True):
         order = np.argsort(low, kind="stable")
@@ -332,7 +331,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
     weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
     below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
     places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
-    kept = sorted_unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+    kept = np.unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
     if estimate is not Estimate.UPPER:
         mass = np.add.reduceat(masses, kept)
         return np.add.reduceat(masses * ratios, kept) / mass, mass

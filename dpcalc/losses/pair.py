@@ -97,10 +97,6 @@ class MixturePair(LossCurve):
             deviation=self.deviation,
         )
 
-    def lower_quantile(self, mass: float) -> float:
-        """Return the largest point, rounded down, below which P has a mass of at most `mass` > 0."""
-        return _lower_quantile(self, mass)
-
     @property
     def span(self) -> float:
         """Largest distance between two centers."""
@@ -136,10 +132,6 @@ class MixturePair(LossCurve):
         spend(3 * ELEMENT * (y.size + _CALL) * len(self.centers))
         exponents, log_base = self.log_densities(y)
         log_p, _ = _scaled_sum(exponents, self.weights_p)
-        return log_p + log_base, self._loss_given_p(exponents, log_p)
-
-    def _loss_given_p(self, exponents: list[Array], log_p: Array) -> Array:
-        """Return the loss, given log densities of the components and of P less a common base, without cancellation."""
         # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
         # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
         log_q, top = _scaled_sum(exponents, self.weights_q)
@@ -147,7 +139,7 @@ class MixturePair(LossCurve):
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where it is large it is not used
             relative = gap / np.exp(log_q - top)
             near = np.log1p(relative)
-        return np.where(np.abs(relative) < 0.5, near, log_p - log_q)
+        return log_p + log_base, np.where(np.abs(relative) < 0.5, near, log_p - log_q)
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
         """Return (log densities of the components less a common log_base, it); ConvergenceError over 1e8 sigma."""
@@ -155,16 +147,15 @@ class MixturePair(LossCurve):
         if farthest > _TOO_FAR:
             raise ConvergenceError(f"privacy loss: expected centers within {_TOO_FAR:g} deviations, got {farthest:.3g}")
         # Far from 0, y^2 and c^2 would cancel and leave no digit of (y - c)^2. Distances from a close center have all.
-        anchor, variance = self._nearest_center(y) if farthest > _FAR else 0.0, self.deviation**2
+        anchor: Array | float = 0.0
+        if farthest > _FAR:
+            centers = np.array(self.centers)
+            anchor = centers[np.searchsorted((centers[1:] + centers[:-1]) / 2, y)]
+        variance = self.deviation**2
         from_anchor = y - anchor
         exponents = [((c - anchor) * from_anchor - (c - anchor) ** 2 / 2) / variance for c in self.centers]
         log_factor = math.log(self.deviation * math.sqrt(2 * math.pi))
         return exponents, -from_anchor * from_anchor / (2 * variance) - log_factor
-
-    def _nearest_center(self, y: Array) -> Array:
-        """Return the center nearest to each point."""
-        centers = np.array(self.centers)
-        return centers[np.searchsorted((centers[1:] + centers[:-1]) / 2, y)]
 
 
 def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
@@ -181,8 +172,8 @@ _HALVINGS = 40  # of 80 deviations and more: down to 1e-10 of one, by which no m
 
 
 @cached_with_cost(256)
-def _lower_quantile(pair: MixturePair, mass: float) -> float:
-    """Return the largest y, rounded down, with at most `mass` of P below it; cached."""
+def lower_quantile(pair: MixturePair, mass: float) -> float:
+    """Return the largest y, rounded down, with a P mass of at most `mass` > 0 below it; cached."""
     # Of the two ends that are left the lower one is safe: no more than `mass` lies below it.
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
@@ -219,19 +210,17 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a sigma apart; if over 100,000, wider ones far from the centers."""
+    """Return rising points from low to high, half a sigma apart.
+
+    If those were over 100,000, beyond 50 sigma from any center 1 % of that distance apart.
+    """
     number = max(8, math.ceil(2 * (high - low) / pair.deviation))
     spend(ELEMENT * (number if number <= _MAX_ROUGH else len(pair.centers) * 1000))
-    return np.linspace(low, high, number + 1) if number <= _MAX_ROUGH else _spreading_points(pair, low, high)
-
-
-def _spreading_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points, half a sigma apart up to 50 sigma from any center, beyond that 1 % of that distance."""
+    if number <= _MAX_ROUGH:
+        return np.linspace(low, high, number + 1)
     doublings = math.log((high - low) / pair.deviation) - math.log(_NEAR_DEVIATIONS)
-    near, far = (
-        np.arange(0.0, _NEAR_DEVIATIONS, 0.5),
-        _NEAR_DEVIATIONS * np.exp(np.arange(0.0, max(doublings, 0.0) + 0.01, 0.01)),
-    )
+    near = np.arange(0.0, _NEAR_DEVIATIONS, 0.5)
+    far = _NEAR_DEVIATIONS * np.exp(np.arange(0.0, max(doublings, 0.0) + 0.01, 0.01))
     offsets = np.concatenate([near, far]) * pair.deviation
     around = [c + sign * offsets for c in pair.centers for sign in (1, -1)]
     points: Array = np.sort(np.concatenate([*around, [low, high]]))
@@ -255,15 +244,9 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     )
     together = np.maximum(high_p, high_q) - np.minimum(low_p, low_q)
     own = np.maximum(high_p - low_p, high_q - low_q)
-    result: Array = pair.deviation**2 / np.maximum(_largest_span(own, together, order), pair.deviation)
-    return result
-
-
-def _largest_span(own: Array, together: Array, order: float | None) -> Array:
-    """Return the larger span; given an order, `together` counts min(order, 1) times, and only where own > 0."""
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
-    result: Array = np.maximum(own, together)
+    result: Array = pair.deviation**2 / np.maximum(np.maximum(own, together), pair.deviation)
     return result
 
 

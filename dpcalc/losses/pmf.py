@@ -148,7 +148,11 @@ def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
     spend(3 * ELEMENT * pmf.mass.size)
-    mean, deviation = _mean_and_deviation(pmf.mass)
+    index = np.arange(pmf.mass.size, dtype=np.float64)
+    total = float(pmf.mass.sum())
+    mean = float((pmf.mass * index).sum()) / total
+    index -= mean
+    deviation = math.sqrt(max(float((pmf.mass * index * index).sum()) / total, 1.0))  # of the index, at least 1
     bins = max(1, min(pmf.mass.size // 1024, int(deviation / 16)))
     binned = in_rows(pmf.mass, bins).sum(axis=1)
     used = np.flatnonzero(binned)
@@ -161,15 +165,6 @@ def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
         center = count * (mean + pmf.start)
         windows.append((math.floor(center - low.min()), math.ceil(center + high.min())))
     return windows
-
-
-def _mean_and_deviation(mass: Array) -> tuple[float, float]:
-    """Return mean and standard deviation, at least 1, of the index under these masses."""
-    index = np.arange(mass.size, dtype=np.float64)
-    total = float(mass.sum())
-    mean = float((mass * index).sum()) / total
-    index -= mean
-    return mean, math.sqrt(max(float((mass * index * index).sum()) / total, 1.0))
 
 
 def _log_sum(exponents: Array) -> Array:

@@ -12,7 +12,6 @@ from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.losses.pair import LossCurve, MixturePair, Segment
@@ -177,7 +176,13 @@ class ChordProfile(GluedProfile):
     @classmethod
     def of(cls, profile: GluedProfile, deltas: Mapping[float, float]) -> "ChordProfile":
         """Return `profile` with its own half up to the last epsilon replaced by the lower hull of {epsilon: delta}."""
-        hull = _lower_hull(sorted((math.expm1(epsilon), delta) for epsilon, delta in deltas.items()))
+        hull: list[tuple[float, float]] = []
+        for x, y in sorted((math.expm1(epsilon), delta) for epsilon, delta in deltas.items()):
+            while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
+                hull[-1][0] - hull[-2][0]
+            ):
+                hull.pop()  # it lies on or above the chord
+            hull.append((x, y))
         nodes = tuple((math.log1p(x), y) for x, y in hull)
         end = half_line_end(profile.own, profile.shift / 2, nodes[-1][0])
         return cls(own=profile.own, other=profile.other, shift=profile.shift, nodes=nodes, end=end)
@@ -198,19 +203,15 @@ class ChordProfile(GluedProfile):
     @cached_property
     def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """(losses, log P masses), rising, at the corners of the chords: their epsilons, negative if is_swapped."""
-        corners = self._corner_masses()
-        if self.is_swapped:
-            return tuple(-x for x, _ in corners[::-1]), tuple(math.log(mass) for _, mass in corners[::-1])
-        return tuple(x for x, _ in corners), tuple(math.log(mass) + x for x, mass in corners)
-
-    def _corner_masses(self) -> list[tuple[float, float]]:
-        """Return (epsilon > 0, Q mass of that loss in the lowered half's direction) where the slope of chords rises."""
         # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
         lowered = self.other if self.is_swapped else self.own
         slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(self.nodes)]
         slopes.append(-lowered.swapped.mass_below(self.end))
         changes = zip(self.nodes[1:], pairwise(slopes), strict=True)
-        return [(x, after - before) for (x, _), (before, after) in changes if after > before]
+        corners = [(x, after - before) for (x, _), (before, after) in changes if after > before]
+        if self.is_swapped:
+            return tuple(-x for x, _ in corners[::-1]), tuple(math.log(mass) for _, mass in corners[::-1])
+        return tuple(x for x, _ in corners), tuple(math.log(mass) + x for x, mass in corners)
 
     @cached_property
     def unassigned(self) -> float:
@@ -223,26 +224,10 @@ class ChordProfile(GluedProfile):
         is_lowered_half = self.is_swapped == (epsilon < 0)
         if not (is_lowered_half and abs(epsilon) < self.nodes[-1][0]):
             return super().delta(epsilon)
-        on_chord = self._delta_on_chord(abs(epsilon))
-        return _reversed(epsilon, on_chord) if self.is_swapped else on_chord
-
-    def _delta_on_chord(self, epsilon: float) -> float:
-        """Return delta between two `nodes`, linear in e^epsilon, for epsilon from 0 to below the last one."""
-        at = bisect_right(self.nodes, (epsilon, math.inf))
+        at = bisect_right(self.nodes, (abs(epsilon), math.inf))
         (x, a), (y, b) = self.nodes[at - 1 : at + 1]
-        return a + (b - a) * math.expm1(epsilon - x) / math.expm1(y - x)
-
-
-def _lower_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the corners of the lower convex hull of points (x, y) with rising x: both ends, none on a chord."""
-    hull: list[tuple[float, float]] = []
-    for x, y in points:
-        while len(hull) > 1 and (hull[-1][1] - hull[-2][1]) * (x - hull[-2][0]) >= (y - hull[-2][1]) * (
-            hull[-1][0] - hull[-2][0]
-        ):
-            hull.pop()
-        hull.append((x, y))
-    return hull
+        on_chord = a + (b - a) * math.expm1(abs(epsilon) - x) / math.expm1(y - x)  # linear in e^epsilon
+        return _reversed(epsilon, on_chord) if self.is_swapped else on_chord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -364,10 +349,23 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
 
     Each term is good to a few units in the last place of its exponents: what P and Q share costs no digits.
     """
+    points = points_around(pair)
+    if points is None:
+        return []
+    is_above = pair.log_density_and_loss(points)[1] > epsilon
+    # Where the loss passes epsilon, by bisection of all crossings at once. One that bisection misses only changes the
+    # set: any set gives a lower bound.
+    (changes,) = np.nonzero(is_above[1:] != is_above[:-1])
+    low, high, before = points[changes], points[changes + 1], is_above[changes]
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        is_as_before = (pair.log_density_and_loss(middle)[1] > epsilon) == before
+        low, high = np.where(is_as_before, middle, low), np.where(is_as_before, high, middle)
+    ends = [*([-math.inf] if is_above[0] else []), *low.tolist(), *([math.inf] if is_above[-1] else [])]
     terms = []
-    for low, high in _intervals(pair, epsilon):
+    for begin, end in zip(ends[::2], ends[1::2], strict=True):
         for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
-            for sign, log_mass in _tails((low - center) / pair.deviation, (high - center) / pair.deviation):
+            for sign, log_mass in _tails((begin - center) / pair.deviation, (end - center) / pair.deviation):
                 terms += [
                     sign * difference * math.exp(log_mass),
                     sign * q * math.expm1(-epsilon) * math.exp(min(epsilon + log_mass, 700.0)),
@@ -380,26 +378,3 @@ def _tails(low: float, high: float) -> list[tuple[int, float]]:
     if low > 0:
         low, high = -high, -low
     return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]
-
-
-def _intervals(pair: MixturePair, epsilon: float) -> list[tuple[float, float]]:
-    """Return the intervals, perhaps infinite, on which the loss exceeds epsilon; [] if points would be too many."""
-    points = points_around(pair)
-    if points is None:
-        return []
-    is_above = pair.log_density_and_loss(points)[1] > epsilon
-    crossings = _crossings(pair, epsilon, points, is_above).tolist()
-    ends = [*([-math.inf] if is_above[0] else []), *crossings, *([math.inf] if is_above[-1] else [])]
-    return list(zip(ends[::2], ends[1::2], strict=True))
-
-
-def _crossings(pair: MixturePair, epsilon: float, points: Array, is_above: NDArray[np.bool_]) -> Array:
-    """Return by bisection, between points of which `is_above` differs, where the loss passes epsilon, rising."""
-    # All at once. One that bisection misses only changes the set: any set gives a lower bound.
-    (changes,) = np.nonzero(is_above[1:] != is_above[:-1])
-    low, high, before = points[changes], points[changes + 1], is_above[changes]
-    for _ in range(_BISECTIONS):
-        middle = (low + high) / 2
-        is_as_before = (pair.log_density_and_loss(middle)[1] > epsilon) == before
-        low, high = np.where(is_as_before, middle, low), np.where(is_as_before, high, middle)
-    return low

@@ -9,13 +9,13 @@ Source: docs/theory.md, Definition 3.4.
 
 import math
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.pair import LossCurve, MixturePair, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.pair import LossCurve, Segment, length_scales, lower_quantile, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, cached_with_cost, spend
@@ -141,7 +141,14 @@ class LossMoments:
         straight = float(_mass_times_expm1(real * loss, mass, tilted).sum())
         back = float(_mass_times_expm1(-loss, mass, other).sum())
         orders: Complex = np.asarray(real + 1j * step * np.arange(count), dtype=np.complex128)
-        moment = _rotated_sums(step * loss, tilted, count) + straight + orders * back
+        angle = step * loss
+        turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
+        turned, rotated = np.zeros(turn.shape, dtype=np.complex128), np.zeros(count, dtype=np.complex128)
+        spend(ELEMENT * count * (angle.size + 200))
+        for k in range(1, count):
+            turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
+            rotated[k] = (turned * tilted).sum()
+        moment = rotated + straight + orders * back
         return np.asarray(np.log(math.exp(-top) * (1 - self._surplus(orders)) + moment) + top, dtype=np.complex128)
 
 
@@ -149,18 +156,6 @@ def _log_largest_mass(log_mass: Array, loss: Array, order: float) -> Array:
     """Return the log of the largest of each node's masses under P, under Q and under P tilted by e^{order L}."""
     result: Array = log_mass + np.maximum(order * loss, np.maximum(-loss, 0.0))
     return result
-
-
-def _rotated_sums(angle: Array, weights: Array, count: int) -> Complex:
-    """Return the sums of weights * (e^{i k angle} - 1) for 0 <= k < count, accurate also for small angles."""
-    turn = (-2 * np.sin(angle / 2) ** 2 + 1j * np.sin(angle)).astype(np.complex128)  # e^{i angle} - 1
-    turned = np.zeros(turn.shape, dtype=np.complex128)
-    sums = np.zeros(count, dtype=np.complex128)
-    spend(ELEMENT * count * (angle.size + 200))
-    for k in range(1, count):
-        turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
-        sums[k] = (turned * weights).sum()
-    return sums
 
 
 def _mass_times_expm1(exponent: Array, mass: Array, raised: Array) -> Array:
@@ -200,11 +195,11 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
 
     L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it.
     """
-    smooth = _smooth_panels(segment, max_order, truncated_mass)
-    if not smooth.runs:
+    runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
+    if not runs:
         return np.zeros(0), np.zeros(0)
     panels = []
-    for run in smooth.runs:
+    for run in runs:
         edges = run
         if frequency:
             _, loss = segment.log_density_and_loss(edges)
@@ -220,27 +215,28 @@ def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, fr
         raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + log_weight
-    keep = _log_largest_mass(log_mass, loss, max_order) > smooth.log_negligible
+    keep = _log_largest_mass(log_mass, loss, max_order) > log_negligible
     return log_mass[keep], loss[keep]
 
 
-class _Runs(NamedTuple):
-    """Rising points of each stretch of the line with mass that matters, and the log of a mass that does not."""
-
-    runs: tuple[Array, ...]
-    log_negligible: float
-
-
 @cached_with_cost(4)
-def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> _Runs:
-    """Return the runs whose mass matters, cut into panels on which moments are smooth, or 50,000 wider ones; cached."""
+def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
+    """Return (runs of rising points, log of a mass that does not matter), cached.
+
+    A run is a stretch whose mass matters, cut into panels on which moments are smooth, or 50,000 wider ones.
+    """
     low, high = reach(segment, max_order, truncated_mass)
     if low >= high:
-        return _Runs((), _LOG_NEGLIGIBLE)
+        return (), _LOG_NEGLIGIBLE
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
     y = rough_points(segment.pair, low, high)
-    log_negligible = _LOG_NEGLIGIBLE + _log_divergence(y, *segment.log_density_and_loss(y))
+    # Losses near 0.5 count up to ten times too much, far ones too little: little beside 20 digits.
+    log_density, loss = segment.log_density_and_loss(y)
+    excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
+    divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
+    log_divergence = min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
+    log_negligible = _LOG_NEGLIGIBLE + log_divergence
     y = rough_points(segment.pair, *reach(segment, max_order, truncated_mass, negligible=log_negligible))
     log_density, loss = segment.log_density_and_loss(y)
     log_mass = log_density + math.log(segment.pair.deviation)
@@ -253,15 +249,7 @@ def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) ->
     total = sum(float(part.sum()) for part in parts)
     if total > _MAX_PANELS / 4:
         parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    return _Runs(tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), log_negligible)
-
-
-def _log_divergence(y: Array, log_density: Array, loss: Array) -> float:
-    """Return the log, clipped to [-230, 0], of a rough KL divergence of P from Q."""
-    # Losses near 0.5 count up to ten times too much, far ones too little: little beside 20 digits.
-    excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
-    divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
-    return min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
+    return tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), log_negligible
 
 
 def reach(
@@ -277,22 +265,13 @@ def reach(
     slack = moved + pair.deviation * math.sqrt(-2 * negligible)
     low, high = max(pair.centers[0] - slack, segment.low), min(pair.centers[-1] + slack, segment.high)
     if truncated_mass and segment.max_loss > 0:
-        cut_low, cut_high = _tail_cuts(segment, truncated_mass / segment.weight)
-        low, high = max(low, cut_low), min(high, cut_high)
+        # Ends beyond which P has at most this mass, and more than Q: mass that Q has, e^{-L} P, enters every moment. It
+        # is that of the whole pair, on a segment there is no more. That the loss is positive at a cut is not enough:
+        # with little noise a rare component of Q may lie below it.
+        mass, mirrored = truncated_mass / segment.weight, pair.mirrored
+        cut_low, cut_high = lower_quantile(pair, mass), lower_quantile(mirrored, mass)
+        if cut_low < segment.high and pair.difference_below(cut_low) > pair.difference_below(segment.low):
+            low = max(low, cut_low)
+        if mirrored.difference_below(cut_high) > mirrored.difference_below(-segment.high):
+            high = min(high, -cut_high)
     return low, high
-
-
-@cached_with_cost(256)
-def _tail_cuts(segment: Segment, mass: float) -> tuple[float, float]:
-    """Return (low, high) beyond which P has at most `mass`, and more than Q; -inf or inf where Q has more; cached."""
-    # Mass that Q has, e^{-L} P, enters every moment. `mass` is that of the whole pair: on a segment there is no more.
-    low = _lower_cut(segment.pair, mass, segment.low)
-    high = -_lower_cut(segment.pair.mirrored, mass, -segment.high)
-    return (low if low < segment.high else -math.inf), high
-
-
-def _lower_cut(pair: MixturePair, mass: float, start: float) -> float:
-    """Return the y below which P has at most `mass`; -inf unless P has more than Q between `start` and y."""
-    # That the loss is positive at a cut is not enough: with little noise a rare component of Q may lie below it.
-    y = pair.lower_quantile(mass)
-    return y if pair.difference_below(y) > pair.difference_below(start) else -math.inf

@@ -307,7 +307,9 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
 
     # From the narrowest spacing up: what this spacing is wide enough for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
-    carried = up_to_a = up_to_b = None  # of a law all that is narrower, widened to this spacing, and its own row
+    carried: Row | None = None
+    up_to_a: Row | None = None  # of a law all that is narrower, widened to this spacing, and its own row
+    up_to_b: Row | None = None
     terms, previous = 0, levels[0]
     for level in levels:
         octaves, row_a, row_b = level - previous, a.rows.get(level), b.rows.get(level)
@@ -325,17 +327,18 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
             for row, zero in ((row_a, b.zero), (row_b, a.zero))
             if row and zero > _NO_ZERO
         ]
-        row = add_rows(carried and widen_row(carried, octaves), *convolved, *beside_zero)
+        kept = add_rows(carried and widen_row(carried, octaves), *convolved, *beside_zero)
         carried = None
-        if row and level != levels[-1]:
-            points = np.ldexp(np.arange(row.start, row.end, dtype=np.float64), level)
+        if kept and level != levels[-1]:
+            points = np.ldexp(np.arange(kept.start, kept.end, dtype=np.float64), level)
             is_kept = points < resolution.reach(level)
             if level >= resolution.bulk_level:
                 is_kept |= np.abs(points - resolution.middle) < resolution.reach(level)
             spend(ELEMENT * points.size + _LEVEL)
-            row, carried = crop_row(row, is_kept), crop_row(row, ~is_kept)
-        if row:
-            rows[level] = row
+            carried = crop_row(kept, ~is_kept)
+            kept = crop_row(kept, is_kept)
+        if kept:
+            rows[level] = kept
         previous = level
 
     # A larger Q mass at ratio 0 is in the rows already. UPPER moves the part of a small one that keeps the other law's

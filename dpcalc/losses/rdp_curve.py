@@ -67,7 +67,11 @@ class RdpCurve:
         corners = [(0.0, 0.0)]
         for order, value in self.points:
             new = (order - 1, (order - 1) * value)
-            while len(corners) > 1 and not _is_below(corners[-2], corners[-1], new):
+            while len(corners) > 1:
+                (x, y), (middle, height) = corners[-2:]
+                rise = (new[1] - y) / (new[0] - x)
+                if height < y + rise * (middle - x):
+                    break
                 corners.pop()
             corners.append(new)
         places, heights = np.array(corners).T
@@ -102,12 +106,6 @@ class RdpCurve:
         """Raise UnsupportedError: the loss distribution is unknown."""
         del step, count
         raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {real}; use rdp")
-
-
-def _is_below(left: tuple[float, float], middle: tuple[float, float], right: tuple[float, float]) -> bool:
-    """Return True if the point (z, K) `middle` is strictly below the chord from `left` to `right`."""
-    rise = (right[1] - left[1]) / (right[0] - left[0])
-    return middle[1] < left[1] + rise * (middle[0] - left[0])
 
 
 def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...]:
@@ -222,27 +220,22 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
     randomized_response = np.logaddexp(epsilon * (z + 1), -epsilon * z) - np.logaddexp(0.0, epsilon)
     limit = 1 / (1 + np.exp(epsilon))
     mass = np.clip(q, MIN_MASS, limit)[:, None]
+
+    def log_moment(p: Array, other: Array, loss: float) -> Array:  # if all outcomes but one have this loss
+        relative_error = _ROUNDOFF * (1 + z * abs(loss))
+        return _log_moment_upper(
+            np.log(p) + z * loss, (p, other), z, mass_error=_ROUNDOFF, relative_error=relative_error
+        )
+
     ahead, back = [], []
     for loss in (epsilon, -epsilon):
-        ahead.append(_log_moment_of_two_losses(mass, _times_exp(mass, -loss), z, loss))
-        back.append(_log_moment_of_two_losses(_times_exp(mass, loss), mass, z, loss))
+        ahead.append(log_moment(mass, np.minimum(mass * np.exp(-loss), 1 - 1e-16), loss))
+        back.append(log_moment(np.minimum(mass * np.exp(loss), 1 - 1e-16), mass, loss))
     is_bounded = q[:, None] < limit
     return (
         np.where(is_bounded, np.minimum(np.maximum(*ahead), randomized_response), randomized_response),
         np.where(is_bounded, np.minimum(np.maximum(*back), randomized_response), randomized_response),
     )
-
-
-def _times_exp(mass: Array, exponent: float) -> Array:
-    """Return mass * e^exponent, at most 1 - 1e-16."""
-    result: Array = np.minimum(mass * np.exp(exponent), 1 - 1e-16)
-    return result
-
-
-def _log_moment_of_two_losses(p: Array, q: Array, z: Array, loss: float) -> Array:
-    """Return the log moment of order z, rounded up, if all outcomes but one have this loss, P mass p and Q mass q."""
-    relative_error = _ROUNDOFF * (1 + z * abs(loss))
-    return _log_moment_upper(np.log(p) + z * loss, (p, q), z, mass_error=_ROUNDOFF, relative_error=relative_error)
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
@@ -253,15 +246,26 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     """
     # (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     # which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
-    places, at = _round_up_to_lattice(q)
+    log_q = np.log(np.clip(q, MIN_MASS, 1.0))
+    log_ratio = log_q - log_q.max()
+    rounded = np.full(q.shape, _LATTICE[-1][0])
+    for lowest, step in reversed(_LATTICE):
+        rounded = np.where(log_ratio >= lowest, np.ceil(log_ratio / step) * step, rounded)
+    log_places, at = np.unique(np.minimum(rounded + log_q.max(), 0.0), return_inverse=True)
+    places = np.exp(log_places)
     full = orders * (orders + 1) * shift**2 / 2
     ahead, back = (_log_moment_of_two_tails(places, orders, shift, mean=mean) for mean in (shift, 0.0))
+    at = at.reshape(q.shape)
     return np.minimum(ahead, full)[at], np.minimum(back, full)[at]
 
 
 def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
     """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, worst split; inf if that is all."""
-    upper, lower = _tail_ends(q, mean)
+    # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
+    # q; the largest over the cells bounds every share.
+    shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
+    tails = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
+    upper, lower = mean - normal_quantile_array(tails[:, 0]), mean + normal_quantile_array(tails[:, 1])
     p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
     is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
     masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
@@ -276,15 +280,6 @@ def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: flo
 def _log_tail_masses(center: float, upper: Array, lower: Array) -> tuple[Array, Array]:
     """Return the log masses of N(center, 1) above `upper` and below `lower`."""
     return normal_log_cdf_array(center - upper), normal_log_cdf_array(lower - center)
-
-
-def _tail_ends(q: Array, mean: float) -> tuple[Array, Array]:
-    """Return (start of the upper tail, end of the lower tail) of N(mean, 1), for each q and each range of its split."""
-    # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
-    # q; the largest over the cells bounds every share.
-    shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
-    masses = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
-    return mean - normal_quantile_array(masses[:, 0]), mean + normal_quantile_array(masses[:, 1])
 
 
 def _log_moment_upper(
@@ -303,14 +298,3 @@ def _log_moment_upper(
         near = np.log1p(np.exp(log_outside) * (1 + relative_error) + np.expm1(log_certain) + sum_error)
     far = np.logaddexp(log_outside, log_certain) + sum_error + relative_error
     return np.where(np.maximum(log_outside, log_certain) < 1, near, far)
-
-
-def _round_up_to_lattice(q: Array) -> tuple[Array, NDArray[np.int64]]:
-    """Round q up to a lattice that is coarser for smaller q; return (distinct values, index of each q)."""
-    log_q = np.log(np.clip(q, MIN_MASS, 1.0))
-    log_ratio = log_q - log_q.max()
-    rounded = np.full(q.shape, _LATTICE[-1][0])
-    for lowest, step in reversed(_LATTICE):
-        rounded = np.where(log_ratio >= lowest, np.ceil(log_ratio / step) * step, rounded)
-    places, at = np.unique(np.minimum(rounded + log_q.max(), 0.0), return_inverse=True)
-    return np.exp(places), at.reshape(q.shape)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -34,21 +35,14 @@ def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolera
         else:
             c, b, fc, fb = b, a, fb, fa
         a, fa = x, fx
-        t = _next_fraction((a, b, c), (fa, fb, fc))
+        t = 0.5  # or by inverse interpolation where that is safe
+        if fa not in {fb, fc} and fb != fc and c != b:
+            xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+            if phi * phi < xi and (1 - phi) ** 2 < 1 - xi:
+                t = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
         min_fraction = 0.25 * tolerance * max(abs(a), abs(b)) / max(abs(b - a), 1e-300)
         t = min(1 - min_fraction, max(min_fraction, t)) if min_fraction < 0.5 else 0.5
     return min(a, b), max(a, b)
-
-
-def _next_fraction(points: tuple[float, float, float], values: tuple[float, float, float]) -> float:
-    """Return how far from a to b Chandrupatla's next point lies: by inverse interpolation if that is safe, else 1/2."""
-    (a, b, c), (fa, fb, fc) = points, values
-    if fa in {fb, fc} or fb == fc or c == b:
-        return 0.5
-    xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
-    if phi * phi < xi and (1 - phi) ** 2 < 1 - xi:
-        return fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
-    return 0.5
 
 
 def falling_root(
@@ -93,32 +87,26 @@ def inverse_at_zero(samples: list[Sample]) -> float:
     values, column = [node.value for node in nodes], [node.point for node in nodes]
     result, product = column[0], 1.0
     for order in range(1, len(nodes)):
-        column = [
-            _divided_difference(values[i], values[i + order], column[i], column[i + 1], nodes[i].slope)
-            for i in range(len(nodes) - order)
-        ]
+        differences = []  # divided; 1 / slope for two equal nodes, NaN for equal values elsewhere
+        for i, (low, high) in enumerate(pairwise(column)):
+            first, last = values[i], values[i + order]
+            if first != last:
+                differences.append((high - low) / (last - first))
+            else:
+                differences.append(1 / nodes[i].slope if low == high else math.nan)
+        column = differences
         product *= -values[order - 1]
         result += product * column[0]
     return result
 
 
-def _divided_difference(first: float, last: float, low: float, high: float, slope: float) -> float:
-    """Return (high - low) / (last - first), or 1 / slope for two equal nodes; NaN for equal values elsewhere."""
-    if first != last:
-        return (high - low) / (last - first)
-    return 1 / slope if low == high else math.nan
+def zoomed_minimum(
+    f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
+) -> tuple[float, float, tuple[float, float]]:
+    """Return (smallest value of f, its place, neighbours of that on the last grid).
 
-
-class Minimum(NamedTuple):
-    """The smallest value of a function that was found, its place, and the neighbours of the last grid's best point."""
-
-    value: float
-    place: float
-    neighbours: tuple[float, float]
-
-
-def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, count: int) -> Minimum:
-    """Return the smallest value of f over `points` > 0 and `rounds` - 1 finer grids around the best, with its place."""
+    Over `points` > 0 and `rounds` - 1 finer grids around the best point.
+    """
     # Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
     # hold at every order: whatever place is found, the value there is a bound.
     smallest, place = math.inf, float(points[0])
@@ -129,4 +117,4 @@ def zoomed_minimum(f: Callable[[Array], Array], points: Array, *, rounds: int, c
             smallest, place = float(values[best]), float(points[best])
         low, high = float(points[max(best - 1, 0)]), float(points[min(best + 1, points.size - 1)])
         points = np.geomspace(low, high, count)
-    return Minimum(smallest, place, (low, high))
+    return smallest, place, (low, high)

@@ -115,18 +115,16 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         command="pate",
         result=result,
         headline=f"epsilon <= {rounded_up(safe_epsilon)}   delta = {given_delta}   whatever the votes are",
-        blocks=[
-            [
-                *guarantee_lines(answer.by_number),
-                *head,
-                ("with_these_votes", votes_words),
-                ("answered", answered_words),
-                ("sanitised", sanitised_words),
-                *published,
-                *targets,
-                *costliest,
-                *lines({"assumptions": list(assumptions)}),
-            ]
+        lines=[
+            *guarantee_lines(answer.by_number),
+            *head,
+            ("with_these_votes", votes_words),
+            ("answered", answered_words),
+            ("sanitised", sanitised_words),
+            *published,
+            *targets,
+            *costliest,
+            *lines({"assumptions": list(assumptions)}),
         ],
         rows=[
             *head,

@@ -11,7 +11,6 @@ from itertools import permutations, product
 
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
-from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.allocation import allocated_gaussian_steps
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
@@ -23,7 +22,13 @@ from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
-from dpcalc.amplification.schedule import PhaseBound, ensemble_refusal, phase_steps, query_steps
+from dpcalc.amplification.schedule import (
+    PhaseBound,
+    ensemble_refusal,
+    phase_steps,
+    query_steps,
+    secret_pass_steps,
+)
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
@@ -172,7 +177,7 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
     phase = plan.phases[place]
     if isinstance(phase.mechanism, Gaussian):
         with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
-            return gaussian_releases(phase, bound)
+            return gaussian_releases(phase, bound, plan.delta, protected.choices[place][0])
     if isinstance(phase.mechanism, PateMechanism):
         return ensemble_release(plan, phase)
     why = black_box_refusal(
@@ -188,10 +193,22 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
             return unamplified_releases(steps)
 
 
-def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Steps, Steps]:
-    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise."""
+def gaussian_releases(
+    phase: Phase, bound: PhaseBound, delta: float = 1e-5, otherwise: PhaseBound | None = None
+) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
+
+    Passes in secret order are bounded for use at about `delta`, a bound at every epsilon; where they are not amplified
+    the bound `otherwise` is taken.
+    """
+    noise = phase.gaussian.noise_multiplier
+    if bound.secret and otherwise is not None:
+        steps = secret_pass_steps(bound, steps=phase.steps, noise_multiplier=noise, delta=delta)
+        if steps is not None:
+            return steps
+        bound = otherwise
     releases = phase_steps if bound.allocation is None else allocated_gaussian_steps
-    return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
+    return releases(bound, steps=phase.steps, noise_multiplier=noise)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Steps, Steps]:
@@ -245,9 +262,10 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
         if isinstance(mechanism, BlackBox):
             releases = repeated_releases(mechanism, bound, phase.steps)
         else:
-            releases = gaussian_releases(phase, bound)
+            releases = gaussian_releases(phase, bound, delta, first)
         steps = [each for each in releases if each]
-        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
+        is_rare = phase.hierarchy.allocated or any(each.secret for each in choices)
+        if is_rare:  # large losses are: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
@@ -269,7 +287,7 @@ def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> t
         return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
     # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
     # sum of squared distances.
-    return (choices[0], *(bound for bound in choices[1:] if bound.squared == 1))
+    return (choices[0], *(each for each in choices[1:] if each.squared == 1 and not each.is_gaussian_alone))
 
 
 class Composition:
@@ -425,7 +443,7 @@ class Composition:
         return tuple(found.values())
 
     @cached_property
-    def steps(self) -> dict[str, StepCounts]:
+    def steps(self) -> dict[str, Steps]:
         """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
 
         Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
@@ -438,12 +456,12 @@ class Composition:
         with own_allowance(_STEPS_WORK):
             # Directions of equal losses share one object, by whose id their moment bound is remembered.
             steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units()
-            distinct: dict[frozenset[tuple[object, int]], StepCounts] = {}
+            distinct: dict[frozenset[tuple[object, int]], Steps] = {}
             return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self) -> dict[str, StepCounts]:
+    def _steps_of_units(self) -> dict[str, Steps]:
         """Return the counts of step losses of each unit by direction name."""
-        steps: dict[str, StepCounts] = {}
+        steps: dict[str, Steps] = {}
         for each_unit, bounds in zip(self.units, self.bounds, strict=True):
             pairs = [
                 releases_of(self.plan, each_unit, place, bound)
@@ -454,14 +472,14 @@ class Composition:
                 steps[name] = together(pair[at] for pair in pairs)
         return steps
 
-    def _steps_of_parts(self) -> dict[str, StepCounts]:
+    def _steps_of_parts(self) -> dict[str, Steps]:
         """Return the counts of step losses of a unit of each part and, if units move, of each ordered pair of parts.
 
         A unit pays for the runs on its own part and on all data. Source: docs/theory.md, Theorem 13.3.
         """
         plan = self.plan
 
-        def both_directions(run: Plan, part: str) -> tuple[StepCounts, StepCounts]:
+        def both_directions(run: Plan, part: str) -> tuple[Steps, Steps]:
             phases = tuple(replace(phase, part="") for phase in run.phases if phase.part == part)
             if not phases:
                 return {}, {}
@@ -471,7 +489,7 @@ class Composition:
             forward, backward = counts.values()
             return forward, backward
 
-        on_all, steps = both_directions(plan, ""), dict[str, StepCounts]()
+        on_all, steps = both_directions(plan, ""), dict[str, Steps]()
         for part in plan.parts:
             on_part = both_directions(plan, part)
             for direction, of_all, of_part in zip((FORWARD, BACKWARD), on_all, on_part, strict=True):
@@ -486,7 +504,7 @@ class Composition:
                     steps[f"{direction}, {words}"] = together((of_all, removed[0], added[1]))
         return steps
 
-    def moment_bound(self, counts: StepCounts) -> tuple[float, float]:
+    def moment_bound(self, counts: Steps) -> tuple[float, float]:
         """Return (bound on epsilon by trimmed moments, its order) of one value of `steps`; (0, 1) if that is empty."""
         if id(counts) not in self._moment_bounds:
             best = trimmed_epsilon(counts, delta=self.plan.delta) if counts else None

@@ -17,10 +17,10 @@ from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
-from dpcalc.accountants.result import AccountantResult, StepCounts, costliest_release
+from dpcalc.accountants.result import AccountantResult, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
 from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
-from dpcalc.losses.moments import total_infinity_mass
+from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
@@ -174,15 +174,15 @@ class WorkBound(NamedTuple):
 
 
 def within_work(
-    steps: Mapping[str, StepCounts],
+    steps: Mapping[str, Steps],
     name: str,
     *,
     delta: float,
-    moment_bound: Callable[[StepCounts], float] | None = None,
+    moment_bound: Callable[[Steps], float] | None = None,
 ) -> WorkBound:
     """Return an accountant's bound within the allowed work; auto and rdp fall back on looser bounds, with a note."""
 
-    def moments(counts: StepCounts, *, delta: float) -> AccountantResult:
+    def moments(counts: Steps, *, delta: float) -> AccountantResult:
         # The sharp bound has computed the moment bound first: it is at hand where the sharp one is too costly.
         bound = moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
         return AccountantResult(epsilon=max(0.0, bound))
@@ -360,13 +360,13 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     return replace(best, delta_lower=lower, notes=_noted(*best.notes, rough, missing))
 
 
-def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> DeltaResult:
+def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
     """Return the largest delta of any direction by pld, or by a looser bound, with a note, if work runs out."""
 
-    def moments(counts: StepCounts) -> float:
+    def moments(counts: Steps) -> float:
         return best_delta(counts, epsilon=epsilon).value if counts else 0.0
 
-    def sharp(counts: StepCounts) -> tuple[float, str]:
+    def sharp(counts: Steps) -> tuple[float, str]:
         try:
             return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0], "pld"
         except WorkExceededError:
@@ -375,7 +375,7 @@ def _delta_within_work(steps: Mapping[str, StepCounts], epsilon: float) -> Delta
             return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
 
     def costliest(
-        answer: Callable[[StepCounts], tuple[float, str]], ceiling: Callable[[StepCounts], float] = lambda _: math.inf
+        answer: Callable[[Steps], tuple[float, str]], ceiling: Callable[[Steps], float] = lambda _: math.inf
     ) -> tuple[tuple[float, str], str]:
         return costliest_release(steps, answer=answer, cost=itemgetter(0), ceiling=ceiling)
 

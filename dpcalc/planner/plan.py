@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from dpcalc.errors import InputError, UnsupportedError, counted, listed
 from dpcalc.guarantee import Adjacency
+from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
@@ -102,17 +103,17 @@ class Phase:
         return ("batch", *names) if self.hierarchy.episodes is None else ("batch", TASK, *names[1:])
 
 
+_AMOUNT = exact(0, 10**9, "from 0 to 1e9")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Largest allowed epsilon of a plan, and its largest allowed rise.
+    """The limits on epsilon that `check` tests."""
 
-    Attributes:
-        epsilon: largest allowed epsilon, >= 0.
-        max_increase_pct: largest allowed rise against a base, in percent, or None.
-    """
-
-    epsilon: float
-    max_increase_pct: float | None = None
+    epsilon: float = key(_AMOUNT, "The largest epsilon that passes.", advice="say what the run may cost at most")
+    max_increase_pct: float | None = key(
+        _AMOUNT, "The largest rise of epsilon against a base, in percent.", default=None
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

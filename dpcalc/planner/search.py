@@ -10,7 +10,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.gaussian import closed_form_epsilon
@@ -43,7 +43,6 @@ class Goal(ABC):
     """A measure of plans and the largest value allowed of it, `limit`."""
 
     limit: float
-    is_estimate_certified: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -70,7 +69,6 @@ class EpsilonGoal(Goal):
     """Goal of an epsilon at the plan's delta, by the plan's accountant; the limit is finite and > 0."""
 
     name = "epsilon"
-    is_estimate_certified = False
 
     def __post_init__(self) -> None:
         if not 0 < self.limit < math.inf:
@@ -188,7 +186,8 @@ def largest_whole(
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
     certified = cache(lambda value: goal.certified(at(value)))
-    estimated = certified if goal.is_estimate_certified else cache(lambda value: goal.estimate(at(value)).value)
+    # The estimate of any other goal is its bound.
+    estimated = cache(lambda value: goal.estimate(at(value)).value) if isinstance(goal, EpsilonGoal) else certified
     if certified(lowest) > goal.limit:
         raise NoSolution(name, goal, lowest, certified(lowest))
 

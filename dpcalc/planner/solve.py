@@ -160,6 +160,8 @@ def _solution(
     names: tuple[str, str],
     goal: Goal,
     measure: tuple[float, Guarantee] | None = None,
+    *,
+    phase: int = 0,
 ) -> Solution:
     """Return the solution with (value, what fails) and (name, config key); its measure is computed if not given."""
     reached, main = measure or certified_measure(solved, goal)
@@ -173,6 +175,7 @@ def _solution(
         fails_at=fails_at,
         guarantee=main,
         plan=composed(solved).stated,
+        phase=phase,
     )
 
 
@@ -225,11 +228,9 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
         return {ends[0]: least, ends[1]: largest}.get(root, math.exp(root)), looked_at
 
     names, solved = (name, "noise_multiplier"), with_value(least)
-    if not releasing_phases(plan):
-        return replace(_solution(solved, (least, None), names, goal), phase=place)
-    root, direction = root_from(start, "")
-    if root == least and goal.certified(solved) <= goal.limit:
-        return replace(_solution(solved, (least, None), names, goal), phase=place)
+    root, direction = root_from(start, "") if releasing_phases(plan) else (least, "")
+    if root == least and (not releasing_phases(plan) or goal.certified(solved) <= goal.limit):
+        return _solution(solved, (least, None), names, goal, phase=place)
 
     # Upwards to noise that is certified: the distance is doubled, or another direction turns out to cost more.
     searched, step = {direction}, _FINEST
@@ -261,7 +262,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
         if goal.certified(tried) > goal.limit:
             break
         fails_at = None if fails_at == least else max(fails_at * (1 - step), least)
-    return replace(_solution(solved, (value, fails_at), names, goal, (reached, main)), phase=place)
+    return _solution(solved, (value, fails_at), names, goal, (reached, main), phase=place)
 
 
 def _noise_range(phase: Phase) -> tuple[float, float]:

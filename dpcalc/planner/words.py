@@ -119,7 +119,8 @@ def _level_text(level: Level) -> str:
                 return f"{_number_text(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
             return f"each of {_count_text(level)} ({level.name}) with probability {_number_text(rate)}, Poisson{cut}"
         case WithReplacement(size=size) | Shuffle(size=size) as scheme:
-            way = "with replacement" if isinstance(scheme, WithReplacement) else "shuffled"
+            is_secret = isinstance(scheme, Shuffle) and scheme.is_secret
+            way = "with replacement" if isinstance(scheme, WithReplacement) else f"{'secretly ' * is_secret}shuffled"
             turn = " in turn" if isinstance(scheme, Shuffle) else ""
             is_cut = isinstance(scheme, Shuffle) and scheme.drop_last
             left_out = ", dropping the last incomplete batch of a pass" if is_cut else ""
@@ -167,6 +168,12 @@ _ALSO = (
 )
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
 _REPLACED = "to a step of which only a guarantee is known, a zeroed unit is one that may be in the place of another"
+_ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
+_UNKNOWN_ORDER = (
+    "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
+    "in it once (nothing fills up batches with units again), no batch goes across two passes, every step adds the same "
+    "noise to a sum that is divided by a constant, and nothing else of a batch, such as batch statistics, is used"
+)
 _NESTED = "a pass under a shuffled unit goes on whenever that unit has its turn, and a new one begins when it is over"
 _EXACT_COUNTS = (
     "the counts of shuffled units are exact and those of the larger data set: a pass of the other one has as many steps"
@@ -183,8 +190,12 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     # Draws, and parts of the data.
     lines = []
     if not all(isinstance(scheme, AnyOrder) for scheme in outermost):
-        if any(isinstance(level.scheme, Shuffle) for level in levels):
-            when = "in every pass, and nothing is claimed for not knowing the order of a shuffle"
+        shuffles = [level.scheme for level in levels if isinstance(level.scheme, Shuffle)]
+        if shuffles:
+            is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
+            when = "in every pass" + ("" if is_used else _ANY_ORDER)
+            if is_used:
+                lines.append(_UNKNOWN_ORDER)
         elif any(isinstance(level.scheme, Allocation) for level in levels):
             when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
         else:

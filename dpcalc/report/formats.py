@@ -1,10 +1,11 @@
-"""The formats of `--report` and of `statement --format`. To add one: a module, and a line here.
+"""The formats of `--report` and of `statement --format`. To add one: a function, and a line here.
 
 The lines are texts, so that the names are known to help and completion before any format is loaded.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -12,18 +13,18 @@ from typing import TYPE_CHECKING
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
-    from dpcalc.report.gate import GateView
+    from dpcalc.report.gate import GateAnswer
     from dpcalc.report.statement import StatementView
 
 REPORTS: dict[str, str] = {
-    "text": "dpcalc.report.reports:TEXT",
-    "concise": "dpcalc.report.reports:CONCISE",
+    "text": "dpcalc.report.gate:TEXT",
+    "concise": "dpcalc.report.gate:CONCISE",
     "json": "dpcalc.report.gate:JSON",
-    "github": "dpcalc.report.reports:GITHUB",
-    "gitlab": "dpcalc.report.reports:GITLAB",
-    "junit": "dpcalc.report.reports:JUNIT",
-    "sarif": "dpcalc.report.reports:SARIF",
-    "markdown": "dpcalc.report.reports:MARKDOWN",
+    "github": "dpcalc.report.gate:GITHUB",
+    "gitlab": "dpcalc.report.gate:GITLAB",
+    "junit": "dpcalc.report.gate:JUNIT",
+    "sarif": "dpcalc.report.gate:SARIF",
+    "markdown": "dpcalc.report.gate:MARKDOWN",
 }
 """Formats of `--report` by name: "module:name" of a `ReportFormat`."""
 STATEMENTS: dict[str, str] = {
@@ -41,15 +42,20 @@ class ReportFormat:
     """A format of `--report`.
 
     Attributes:
-        text: turns the results of a gate into a report.
-        is_report: takes the beginning and the end of a file. True for an earlier report in this format, which a new one
-            may replace; False for any other file: `--report FORMAT=config.yaml` must destroy nothing.
+        text: turns the answer of a gate into a report.
+        start, end: patterns of which one tells an earlier report in this format, at the beginning or at the end of a
+            file. A new one may replace it and no other file: `--report FORMAT=config.yaml` must destroy nothing.
         for_people: True if a terminal wraps and colours the report.
     """
 
-    text: Callable[[GateView], str]
-    is_report: Callable[[str, str], bool]
+    text: Callable[[GateAnswer], str]
+    start: str = ""
+    end: str = ""
     for_people: bool = False
+
+    def is_report(self, start: str, end: str) -> bool:
+        """Return True for an earlier report, by the beginning and the end of a file."""
+        return bool((self.start and re.match(self.start, start)) or (self.end and re.search(self.end, end)))
 
 
 def report_format(name: str) -> ReportFormat:

@@ -1,4 +1,7 @@
-"""Results of the gate in words, drawn by every format of `--report`, and as JSON; `ledger`; the text of a lock file."""
+"""The result of a gate in every format of `--report`, a section and a function a format.
+
+Epsilons are rounded up, with more digits where a verdict is close.
+"""
 
 from __future__ import annotations
 
@@ -8,290 +11,426 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
 
+from dpcalc._version import __version__
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
-from dpcalc.gate.lock import VERSION, Lock, LockEntry
-from dpcalc.gate.verdict import BaseCost, Problem, Result, Verdict, worst_verdict
+from dpcalc.errors import counted
+from dpcalc.gate.verdict import Result, Verdict, worst_verdict
 from dpcalc.records import dataclass
-from dpcalc.report.findings import before_and_after_text, change_text, problem_hint, problem_sentence
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.guarantees import budget_json, budget_used
 from dpcalc.report.output import Json, diagnostics_json, json_document
-from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_up
+from dpcalc.report.rounding import as_given, before_and_after, rounded_up
+from dpcalc.report.rules import RULES
 
-VERDICT_WORDS = {("lock", Verdict.PASSED): "locked"}
-"""Verdicts that a command words differently: `lock` compares with no budget, so that nothing passes there."""
 NO_BUDGET = "no budget"
 """What stands in the place of `passed` where there is nothing to compare with."""
 PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock": "read"}
 
 
-class Place(NamedTuple):
-    """A place for a report: file from the top of the repository ("" for standard input), line and column from 1."""
-
-    location: str
-    line: int
-    column: int
-
-
 @dataclass(frozen=True, kw_only=True)
-class FileView:
-    """The result of one file in words.
-
-    Attributes:
-        location: the file from the top of the repository, for reports; "" for standard input.
-        summary: the verdict in one line.
-        details: lines on the changes since the base; () without a base.
-        findings: those of the gate first, then those of the config layer.
-        result: the result, unrounded.
-        elsewhere: locations of other files that findings stand in, by their paths.
-    """
-
-    location: str
-    summary: str
-    details: tuple[str, ...]
-    findings: tuple[Diagnostic, ...]
-    result: Result
-    elsewhere: Mapping[str, str]
-
-    def place(self, finding: Diagnostic) -> Place:
-        """Return a finding's place in this file or in `elsewhere`; if it is in neither, the start of this file."""
-        locations = {**self.elsewhere, self.result.path: self.location}
-        if finding.path not in locations:
-            return Place(self.location, 1, 1)
-        return Place(locations[finding.path], finding.line or 1, finding.column or 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GateView:
-    """The results of all files in words.
+class GateAnswer:
+    """The answer of a gate, as each format gets it.
 
     Attributes:
         command: `check`, `validate`, `diff` or `lock`.
-        files: one for each file, in the order given.
-        verdict: the worst verdict of the files.
-        summary: the number of files with each verdict, in one line.
+        results: one for each file, in the order given.
         levels: levels of findings that formats for people show; machine formats have all.
+        locate: gives a file's path from the top of the repository.
     """
 
     command: str
-    files: tuple[FileView, ...]
-    verdict: Verdict
-    summary: str
-    levels: frozenset[Severity]
+    results: Sequence[Result]
+    levels: Collection[Severity] = tuple(Severity)
+    locate: Callable[[str], str] = str
 
-    def visible_findings(self, file: FileView) -> list[Diagnostic]:
-        """Return the findings of a file that formats for people show, in their order."""
-        return [finding for finding in file.findings if finding.severity in self.levels]
+    @property
+    def verdict(self) -> Verdict:
+        """The worst verdict of the files, `passed` for no file."""
+        return worst_verdict(result.verdict for result in self.results)
 
+    def shown(self, result: Result) -> list[Diagnostic]:
+        """Return the findings of a file that formats for people show."""
+        return [finding for finding in result.findings if finding.severity in self.levels]
 
-def gate_view(
-    command: str, results: Sequence[Result], *, levels: Iterable[Severity], locate: Callable[[str], str] = str
-) -> GateView:
-    """Return the results of all files in words, in the order given, and their worst verdict (`passed` for no file).
+    def location(self, result: Result) -> str:
+        return "" if result.path == STDIN else self.locate(result.path)
 
-    The view; epsilons rounded up, with more digits where the verdict is close.
-    """
-    return GateView(
-        command=command,
-        files=tuple(_file_view(command, result, locate) for result in results),
-        verdict=worst_verdict(result.verdict for result in results),
-        summary=f"{PAST_TENSES[command]} {_verdict_counts(command, results)}",
-        levels=frozenset(levels),
-    )
+    def place(self, result: Result, finding: Diagnostic) -> tuple[str, int, int]:
+        """Return file (from the top of the repository, "" for standard input), line and column (from 1) of a finding.
 
+        If it is in a file that the gate's findings do not name, the start of the file that was judged.
+        """
+        if finding.path == result.path:
+            return self.location(result), finding.line or 1, finding.column or 1
+        if any(finding.path == problem.path for problem in result.problems):
+            return self.locate(finding.path), finding.line or 1, finding.column or 1
+        return self.location(result), 1, 1
 
-class TrackedFinding(NamedTuple):
-    """A finding, its file, and a fingerprint by which a service tells it from new ones."""
+    def fingerprinted(self) -> Iterator[tuple[Result, Diagnostic, str]]:
+        """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule.
 
-    file: FileView
-    finding: Diagnostic
-    fingerprint: str
+        A service tells it from new ones by that: without its line and message, an edit above a finding, or another
+        epsilon in it, does not make it a new one.
+        """
+        seen: Counter[tuple[str, str]] = Counter()
+        for result in self.results:
+            for finding in result.findings:
+                rule_and_file = (finding.code, self.location(result))
+                seen[rule_and_file] += 1
+                text = f"{finding.code}\0{rule_and_file[1]}\0{seen[rule_and_file]}"
+                yield result, finding, hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
+    def is_without_budget(self, result: Result) -> bool:
+        """Return True for a file that `check` passes only because nothing limits it."""
+        return self.command == "check" and result.verdict is Verdict.PASSED and result.limit is None
 
-def tracked_findings(view: GateView) -> Iterator[TrackedFinding]:
-    """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule."""
-    seen: Counter[tuple[str, str]] = Counter()
-    for file in view.files:
-        for finding in file.findings:
-            rule_and_file = (finding.code, file.location)
-            seen[rule_and_file] += 1
-            yield TrackedFinding(file, finding, _fingerprint(*rule_and_file, seen[rule_and_file]))
+    def word(self, verdict: Verdict) -> str:
+        """Return a verdict as the command words it: `lock` compares with no budget, so that nothing passes there."""
+        return "locked" if self.command == "lock" and verdict is Verdict.PASSED else str(verdict)
 
+    def head(self, result: Result) -> str:
+        """Return the verdict on a file in one line, with epsilon and its limit unless there is no guarantee."""
+        text = f"{visible(result.path)}: {NO_BUDGET if self.is_without_budget(result) else self.word(result.verdict)}"
+        if result.guarantee is None:
+            return text
+        epsilon, limit = result.guarantee.epsilon, _limit(result)
+        if not math.isfinite(epsilon):
+            return f"{text}, epsilon infinite"
+        text += f", epsilon {rounded_up(epsilon, apart_from=limit)}"
+        return text if limit is None else f"{text} of {as_given(limit)}, {budget_used(epsilon, limit)}"
 
-def _fingerprint(rule_code: str, location: str, number: int) -> str:
-    """Return the SHA-256 in hex of a rule, a file and the number (from 1) of a finding of this rule in this file."""
-    # Without its line and message: an edit above a finding, or another epsilon in it, does not make it a new one.
-    return hashlib.sha256(f"{rule_code}\0{location}\0{number}".encode(errors="surrogatepass")).hexdigest()
-
-
-def _verdict_counts(command: str, results: Sequence[Result]) -> str:
-    """Return "4 files: 1 failed, 2 passed, 1 without a budget, 3 warnings", the worst first; "0 files" alone."""
-    counts = Counter(result.verdict for result in results)
-    unlimited = sum(is_without_budget(command, result) for result in results)
-    counts[Verdict.PASSED] -= unlimited
-    levels = [each.severity for result in results for each in result.problems]
-    levels += [each.severity for result in results for each in result.diagnostics]
-    warnings = levels.count(Severity.WARNING)
-    files = f"{len(results)} file{'' if len(results) == 1 else 's'}"
-    words = [f"{counts[verdict]} {_verdict_word(command, verdict)}" for verdict in reversed(Verdict) if counts[verdict]]
-    words += [f"{unlimited} without a budget"] if unlimited else []
-    words += [f"{warnings} warning{'' if warnings == 1 else 's'}"] if warnings else []
-    return f"{files}: {', '.join(words)}" if words else files
-
-
-def is_without_budget(command: str, result: Result) -> bool:
-    """Return True for a file that `check` passes only because nothing limits it."""
-    return command == "check" and result.verdict is Verdict.PASSED and result.limit is None
-
-
-def _file_view(command: str, result: Result, locate: Callable[[str], str]) -> FileView:
-    """Return one file's result in words, with the gate's findings before the config's; stdin has the location ""."""
-    problems = [_problem_diagnostic(problem, result) for problem in result.problems]
-    return FileView(
-        location="" if result.path == STDIN else locate(result.path),
-        summary=f"{visible(result.path)}: {_verdict_text(command, result)}",
-        details=comparison_lines(result),
-        findings=(*problems, *result.diagnostics),
-        result=result,
-        elsewhere={each.elsewhere: locate(each.elsewhere) for each in result.problems if each.elsewhere},
-    )
+    def summary(self) -> str:
+        """Return "checked 4 files: 1 failed, 2 passed, 1 without a budget, 3 warnings", the worst first."""
+        counts = Counter(result.verdict for result in self.results)
+        unlimited = sum(map(self.is_without_budget, self.results))
+        counts[Verdict.PASSED] -= unlimited
+        warnings = sum(each.severity is Severity.WARNING for result in self.results for each in result.findings)
+        words = [f"{counts[verdict]} {self.word(verdict)}" for verdict in reversed(Verdict) if counts[verdict]]
+        words += [f"{unlimited} without a budget"] if unlimited else []
+        words += [counted(warnings, "warning")] if warnings else []
+        files = f"{PAST_TENSES[self.command]} {counted(len(self.results), 'file')}"
+        return f"{files}: {', '.join(words)}" if words else files
 
 
-def _verdict_word(command: str, verdict: Verdict) -> str:
-    """Return a verdict as the command words it: "locked" for what passes in `lock`, else its own name."""
-    return VERDICT_WORDS.get((command, verdict), str(verdict))
-
-
-def _verdict_text(command: str, result: Result) -> str:
-    """Return the verdict in the words of the command, then epsilon and its limit unless there is no guarantee."""
-    word = NO_BUDGET if is_without_budget(command, result) else _verdict_word(command, result.verdict)
-    if result.guarantee is None:
-        return word
-    return f"{word}, {_epsilon_and_limit_text(result.guarantee.epsilon, _limit_value(result))}"
-
-
-def _epsilon_and_limit_text(epsilon: float, limit: float | None) -> str:
-    """Return "epsilon X of LIMIT, N% used", "epsilon X", or "epsilon infinite"."""
-    if not math.isfinite(epsilon):
-        return "epsilon infinite"
-    text = f"epsilon {rounded_up(epsilon, apart_from=limit)}"
-    if limit is not None:
-        return f"{text} of {as_given(limit)}, {budget_used(epsilon, limit)}"
-    return text
-
-
-def _limit_value(result: Result) -> float | None:
-    """Return the largest epsilon that passes, None without a limit."""
+def _limit(result: Result) -> float | None:
     return None if result.limit is None else result.limit.value
 
 
-def _problem_diagnostic(problem: Problem, result: Result) -> Diagnostic:
-    """Return a finding of the gate as a Diagnostic with its sentence, its hint and its place."""
-    line, column = problem.mark or (None, None)
-    return Diagnostic(
-        code=problem.code,
-        severity=problem.severity,
-        message=problem_sentence(problem, result),
-        hint=problem_hint(problem, result),
-        path=problem.elsewhere or result.path,
-        line=line,
-        column=column,
-    )
-
-
-def comparison_lines(result: Result) -> tuple[str, ...]:
+def _details(result: Result) -> list[str]:
     """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406)."""
-    without_base = tuple(f"  {visible(each.detail)}" for each in result.problems if each.code == "DPC406")
-    if without_base or result.base is None or result.guarantee is None:
+    without_base = [f"  {each.message}" for each in result.problems if each.code == "DPC406"]
+    base, guarantee = result.base, result.guarantee
+    if without_base or base is None or guarantee is None:
         return without_base
-    return _change_lines(result.base, result.guarantee.epsilon)
-
-
-def _change_lines(base: BaseCost, now: float) -> tuple[str, ...]:
-    """Return a line on how epsilon changed since the base and one line for each change; () if nothing changed."""
-    before = base.guarantee.epsilon
+    before, now = base.guarantee.epsilon, guarantee.epsilon
     if not base.changes and before == now:
-        return ()
-    moved = f"stays {rounded_up(now)}" if now == before else before_and_after_text(before, now)
-    changes = (f"  {visible(change_text(change))}{_alone_text(before, change.alone)}" for change in base.changes)
-    return (f"  epsilon {moved} since {visible(base.name)}", *changes)
+        return []
+    moved = f"stays {rounded_up(now)}" if now == before else before_and_after(before, now)
+    lines = [f"  epsilon {moved} since {visible(base.name)}"]
+    for change in base.changes:
+        alone = ""
+        if change.alone is not None:
+            effect = "stays" if change.alone == before else before_and_after(before, change.alone)
+            alone = f" (alone: epsilon {effect})"
+        lines.append(f"  {visible(str(change))}{alone}")
+    return lines
 
 
-def _alone_text(before: float, alone: float | None) -> str:
-    """Return " (alone: epsilon A -> B)", or " (alone: epsilon stays)" if both are equal, or "" if `alone` is None."""
-    if alone is None:
-        return ""
-    return f" (alone: epsilon {'stays' if alone == before else before_and_after_text(before, alone)})"
+# Text for people: with the lines of the file that findings stand in, or a line a finding.
 
 
-# The report as JSON, every number in full
+def gate_text(gate: GateAnswer) -> str:
+    """Return the verdict, changes and visible findings of each file as lines, then a line that counts the verdicts."""
+    lines = []
+    for result in gate.results:
+        lines += [gate.head(result), *_details(result), *(finding.format() for finding in gate.shown(result))]
+    return "".join(f"{line}\n" for line in [*lines, gate.summary()])
 
 
-def gate_json(view: GateView) -> str:
-    """Return a JSON document with `results`, one for each file, and `verdict`, the worst one."""
-    return json_document(view.command, {"results": list(map(_file_json, view.files)), "verdict": str(view.verdict)})
+def concise_text(gate: GateAnswer) -> str:
+    """Return each visible finding as `path:line:column: level[code]: message (hint)`, then the counts of verdicts."""
+    lines = []
+    for finding in (finding for result in gate.results for finding in gate.shown(result)):
+        place = "" if finding.line is None else f":{finding.line}:{finding.column}"
+        hint = f" ({finding.hint})" if finding.hint else ""
+        lines.append(f"{visible(finding.path)}{place}: {finding.severity}[{finding.code}]: {finding.message}{hint}")
+    return "".join(f"{line}\n" for line in [*lines, gate.summary()])
 
 
-def _file_json(file: FileView) -> Json:
-    """Return one file for JSON; guarantee, budget and base are None if it has none."""
-    result = file.result
-    guarantee, base = result.guarantee, result.base
-    changes = []
-    for change in () if base is None else base.changes:
-        line, column = change.mark or (None, None)
-        changes.append(
+# The last line counts verdicts ("checked 3 files: ..."), as no config and no lock file ends.
+_LOG = r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z"
+TEXT = ReportFormat(text=gate_text, end=_LOG, for_people=True)
+CONCISE = ReportFormat(text=concise_text, end=_LOG, for_people=True)
+
+
+# JSON, every number in full
+
+
+def gate_json(gate: GateAnswer) -> str:
+    """Return a JSON document with `results`, one for each file, and `verdict`, the worst one.
+
+    Guarantee, budget and base are None for a file that has none.
+    """
+    results: list[Json] = []
+    for result in gate.results:
+        guarantee, base = result.guarantee, result.base
+        changes = []
+        for change in () if base is None else base.changes:
+            line, column = change.mark or (None, None)
+            changes.append(
+                {
+                    "key": change.key,
+                    "old": change.old,
+                    "new": change.new,
+                    "epsilon": change.alone,
+                    "finite": None if change.alone is None else math.isfinite(change.alone),
+                    "path": change.path,
+                    "line": line,
+                    "column": column,
+                }
+            )
+        results.append(
             {
-                "key": change.key,
-                "old": change.old,
-                "new": change.new,
-                "epsilon": change.alone,
-                "finite": None if change.alone is None else math.isfinite(change.alone),
-                "path": change.elsewhere or result.path,
-                "line": line,
-                "column": column,
+                "path": result.path,
+                "verdict": str(result.verdict),
+                "guarantee": None if guarantee is None else guarantee.to_dict(),
+                "budget": None if guarantee is None else budget_json(guarantee.epsilon, _limit(result)),
+                "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
+                "changes": changes,
+                "fits": dataclasses.asdict(result.fits),
+                "findings": diagnostics_json(result.findings),
             }
         )
-    return {
-        "path": result.path,
-        "verdict": str(result.verdict),
-        "guarantee": None if guarantee is None else guarantee.to_dict(),
-        "budget": None if guarantee is None else budget_json(guarantee.epsilon, _limit_value(result)),
-        "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
-        "changes": changes,
-        "fits": dataclasses.asdict(result.fits),
-        "findings": diagnostics_json(file.findings),
+    return json_document(gate.command, {"results": results, "verdict": str(gate.verdict)})
+
+
+JSON = ReportFormat(text=gate_json, start=r'\{\s*"schema":\s*"dpcalc\.result/')  # in any version
+
+
+# Markdown: the summary of a CI step, or a comment on a pull request.
+#
+# Text that comes from a file stands in code blocks, where it makes no link, image or mention.
+
+MAX_FILES = 50  # largest number of files whose findings are written out: a step summary may hold 1 MiB
+
+
+def markdown_text(gate: GateAnswer) -> str:
+    """Return verdict, table of files, and a code block for each of the first 50 files with changes or findings."""
+
+    def fence(shown: str, least: int) -> str:
+        """Return more backticks than stand together anywhere in a text: no text of a file can close such a fence."""
+        return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+
+    rows, blocks = [], []
+    for result in gate.results:
+        guarantee, limit = result.guarantee, _limit(result)
+        verdict, epsilon, budget = str(result.verdict), "", ""
+        if guarantee is not None:
+            verdict = NO_BUDGET if gate.is_without_budget(result) else verdict
+            epsilon, budget = rounded_up(guarantee.epsilon, apart_from=limit), "" if limit is None else as_given(limit)
+        path = visible(result.path).replace("|", "\\|")  # a bar ends the cell even in code
+        ticks, edge = fence(path, 1), " " if path.startswith("`") or path.endswith("`") else ""
+        rows.append(f"| {ticks}{edge}{path}{edge}{ticks} | {verdict} | {epsilon} | {budget} |")
+        texts = [*_details(result), *(finding.format() for finding in gate.shown(result))]
+        if texts:
+            block = "\n".join([gate.head(result), *texts])
+            blocks.append((f"{fence(block, 3)}text", block, fence(block, 3), ""))
+    parts = [f"**dpcalc {gate.command}: {gate.verdict}**, {gate.summary()}", ""]
+    if rows:
+        parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
+    for block_lines in blocks[:MAX_FILES]:
+        parts += block_lines
+    if len(blocks) > MAX_FILES:
+        parts += [f"and {len(blocks) - MAX_FILES} more files with findings", ""]
+    return "\n".join(parts)
+
+
+MARKDOWN = ReportFormat(text=markdown_text, start=r"\*\*dpcalc \w+: ")
+
+
+# Workflow commands of GitHub Actions: annotations on the lines of a pull request.
+#
+# Source: docs.github.com, "Workflow commands for GitHub Actions": `::error file=...,line=...,col=...,title=...::text`,
+# percent, carriage return and line feed escaped everywhere, colon and comma in properties too.
+
+MAX_ANNOTATIONS = 10
+"""Largest number of annotations of one level that GitHub shows for a step."""
+_COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+
+
+def github_commands(gate: GateAnswer) -> str:
+    """Return the first ten annotations of each visible level, errors first, then the result as text for the log.
+
+    If there are more than ten, the tenth counts the others: GitHub drops what is beyond it without a word.
+    """
+
+    def escaped(text: str) -> str:
+        return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+    lines = []
+    for level, command in _COMMANDS.items():
+        found = [(result, finding) for result in gate.results for finding in gate.shown(result)]
+        found = [pair for pair in found if pair[1].severity is level]
+        shown = found if len(found) <= MAX_ANNOTATIONS else found[: MAX_ANNOTATIONS - 1]
+        for result, finding in shown:
+            rule = RULES.get(finding.code)
+            properties = {"title": f"{finding.code} {rule.title}" if rule else finding.code}
+            location, line, column = gate.place(result, finding)
+            if location:  # there is no place for standard input
+                properties = {"file": visible(location), "line": str(line), "col": str(column), **properties}
+            values = ",".join(
+                f"{name}={escaped(value).replace(':', '%3A').replace(',', '%2C')}" for name, value in properties.items()
+            )
+            hint = f"\n{finding.hint}" if finding.hint else ""
+            lines.append(f"::{command} {values}::{escaped(finding.message + hint)}\n")
+        if len(found) > len(shown):
+            lines.append(f"::{command}::{len(found) - len(shown)} more, see the log or the summary of this step\n")
+    return "".join(lines) + gate_text(gate)
+
+
+GITHUB = ReportFormat(text=github_commands, end=_LOG)
+
+
+# A code quality report of GitLab.
+#
+# Source: docs.gitlab.com, "Code Quality": a list of objects with description, check_name, fingerprint, severity and
+# location.
+
+_GITLAB_SEVERITIES = {Severity.ERROR: "major", Severity.WARNING: "minor", Severity.NOTE: "info"}
+
+
+def gitlab_json(gate: GateAnswer) -> str:
+    """Return all findings as a JSON list; "critical" is an error in an undecided file."""
+    # GitLab tells new findings from old ones by the fingerprint: were a line number in it, a shifted line would be new.
+    entries = []
+    for result, finding, fingerprint in gate.fingerprinted():
+        location, line, _ = gate.place(result, finding)
+        hint = f" ({finding.hint})" if finding.hint else ""
+        # Without a verdict nothing is known of the run, which is worse than a budget that is exceeded.
+        is_critical = finding.severity is Severity.ERROR and result.verdict is Verdict.UNDECIDED
+        entries.append(
+            {
+                "description": f"{finding.message}{hint}",
+                "check_name": finding.code,
+                "fingerprint": fingerprint,
+                "severity": "critical" if is_critical else _GITLAB_SEVERITIES[finding.severity],
+                "location": {"path": visible(location or "stdin"), "lines": {"begin": line}},
+            }
+        )
+    return json.dumps(entries, indent=2) + "\n"
+
+
+# A list, maybe empty, of objects with a rule of ours as `check_name`.
+_ENTRIES = r'\[\s*\{\s*(?="(?:description|check_name)": ")(?s:.*)"check_name": "DPC\d{3}"'
+GITLAB = ReportFormat(text=gitlab_json, start=rf"\s*\[\]\s*\Z|{_ENTRIES}")
+
+
+# JUnit XML: one test case a file.
+#
+# Source: the schema `junit-10.xsd` of the xUnit plugin of Jenkins.
+
+_XML = '<?xml version="1.0" encoding="UTF-8"?>\n'
+
+
+def junit_xml(gate: GateAnswer) -> str:
+    """Return JUnit XML with a test case for each file, in which invalid and undecided files are errors."""
+
+    def xml_text(text: str) -> str:
+        # ElementTree escapes markup; characters that XML cannot hold at all are up to us. `visible` leaves U+FFFE and
+        # U+FFFF, which XML 1.0 has on no plane, for a terminal shows them.
+        return "\n".join(
+            "".join(char if ord(char) & 0xFFFE != 0xFFFE else f"\\U{ord(char):08x}" for char in visible(line))
+            for line in text.split("\n")
+        )
+
+    # JUnit knows two ways not to pass: a failure is an answer, an error is the lack of one.
+    kinds = {Verdict.FAILED: "failure", Verdict.INVALID: "error", Verdict.UNDECIDED: "error"}
+    found = Counter(kinds.get(result.verdict, "") for result in gate.results)
+    counts = {"tests": str(len(gate.results)), "failures": str(found["failure"]), "errors": str(found["error"])}
+    suites = ET.Element("testsuites", {"name": "dpcalc", **counts})
+    suite = ET.SubElement(suites, "testsuite", {"name": f"dpcalc {gate.command}", **counts})
+    for result in gate.results:
+        names = {"name": xml_text(visible(result.path)), "classname": f"dpcalc.{gate.command}"}
+        case = ET.SubElement(suite, "testcase", names)
+        texts = [finding.format() for finding in gate.shown(result)]
+        if result.verdict in kinds:
+            # The attributes are one line of an overview: the first error, or else warning, stands for all findings.
+            levels = (Severity.ERROR, Severity.WARNING)
+            causes = [each for level in levels for each in result.findings if each.severity is level]
+            cause = {"type": causes[0].code, "message": xml_text(causes[0].message)} if causes else {}
+            ET.SubElement(case, kinds[result.verdict], cause).text = xml_text("\n".join(texts))
+        lines = [gate.head(result), *_details(result), *texts]
+        ET.SubElement(case, "system-out").text = xml_text("\n".join(lines))
+    ET.indent(suites)
+    return f"{_XML}{ET.tostring(suites, encoding='unicode')}\n"
+
+
+JUNIT = ReportFormat(text=junit_xml, start=re.escape(f'{_XML}<testsuites name="dpcalc" '))
+
+
+# SARIF 2.1.0, for code scanning.
+#
+# Source: OASIS, "Static Analysis Results Interchange Format (SARIF) Version 2.1.0"; GitHub's "SARIF support for code
+# scanning": an alert shows in a pull request where its line was changed, so that findings of a comparison stand at
+# the changed key. In messages a backslash escapes brackets (3.11.6), and braces are doubled (3.11.5).
+
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+
+
+def sarif_json(gate: GateAnswer) -> str:
+    """Return all findings as SARIF, marked as an unsuccessful run if there is no verdict."""
+
+    def message(text: str) -> dict[str, str]:
+        """Return a text in which no `[name](url)` is a link and no `{0}` a placeholder."""
+        return {"text": re.sub(r"[\\\[\]]", r"\\\g<0>", text).replace("{", "{{").replace("}", "}}")}
+
+    codes = sorted({finding.code for result in gate.results for finding in result.findings})
+    rules, results = [], []
+    for code in codes:
+        rule = RULES[code]
+        rules.append(
+            {
+                "id": code,
+                # Without blanks, as SARIF asks for; the title is for people.
+                "name": rule.title.title().replace(" ", "").replace("-", ""),
+                "shortDescription": message(rule.title),
+                "fullDescription": message(rule.rule),
+                "help": message(f"{rule.reason}\n\n{rule.fix}"),
+            }
+        )
+    for result, finding, fingerprint in gate.fingerprinted():
+        location, line, column = gate.place(result, finding)
+        hint = f"\n{finding.hint}" if finding.hint else ""
+        # A file name is bytes: those that are no UTF-8 are surrogates, which `quote` would refuse.
+        uri = quote(location or "stdin", errors="surrogatepass")
+        place = {
+            "artifactLocation": {"uri": uri, "uriBaseId": "%SRCROOT%"},
+            "region": {"startLine": line, "startColumn": column},
+        }
+        results.append(
+            {
+                "ruleId": finding.code,
+                "ruleIndex": codes.index(finding.code),
+                "level": str(finding.severity),  # error, warning and note, as here
+                "message": message(f"{finding.message}{hint}"),
+                "locations": [{"physicalLocation": place}],
+                "partialFingerprints": {"dpcalc/v1": fingerprint},
+            }
+        )
+    run = {
+        "tool": {"driver": {"name": "dpcalc", "version": __version__, "rules": rules}},
+        "invocations": [{"executionSuccessful": gate.verdict is not Verdict.UNDECIDED}],
+        "columnKind": "unicodeCodePoints",
+        "results": results,
     }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _is_report(start: str, _: str) -> bool:
-    """Return True for a text that begins as a JSON object with a `schema` of "dpcalc.result/" in any version."""
-    return re.match(r'\{\s*"schema":\s*"dpcalc\.result/', start) is not None
-
-
-JSON = ReportFormat(text=gate_json, is_report=_is_report)
-
-
-# The text of a lock file
-
-
-def lock_text(lock: Lock) -> str:
-    """Return the content of `dpcalc.lock`: JSON of its entries sorted by path, epsilons rounded up to six digits."""
-    configs = {name: _entry_fields(lock.entries[name]) for name in sorted(lock.entries)}
-    return json.dumps({"version": VERSION, "configs": configs}, indent=2, allow_nan=False) + "\n"
-
-
-def _entry_fields(entry: LockEntry) -> dict[str, object]:
-    """Return a lock entry as a dict: epsilon rounded up to six digits, None if infinite; `sources` only if known."""
-    finite = math.isfinite(entry.epsilon)
-    return {
-        "config_hash": entry.config_hash,
-        "epsilon": float(rounded_up(entry.epsilon, digits=BARE_DIGITS)) if finite else None,
-        "delta": entry.delta,
-        "unit": entry.unit,
-        "adjacency": entry.adjacency,
-        "group_size": entry.group_size,
-        **({} if entry.sources is None else {"sources": dict(entry.sources)}),
-    }
+# Its first run is of a tool named dpcalc.
+_HEAD = r'\{\s*"\$schema":\s*"[^"]*sarif[^"]*",\s*"version":\s*"2\.1\.0",\s*'
+_RUN = r'"runs":\s*\[\s*\{\s*"tool":\s*\{\s*"driver":\s*\{\s*"name":\s*"dpcalc"'
+SARIF = ReportFormat(text=sarif_json, start=_HEAD + _RUN)

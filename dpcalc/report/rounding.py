@@ -62,6 +62,11 @@ def rounded_up_within(value: float, limit: float) -> str:
     return text if Decimal(text) <= _exact(limit) else as_given(limit)
 
 
+def before_and_after(before: float, after: float) -> str:
+    """Return two upper bounds as "A -> B", rounded up, with enough digits to show which is larger."""
+    return f"{rounded_up(before, apart_from=after)} -> {rounded_up(after, apart_from=before)}"
+
+
 def percent_up(part: float, whole: float) -> str:
     """Return part / whole in percent, rounded up with enough digits to show on which side of 100 it lies.
 

@@ -99,9 +99,11 @@ RULES: dict[str, Rule] = {
         title="shuffle",
         rule="Batches are cut from a shuffled data set.",
         reason="No amplification by shuffling is claimed: each unit is used once in every pass, and its step is "
-        "assumed public. The numbers that other tools print for Poisson sampling do not hold for it.",
+        "assumed public, unless `order: secret` says that nobody can know it (under zero-out and "
+        "replace-one). The numbers that other tools print for Poisson sampling do not hold for it.",
         fix="Nothing is wrong. A loader in which each unit chooses its batch by itself costs far less: scheme "
-        "`balls-in-bins`, or `poisson`; docs/samplers.md has 10 lines for each. Train with what you state.",
+        "`balls-in-bins`, or `poisson`; docs/samplers.md has 10 lines for each, and what `order: secret` asks of a "
+        "loader. Train with what you state.",
     ),
     "DPC203": Rule(
         title="delta is large",

@@ -148,14 +148,26 @@ class WithReplacement(_OfSize):
 class Shuffle(_OfSize):
     """Pass after pass over all children in random order, `size` of them in each step.
 
-    No amplification is claimed for the order: the reader may know in which step of a pass a child is. The number of
-    steps of a pass follows from the data; `changes_passes` says whether removing children changes it.
+    The reader may know in which step of a pass a child is, unless the order is secret. The number of steps of a pass
+    follows from the data; `changes_passes` says whether removing children changes it.
     """
 
     name: ClassVar[str] = "shuffle"
-    keys: ClassVar[tuple[str, ...]] = ("size", "drop_last")
+    keys: ClassVar[tuple[str, ...]] = ("size", "drop_last", "order")
     # The children that fill no whole batch are left out of the pass; else the last batch of a pass is smaller.
     drop_last: bool = False
+    is_secret: bool = False  # the order: uniform, a new one for each pass, with each child once
+
+    def places(self, count: int) -> tuple[tuple[Fraction, int], ...]:
+        """Return (chance, batches over which a child's place is uniform) of each public case of a pass; else no place.
+
+        Source: docs/theory.md, Theorem 7.10.
+        """
+        full, odd = divmod(count, self.size)
+        if not odd or self.drop_last:
+            return ((Fraction(full * self.size, count), full),) if full else ()
+        in_all = Fraction((full + 1) * odd, count)
+        return ((in_all, full + 1), *(((1 - in_all, full),) if full else ()))
 
     def rate(self, count: int) -> Fraction:
         """Return the share of `count` children that a pass holds: 1, or less with drop_last."""

@@ -1,5 +1,6 @@
 """Limits of time and memory: every command ends, and says in one sentence what it ran out of."""
 
+import re
 import subprocess
 import sys
 
@@ -67,3 +68,10 @@ def test_a_hanging_file_ends_in_time(tmp_path):
 )
 def test_every_command_that_may_take_long_has_a_timeout(dpcalc, command):
     assert "--timeout S" in dpcalc(command, "--help").out
+
+
+@pytest.mark.parametrize("command", [("check",), ("diff",), ("lock",), ("validate",), ("ledger", "check")])
+def test_a_gate_has_a_timeout_of_its_own(dpcalc, command):
+    """Configs that others wrote must not keep it busy for hours."""
+    shown = " ".join(dpcalc(*command, "--help").out.split())
+    assert re.search(r"--timeout S Give up after S seconds, with exit code 3\. \[default: 600\]", shown)

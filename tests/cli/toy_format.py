@@ -1,17 +1,17 @@
 """Formats of `--report` and of `statement` as somebody would add them: this module, and a line in a registry each."""
 
 from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import GateView
+from dpcalc.report.gate import GateAnswer
 from dpcalc.report.statement import StatementView
 
 
-def toy_text(view: GateView) -> str:
+def toy_text(gate: GateAnswer) -> str:
     """Return the verdict of each file as NAME=VERDICT between two marks."""
-    pairs = (f"{file.location}={file.result.verdict}\n" for file in view.files)
+    pairs = (f"{gate.location(result)}={result.verdict}\n" for result in gate.results)
     return "".join(("<toy>\n", *pairs, "</toy>\n"))
 
 
-TOY = ReportFormat(text=toy_text, is_report=lambda text, _: text.startswith("<toy>\n"))
+TOY = ReportFormat(text=toy_text, start="<toy>\n")
 
 
 def toy_statement(view: StatementView, width: int) -> str:

@@ -6,7 +6,7 @@ from itertools import combinations
 import pytest
 
 from dpcalc.config.load import load_text
-from tests.config.texts import classes, flat, nested
+from tests.config.texts import DIFFERENT, flat
 
 
 def digest(text):
@@ -50,57 +50,6 @@ def test_what_does_not_count(text):
 
 def test_a_full_fixed_draw_is_all():
     assert digest(flat({"sampling": "{scheme: fixed, size: 60_000}"})) == digest(flat({"sampling": "{scheme: all}"}))
-
-
-DIFFERENT = [
-    flat({}),
-    flat({"data": "{examples: 60_001}"}),
-    flat({"data": "{levels: [{name: image, count: 60_000}]}"}),
-    flat({"sampling": "{scheme: poisson, expected: 257}"}),
-    flat({"sampling": "{scheme: fixed, size: 256}"}),
-    flat({"sampling": "{scheme: all}"}),
-    flat({"mechanism": "{noise_multiplier: 1.1000000000000001}"}).replace("1.1000000000000001", "1.1000000000000003"),
-    flat({"mechanism": "{noise_multiplier: 1.1, max_grad_norm: 2}"}),
-    flat({"mechanism": "{noise_multiplier: 1.1, clip: batch}"}),
-    flat({"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 20}}"}),
-    flat({"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 21}}"}),
-    flat({"mechanism": "{noise_multiplier: 1.1, also: [{noise_multiplier: 20}, {noise_multiplier: 20}]}"}),
-    *(
-        flat({"mechanism": f"{{type: rdp-curve, curve: {points}}}"})
-        for points in ("[[2, 0.1]]", "[[2, 0.2]]", "[[3, 0.1]]", "[[2, 0.1], [3, 0.1]]", "[[2, 0.1]], epsilon: 9")
-    ),
-    flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: nonnegative}"}),
-    flat({"training": "{steps: 101}"}),
-    flat({"training": None, "phases": "[{training: {steps: 50}}, {training: {steps: 50}}]"}),
-    flat({"privacy": "{delta: 1e-7}"}),
-    flat({"privacy": "{delta: 1e-6, adjacency: replace-one}"}),
-    flat({"budget": "{epsilon: 3}"}),
-    flat({"budget": "{epsilon: 3, max_increase_pct: 0}"}),
-    flat({"accounting": "{method: pld}"}),
-    nested({}),
-    nested({"privacy": "{unit: task, delta: 1e-6}"}),
-    flat({"privacy": "{delta: 1e-6, group_size: 2}"}),
-    flat({"privacy": "{delta: 1e-6, group_size: 3}"}),
-    flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 10}"}),
-    flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 5}"}),
-    *(flat({"sampling": f"{{scheme: poisson, expected: 256, max_batch_size: {most}}}"}) for most in (300, 301, 59_999)),
-    flat({"sampling": "{scheme: with-replacement, size: 256}"}),
-    flat({"sampling": "{scheme: with-replacement, size: 257}"}),
-    flat({"sampling": "{scheme: shuffle, size: 256}"}),
-    flat({"sampling": "{scheme: shuffle, size: 257}"}),
-    flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}"}),
-    flat({"sampling": "{scheme: balls-in-bins, bins: 25}"}),
-    flat({"sampling": "{scheme: balls-in-bins, bins: 26}"}),
-    flat({"sampling": "{scheme: balls-in-bins, bins: 25, assignment: held}"}),
-    flat({"sampling": "{scheme: random-allocation, times: 25}"}),
-    flat({"sampling": "{scheme: random-allocation, times: 26}"}),
-    nested({"sampling": "{task: {scheme: all}}", "mechanism": "{noise_multiplier: 6}"}),
-    *(
-        classes({"sampling": f"{{episodes: {{tasks: {tasks}, ways: {ways}, shots: {shots}, queries: {queries}}}}}"})
-        for tasks, ways, shots, queries in [(4, 5, 1, 15), (5, 5, 1, 15), (4, 6, 1, 15), (4, 5, 2, 15), (4, 5, 1, 14)]
-    ),
-    classes({"sampling": "{class: {scheme: all}}", "mechanism": "{noise_multiplier: 6, clip: class}"}),
-]
 
 
 def test_everything_else_counts():

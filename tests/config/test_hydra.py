@@ -103,6 +103,17 @@ REFUSED = {
         "which Hydra reads from the whole config",
     ),
     "too large to see": ({"config.yaml": "#" * 300_000 + "\ndefaults: [dp: loose]\n"}, "too large"),
+    "too much to parse": (
+        {f"{name}.yaml": "#" * 200_000 + "\ndefaults: [dp: strict]\n" for name in "abc"},
+        "its Hydra folders have more than 512 KiB of YAML to be parsed",
+    ),
+    "too many options to parse": (
+        {
+            "config.yaml": "defaults: [dp: strict, a: one, b: one, c: one]\n",
+            **{f"{group}/one.yaml": "#" * 200_000 + "\nx: 1\n" for group in "abc"},
+        },
+        "its Hydra folders have more than 512 KiB of YAML to be parsed",
+    ),
 }
 
 
@@ -185,3 +196,11 @@ def test_a_main_config_cannot_be_hidden(tmp_path, files):
     """Hydra reads each of them, and takes another file than the one that is referred to."""
     said = found(tmp_path, files)
     assert isinstance(said, str), said
+
+
+def test_many_large_files_that_hold_no_list_are_searched_up_to_a_limit(tmp_path, monkeypatch):
+    files = {"config.yaml": "defaults: [dp: strict]\n", **{f"data{at}.yaml": "x" * 1000 for at in range(3)}}
+    assert found(tmp_path, files) == 4
+    monkeypatch.setattr("dpcalc.config.hydra.MAX_READ", 2048)
+    with pytest.raises(ConfigError, match="its Hydra folders have more than 2 KiB of YAML to be searched"):
+        load(str(tmp_path / "dpcalc.yaml"))

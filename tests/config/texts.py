@@ -51,6 +51,100 @@ def classes(changes):
     return varied(CLASSES, changes)
 
 
+DIFFERENT = [
+    flat({}),
+    flat({"data": "{examples: 60_001}"}),
+    flat({"data": "{levels: [{name: image, count: 60_000}]}"}),
+    flat({"sampling": "{scheme: poisson, expected: 257}"}),
+    flat({"sampling": "{scheme: fixed, size: 256}"}),
+    flat({"sampling": "{scheme: all}"}),
+    flat({"mechanism": "{noise_multiplier: 1.1000000000000001}"}).replace("1.1000000000000001", "1.1000000000000003"),
+    flat({"mechanism": "{noise_multiplier: 1.1, max_grad_norm: 2}"}),
+    flat({"mechanism": "{noise_multiplier: 1.1, clip: batch}"}),
+    flat({"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 20}}"}),
+    flat({"mechanism": "{noise_multiplier: 1.1, also: {noise_multiplier: 21}}"}),
+    flat({"mechanism": "{noise_multiplier: 1.1, also: [{noise_multiplier: 20}, {noise_multiplier: 20}]}"}),
+    *(
+        flat({"mechanism": f"{{type: rdp-curve, curve: {points}}}"})
+        for points in ("[[2, 0.1]]", "[[2, 0.2]]", "[[3, 0.1]]", "[[2, 0.1], [3, 0.1]]", "[[2, 0.1]], epsilon: 9")
+    ),
+    flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], odd_moments: nonnegative}"}),
+    flat({"training": "{steps: 101}"}),
+    flat({"training": None, "phases": "[{training: {steps: 50}}, {training: {steps: 50}}]"}),
+    flat({"privacy": "{delta: 1e-7}"}),
+    flat({"privacy": "{delta: 1e-6, adjacency: replace-one}"}),
+    flat({"budget": "{epsilon: 3}"}),
+    flat({"budget": "{epsilon: 3, max_increase_pct: 0}"}),
+    flat({"accounting": "{method: pld}"}),
+    nested({}),
+    nested({"privacy": "{unit: task, delta: 1e-6}"}),
+    flat({"privacy": "{delta: 1e-6, group_size: 2}"}),
+    flat({"privacy": "{delta: 1e-6, group_size: 3}"}),
+    flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 10}"}),
+    flat({"sampling": "{scheme: poisson, expected: 256, redraw_every: 5}"}),
+    *(flat({"sampling": f"{{scheme: poisson, expected: 256, max_batch_size: {most}}}"}) for most in (300, 301, 59_999)),
+    flat({"sampling": "{scheme: with-replacement, size: 256}"}),
+    flat({"sampling": "{scheme: with-replacement, size: 257}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256}"}),
+    flat({"sampling": "{scheme: shuffle, size: 257}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 26}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25, assignment: held}"}),
+    flat({"sampling": "{scheme: random-allocation, times: 25}"}),
+    flat({"sampling": "{scheme: random-allocation, times: 26}"}),
+    nested({"sampling": "{task: {scheme: all}}", "mechanism": "{noise_multiplier: 6}"}),
+    *(
+        classes({"sampling": f"{{episodes: {{tasks: {tasks}, ways: {ways}, shots: {shots}, queries: {queries}}}}}"})
+        for tasks, ways, shots, queries in [(4, 5, 1, 15), (5, 5, 1, 15), (4, 6, 1, 15), (4, 5, 2, 15), (4, 5, 1, 14)]
+    ),
+    classes({"sampling": "{class: {scheme: all}}", "mechanism": "{noise_multiplier: 6, clip: class}"}),
+    flat({"sampling": "{scheme: poisson, rate: 0.123456789012345678901234567890}"}),
+    flat({"sampling": "{scheme: poisson, rate: 1e-15}"}),
+    flat({"sampling": "{scheme: poisson, expected: 0.1}"}),
+    flat({"sampling": "{scheme: poisson, rate: 1/97}", "privacy": "{delta: 1/60000}"}),
+    flat({"sampling": "{scheme: poisson, rate: '3 / 1_000_003'}", "training": "{epochs: 2}"}),
+    flat({"mechanism": "{noise_multiplier: 0, max_grad_norm: 1e100, clip: batch}"}),
+    flat({"mechanism": "{noise_multiplier: 1e9, max_grad_norm: 1e-100}"}),
+    flat({"mechanism": "{type: rdp-curve, curve: [[1.5, 0], [2, 0.1], [1e3, 3.25e1]]}"}),
+    flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1]], epsilon: 2.5, odd_moments: nonnegative}"}),
+    flat({"mechanism": "{noise_multiplier: 2, also: {noise_multiplier: 0.1}}"}),
+    flat(
+        {"phases": "[{mechanism: {also: [{noise_multiplier: 3}, {noise_multiplier: 1e9}]}}, {mechanism: {also: []}}]"}
+    ),
+    flat({"privacy": "{delta: 1e-300, adjacency: zero-out}"}),
+    flat({"privacy": "{delta: 0.999999999999999, adjacency: replace-one}"}),
+    flat({"training": "{steps: 1e15}"}),
+    flat({"budget": "{epsilon: 0, max_increase_pct: 0.5}", "accounting": "{method: rdp}"}),
+    flat({"phases": "[{name: 'a: b'}, {training: {steps: 5}, sampling: {scheme: all}}]"}),
+    nested({"sampling": "{task: {scheme: poisson, rate: 0.1}}", "privacy": "{unit: task, delta: 1e-7}"}),
+    nested(
+        {"sampling": "{task: {scheme: poisson, rate: 0.1, redraw_every: 10}, example: {scheme: all, redraw_every: 5}}"}
+    ),
+    flat({"sampling": "{scheme: with-replacement, size: 70_000}", "privacy": "{delta: 1e-6, group_size: 12}"}),
+    flat({"sampling": "{scheme: poisson, rate: 0.1, max_batch_size: 300}", "training": "{epochs: 3}"}),
+    nested({"sampling": "{task: {scheme: poisson, expected: 1, max_batch_size: 2}, example: {scheme: all}}"}),
+    flat({"sampling": "{scheme: balls-in-bins, bins: 25}", "training": "{epochs: 3}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256}", "training": "{epochs: 3}"}),
+    flat({"sampling": "{scheme: shuffle, size: 256, drop_last: true}", "training": "{epochs: 3}"}),
+    nested(
+        {
+            "data": "{levels: [{name: task, count: 9}, {name: example, count: {min: 5, max: 20}}]}",
+            "sampling": "{task: {scheme: shuffle, size: 2}, example: {scheme: with-replacement, size: 3}}",
+        }
+    ),
+    nested(
+        {
+            "data": "{levels: [{name: task, count: 9}, {name: example, count: {min: 5, max: 20}}]}",
+            "sampling": "{task: {scheme: fixed, size: 2}, example: {scheme: fixed, size: {at_most: 8}}}",
+        }
+    ),
+    classes({"mechanism": "{noise_multiplier: 6}", "privacy": "{unit: class, delta: 1e-6, group_size: 5}"}),
+    classes({"phases": "[{mechanism: {clip: batch}}, {sampling: {class: {scheme: all}}, mechanism: {clip: image}}]"}),
+]
+"""Configs that all mean different things."""
+
+
 def marked(text):
     """The text without its marks, and the marked places as (line, column)."""
     places = []

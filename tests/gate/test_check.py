@@ -1,6 +1,7 @@
 import itertools
 import math
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,13 +12,14 @@ from dpcalc.gate import costs as accounting
 from dpcalc.gate import diff as reader
 from dpcalc.gate.check import Demands, check
 from dpcalc.gate.costs import Costs
+from dpcalc.gate.diff import raised_limits, regressions
+from dpcalc.gate.lock import Lock, LockEntry, lock_problems
 from dpcalc.gate.policy import NO_POLICY, Policy
-from dpcalc.gate.verdict import Limit, Verdict, worst_verdict
+from dpcalc.gate.verdict import BaseCost, Change, Limit, Verdict, worst_verdict
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import evaluate
 from dpcalc.planner.plan import Budget, Phase, Plan
-from dpcalc.report.findings import problem_sentence
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed
 from tests.cli.stand_in import Here
@@ -116,7 +118,8 @@ def test_the_comparison_is_unrounded(result):
     assert result(answer(2.0)).verdict is Verdict.PASSED
     over = result(answer(math.nextafter(2.0, 3)))
     assert over.verdict is Verdict.FAILED
-    assert [(problem.code, problem.mark) for problem in over.problems] == [("DPC301", (7, len("budget.epsilon")))]
+    places = [(problem.code, problem.line, problem.column) for problem in over.problems]
+    assert places == [("DPC301", 7, len("budget.epsilon"))]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +139,7 @@ def test_the_strictest_limit_holds(result, budget, max_epsilon, limit, source):
 
 
 def test_a_limit_from_the_command_line_has_no_place_in_the_file(result):
-    assert result(answer(2.5), policy=at_most(1.0)).problems[0].mark is None
+    assert result(answer(2.5), policy=at_most(1.0)).problems[0].line is None
 
 
 @pytest.mark.parametrize("budget", [2.0, None])
@@ -281,7 +284,7 @@ def test_a_missing_answer_says_between_which_numbers(lower_bound, result):
     lower_bound(0.5)
     told = result(replace(answer(5.0), method="rdp"))
     (problem,) = told.problems
-    assert problem_sentence(problem, told) == (
+    assert problem.message == (
         "epsilon lies between 0.500 and 5.00 (RDP), so it is not known whether it exceeds 2.0; "
         "the PLD accountant has no answer"
     )
@@ -294,3 +297,58 @@ def test_lower_bounds_are_computed_where_they_are_wanted(lower_bound, files, cos
     for wanted, lower in ((False, None), (True, 1.5)):
         (told,) = check(["a.yaml"], demands=Demands(lower_bounds=wanted), costs=Costs())
         assert (told.verdict, told.guarantee.epsilon_lower, told.guarantee.tight) == (Verdict.PASSED, lower, wanted)
+
+
+def config(budget=2.0):
+    stated = {"plan": plan(budget=budget), "path": "a.yaml", "section": "", "sources": {}, "files": None}
+    return SimpleNamespace(**stated, config_hash="0", mark=lambda _: None)
+
+
+ALLOWED = Limit(value=10.0, source="budget.max_increase_pct")
+STEPS = Change(key="training.steps", old="1", new="2", path="a.yaml", alone=0.9)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "allowed", "said"),
+    [
+        (0.0, 0.5, ALLOWED, "epsilon rises, 0 -> 0.500; budget.max_increase_pct allows 10.0"),
+        (0.5, math.inf, ALLOWED, "epsilon rises, 0.500 -> inf; budget.max_increase_pct allows 10.0"),
+        (1.0, 1.10001, ALLOWED, "epsilon rises by 10.1%, 1.00 -> 1.11; budget.max_increase_pct allows 10.0"),
+        (1.0, 1.000002, None, "epsilon rises, 1.00 -> 1.000002"),
+        (0.5, 1.0, None, "epsilon rises, 0.500 -> 1.00 (training.steps: 1 -> 2)"),
+    ],
+)
+def test_a_rise_in_words(before, after, allowed, said):
+    pair = SimpleNamespace(old=config(), new=config(), name="main", claims=())
+    base = BaseCost(name="main", guarantee=answer(before), changes=(STEPS,) if before == 0.5 and after == 1.0 else ())
+    (problem,) = regressions(pair, base, answer(after), severity=Severity.WARNING, allowed=allowed)
+    assert problem.message == said
+
+
+@pytest.mark.parametrize(
+    ("alone", "without", "effect"),
+    [
+        (0.8, 1.0, "alone lowers epsilon, 1.00 -> 0.800"),
+        (1.2, 1.5, "with the other changes lowers epsilon, 1.50 -> 1.00"),
+        (1.2, None, "changes an assumption, and what it does alone is not known"),
+        (None, 1.5, "changes an assumption, and what it does alone is not known"),
+        (1.2, 1.0, ""),
+    ],
+)
+def test_a_cheaper_claim_in_words(alone, without, effect):
+    claim = SimpleNamespace(key="clip", old="task", new="", mark=None, path="a.yaml")
+    pair = SimpleNamespace(old=config(), new=config(), name="main", claims=((claim, None),))
+    change = Change(key="clip", old="task", new="", path="a.yaml", alone=alone)
+    base = BaseCost(name="main", guarantee=answer(1.0), changes=(change,), without={"clip": without})
+    told = [problem.message for problem in regressions(pair, base, answer(1.0), severity=Severity.WARNING)]
+    said = f"clip: task -> not set {effect}; make sure that the training code changed with it"
+    assert told == ([said] if effect else [])
+
+
+def test_a_budget_that_is_gone_and_a_lock_that_hardly_differs_in_words():
+    assert [each.message for each in raised_limits(config(2.0), config(None))] == ["budget.epsilon was 2.0 and is gone"]
+    entry = LockEntry(
+        config_hash="1", epsilon=0.5, delta=1e-5, unit="example", adjacency="add-remove", group_size=1, sources={}
+    )
+    (problem,) = lock_problems(Lock(path=f"{Path.cwd()}/x", entries={"a.yaml": entry}), config(), answer(0.500001))
+    assert problem.message == "the config is not what dpcalc.lock holds: epsilon 0.500 -> 0.500001"

@@ -94,7 +94,7 @@ def random_run(random, shape, local):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("local", [0.1, 0.5, 1.0])
 def test_pure_steps(shape, local):
-    bound = shuffled_pass(approximate_pair(local), approximate_pair(local), cases(*shape), 1e-12)
+    bound = shuffled_pass(approximate_pair(local), approximate_pair(local), tuple(cases(*shape)), 1e-12)
     random = np.random.default_rng([int(10 * local), *map(int, shape)])
     for _ in range(3):
         p, q = random_run(random, shape, local)
@@ -106,7 +106,7 @@ def test_pure_steps(shape, local):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("local", [0.05, 0.2, 0.4, 0.7, 1.2, 2.0])
 def test_many_pure_steps(shape, local):
-    bound = shuffled_pass(approximate_pair(local), approximate_pair(local), cases(*shape), 1e-12)
+    bound = shuffled_pass(approximate_pair(local), approximate_pair(local), tuple(cases(*shape)), 1e-12)
     random = np.random.default_rng([7, int(100 * local), *map(int, shape)])
     for _ in range(30):
         p, q = random_run(random, shape, local)
@@ -163,7 +163,7 @@ def atoms_of(pair):
 def check_labels(seed, labels, batches, q, *, is_adaptive):
     random = np.random.default_rng(seed)
     pair = random_pair(random, labels)
-    bound = shuffled_pass(atoms_of(pair), approximate_pair(math.log(q)), [(Fraction(1), batches)], 1e-12)
+    bound = shuffled_pass(atoms_of(pair), approximate_pair(math.log(q)), ((Fraction(1), batches),), 1e-12)
     if bound is None:
         return
     laws = labels_run(random, pair, batches, q, is_adaptive)
@@ -227,7 +227,7 @@ def plane_run(random, sigma, *, zero_out):
 @pytest.mark.parametrize("sigma", [2.0, 5.0])
 def test_two_gaussian_steps_in_the_plane(sigma, zero_out):
     random = np.random.default_rng([int(sigma), zero_out])
-    bound = shuffled_pass(gaussian(1 if zero_out else 2, sigma), gaussian(2, sigma), [(Fraction(1), 2)], 1e-3)
+    bound = shuffled_pass(gaussian(1 if zero_out else 2, sigma), gaussian(2, sigma), ((Fraction(1), 2),), 1e-3)
     unamplified = gaussian(1 if zero_out else 2, sigma)
     for _ in range(2 if bound is None else 4):
         assert_dominates(unamplified if bound is None else bound, *plane_run(random, sigma, zero_out=zero_out))
@@ -235,8 +235,8 @@ def test_two_gaussian_steps_in_the_plane(sigma, zero_out):
 
 def test_a_pass_of_one_batch_and_a_step_that_tells_all():
     tells_all = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
-    assert shuffled_pass(tells_all, tells_all, [(Fraction(1), 10)], 1e-9) is None
-    one = shuffled_pass(gaussian(1, 1.0), gaussian(2, 1.0), [(Fraction(1), 1)], 1e-9)
+    assert shuffled_pass(tells_all, tells_all, ((Fraction(1), 10),), 1e-9) is None
+    one = shuffled_pass(gaussian(1, 1.0), gaussian(2, 1.0), ((Fraction(1), 1),), 1e-9)
     if one is not None:
         for epsilon in EPSILONS:
             assert one.delta(epsilon) >= gaussian(1, 1.0).delta(epsilon)

@@ -212,7 +212,7 @@ def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
 
 def _lower_quantile(pair: MixturePair, mass: float) -> float:
     """Return the point below which P has this mass, rounded down, by bisection."""
-    # Not `MixturePair.lower_quantile`, which the grid uses: the check shares no code with what it checks.
+    # Not `pair.lower_quantile`, which the grid uses: the check shares no code with what it checks.
     low, high = pair.centers[0] - 40 * pair.deviation, pair.centers[-1] + 40 * pair.deviation
     for _ in range(60):
         middle = (low + high) / 2

@@ -9,14 +9,12 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import MAX_REGRET, Adjacency
 from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.planner import gdp
 from dpcalc.planner.composition import composed
 from dpcalc.planner.gdp import gaussian_summary, smallest_mu
-from dpcalc.planner.tuning import Poisson as PoissonRuns
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.laws.random_plans import generator, random_plan
 from tests.oracles.fine_lattice import estimated_epsilon
@@ -88,8 +86,7 @@ def test_laplace_noise_is_not_summed_up(scale):
     found = gaussian_summary(with_mechanism(Laplace(noise_multiplier=scale)))
     known = largest_mu(lambda epsilon: -np.expm1((epsilon - 1 / scale) / 2), 1e-5, 1 / scale)
     assert known * (1 - 1e-9) <= found.mu <= known * (1 + 1e-3)
-    assert found.regret > MAX_REGRET
-    assert not found.is_good
+    assert (found.regret > MAX_REGRET, found.is_good) == (True, False)
     assert found.regret == pytest.approx(regret_of(found.mu, lambda rate: laplace_missed(rate, scale)), rel=2e-2)
 
 
@@ -168,12 +165,6 @@ def test_no_mu_where_nothing_is_hidden():
     assert (found.mu, found.is_good) == (math.inf, False)
     assert gaussian_summary(with_mechanism(ApproximateDp(epsilon=1.0, delta=1e-3))).mu == math.inf  # above the floor
     assert gaussian_summary(with_mechanism(ApproximateDp(epsilon=1.0, delta=1e-7))).mu < 3
-
-
-def test_of_the_best_of_several_runs_no_mu_is_known():
-    plan = replace(plan_of(Poisson(probability=Fraction(1, 100))), tuning=PoissonRuns(mean=5.0))
-    with pytest.raises(UnsupportedError):
-        gaussian_summary(plan)
 
 
 def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):

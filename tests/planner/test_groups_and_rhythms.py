@@ -25,7 +25,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare
 from dpcalc.planner.composition import composed, protected_units
 from dpcalc.planner.evaluate import evaluate, guarantee
-from dpcalc.planner.lower_end import _candidates
+from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import GROUP_MIXTURE
 from dpcalc.sampling.co_sampled import co_sampled_with
@@ -121,22 +121,28 @@ def test_larger_groups_cost_more_and_no_more_than_all_in_one(adjacency):
                 )
 
 
+RECORDS = {"unit": 2, "clip": 2}
+
+
 def test_groups_without_room_are_refused():
-    with pytest.raises(InputError, match="group_size: expected at most 60"):
-        protected_units(plan((100, Shuffle(size=40)), group=61))
-    assert protected_units(plan((100, Fixed(size=40)), group=100))  # of fewer than 40 that are left all are drawn
-    assert protected_units(plan((100, Fixed(size=40)), adjacency=Adjacency.ZERO_OUT, group=100))
-    with pytest.raises(InputError, match="group_size"):
-        protected_units(plan((3, All()), (2, All()), unit=2, group=7))
-    with pytest.raises(UnsupportedError, match="at most 12"):
-        protected_units(plan((30, WithReplacement(size=3)), (20, All()), unit=2, clip=2, group=13))
+    tasks, thirty = ((3, All()), (2, All())), ((30, WithReplacement(size=3)), (20, All()))
+    for levels, more, error, match in (
+        ([(100, Shuffle(size=40))], {"group": 61}, InputError, "group_size: expected at most 60"),
+        (tasks, {**RECORDS, "group": 7}, InputError, "group_size"),
+        (thirty, {**RECORDS, "group": 13}, UnsupportedError, "at most 12"),
+    ):
+        with pytest.raises(error, match=match):
+            protected_units(plan(*levels, **more))
+    for adjacency in (Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT):  # of fewer than 40 that are left all are drawn
+        assert protected_units(plan((100, Fixed(size=40)), adjacency=adjacency, group=100))
 
 
 def test_lower_bounds_of_large_nested_draws_with_replacement_are_left_out():
     """Their exact sums multiply level after level: minutes for three levels of 500 draws."""
-    for size, is_known in ((2, True), (22, False)):
-        nested = plan(*[(1000, WithReplacement(size=size))] * 3, unit=3, clip=3, adjacency=Adjacency.REPLACE_ONE)
-        assert any(True for _ in _candidates(nested, protected_units(nested)[0], "")) == is_known
+    for depth, size, is_known in ((2, 2, True), (3, 22, False)):
+        levels = [(1000, WithReplacement(size=size))] * depth
+        nested = plan(*levels, unit=depth, clip=depth, adjacency=Adjacency.REPLACE_ONE)
+        assert (epsilon_lower(nested) is not None) == is_known
 
 
 def test_a_held_draw_is_one_draw_with_distances_times_the_root_of_its_length():
@@ -310,23 +316,28 @@ def test_one_task_of_constructed_episodes_is_a_draw_of_classes_and_of_records():
     assert guarantee(task).epsilon == pytest.approx(guarantee(plain).epsilon, rel=1e-6)
 
 
-def test_impossible_rhythms_and_episodes_are_named():
-    with pytest.raises(
-        InputError, match=r"level 2\.redraw_every is 4, which does not divide the 10 of level `level 1`"
-    ):
-        plan((9, Fixed(size=2), 10), (9, Fixed(size=2), 4))
-    with pytest.raises(InputError, match=r"level 2\.redraw_every is 2, longer than the 1 of level `level 1`"):
-        plan((9, Fixed(size=2)), (9, Fixed(size=2), 2))
-    with pytest.raises(InputError, match="to be held, got shuffle"):
-        plan((9, Shuffle(size=2), 2))
-    with pytest.raises(InputError, match="`level 1` above it is not drawn whole"):
-        plan((9, Fixed(size=2)), (9, Shuffle(size=2)))
-    with pytest.raises(InputError, match="ways is 5, more than the 4 of level"):
-        plan((4, All()), (600, All()), episodes=EPISODES)
-    with pytest.raises(InputError, match=r"draws 1 \+ 15 records of a class, more than the 9"):
-        plan((10, All()), (9, All()), episodes=EPISODES)
-    with pytest.raises(InputError, match="without draws of their own"):
-        plan((10, Fixed(size=5)), (90, All()), episodes=EPISODES)
+@pytest.mark.parametrize(
+    ("levels", "match"),
+    [
+        (
+            [(9, Fixed(size=2), 10), (9, Fixed(size=2), 4)],
+            r"level 2\.redraw_every is 4, which does not divide the 10 of level `level 1`",
+        ),
+        (
+            [(9, Fixed(size=2)), (9, Fixed(size=2), 2)],
+            r"level 2\.redraw_every is 2, longer than the 1 of level `level 1`",
+        ),
+        ([(9, Shuffle(size=2), 2)], "to be held, got shuffle"),
+        ([(9, Fixed(size=2)), (9, Shuffle(size=2))], "`level 1` above it is not drawn whole"),
+        ([(4, All()), (600, All()), EPISODES], "ways is 5, more than the 4 of level"),
+        ([(10, All()), (9, All()), EPISODES], r"draws 1 \+ 15 records of a class, more than the 9"),
+        ([(10, Fixed(size=5)), (90, All()), EPISODES], "without draws of their own"),
+    ],
+)
+def test_impossible_rhythms_and_episodes_are_named(levels, match):
+    episodes = [level for level in levels if isinstance(level, Episodes)]
+    with pytest.raises(InputError, match=match):
+        plan(*levels[: len(levels) - len(episodes)], episodes=episodes[0] if episodes else None)
 
 
 def test_a_plain_run_has_one_bound():

@@ -41,13 +41,9 @@ def test_the_chain_of_gaussians_needs_just_its_delta(size, adjacency):
     assert size * link >= exact_epsilon(100, 40.0 / size, plan.delta)  # of one release with `size` times the shift
 
 
-def test_a_group_of_one_is_no_group():
-    plan = plan_of(Poisson(probability=Fraction(1, 100)))
-    assert chain_epsilon(plan, 1) == guarantee(plan).epsilon
-
-
-def test_the_chain_lies_above_the_exact_value_of_a_group_under_poisson_draws():
+def test_the_chain_of_one_is_the_guarantee_and_that_of_five_lies_above_the_exact_value():
     plan = plan_of(Poisson(probability=Fraction(256, 60000)), noise=3.0, steps=4000, adjacency=Adjacency.ZERO_OUT)
+    assert chain_epsilon(plan, 1) == guarantee(plan).epsilon
     assert 1.848027 < chain_epsilon(plan, 5) < 5
 
 
@@ -99,16 +95,14 @@ def test_without_sampling_every_step_is_a_gaussian_release():
     assert exact <= unsampled_epsilon(fixed) <= exact * (1 + 2e-4)
 
 
-def test_without_noise_nothing_is_claimed():
-    found = statement(plan_of(All(), noise=0.0))
-    assert (found.unsampled, found.attack.advantage) == (math.inf, 1.0)
-    assert {epsilon for _, epsilon in found.groups} == {math.inf}
-
-
-def test_nothing_is_spent_where_nothing_is_released():
-    found = statement(plan_of(Poisson(probability=Fraction(0))))
-    assert (found.unsampled, found.attack.advantage) == (0.0, 0.0)
-    assert {epsilon for _, epsilon in found.groups} == {0.0}
+@pytest.mark.parametrize(
+    ("run", "epsilon", "advantage"),
+    [(plan_of(All(), noise=0.0), math.inf, 1.0), (plan_of(Poisson(probability=Fraction(0))), 0.0, 0.0)],
+)
+def test_without_noise_nothing_is_claimed_and_without_draws_nothing_is_spent(run, epsilon, advantage):
+    found = statement(run)
+    assert (found.unsampled, found.attack.advantage) == (epsilon, advantage)
+    assert {bound for _, bound in found.groups} == {epsilon}
 
 
 @pytest.mark.heavy

@@ -1,21 +1,220 @@
-"""A plan that is repeated: every command that knows no bound for the best of several runs says so."""
+"""The best of a random number of runs: against its exact distribution, the theorems by mpmath, and dp-accounting.
 
+And every question that knows no bound for the best of several runs says so.
+"""
+
+import itertools
+import math
 from dataclasses import replace
+from fractions import Fraction
 
+import dp_accounting
+import mpmath
+import numpy as np
 import pytest
+from dp_accounting import dp_event, rdp
 
+from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.cli.app import run
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
-from dpcalc.errors import UnsupportedError
+from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.pair import MixturePair
+from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import evaluate as evaluating
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.gdp import gaussian_summary
 from dpcalc.planner.risk import attack_bounds
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
-from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
+from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Poisson, TruncatedNegativeBinomial
+from tests.thinning import thinned
+
+DELTA = 1e-5
+NUMBERS = [
+    TruncatedNegativeBinomial(shape=1.0, mean=10.0),
+    TruncatedNegativeBinomial(shape=0.0, mean=5.0),
+    TruncatedNegativeBinomial(shape=0.5, mean=30.0),
+    TruncatedNegativeBinomial(shape=-0.5, mean=4.0),
+    TruncatedNegativeBinomial(shape=8.0, mean=20.0),
+    Poisson(mean=10.0),
+    Poisson(mean=1.5),
+]
+
+
+def gaussian(sigma, rate=Fraction(1)):
+    """One direction of a subsampled Gaussian step, and the other."""
+    p, q = {0: 1 - rate, 1: rate}, {0: Fraction(1)}
+    return MixturePair.of(p, q, deviation=sigma), MixturePair.of(q, p, deviation=sigma)
+
+
+def runs(sigma, *, count=1, rate=Fraction(1)):
+    return tuple({pair: count} for pair in gaussian(sigma, rate))
+
+
+def generating(number, x):
+    """E[x^K]."""
+    if isinstance(number, Poisson):
+        return mpmath.exp(number.mean * (x - 1))
+    gamma, shape = mpmath.mpf(number.gamma), mpmath.mpf(number.shape)
+    if shape == 0:
+        return mpmath.log(1 - (1 - gamma) * x) / mpmath.log(gamma)
+    return ((1 - (1 - gamma) * x) ** -shape - 1) / (gamma**-shape - 1)
+
+
+@mpmath.workdps(30)
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda one: one.words)
+def test_the_mean_and_the_distribution(number):
+    assert float(generating(number, mpmath.mpf(1))) == pytest.approx(1)
+    slope = float(mpmath.diff(lambda x: generating(number, x), 1))
+    assert slope == pytest.approx(number.mean, rel=1e-9)
+
+
+@mpmath.workdps(30)
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda one: one.words)
+@pytest.mark.parametrize("sigma", thinned([0.7, 3.0], 1))
+@pytest.mark.parametrize("delta", [1e-5, 1e-2])
+def test_the_largest_of_gaussian_releases_costs_no_more(number, sigma, delta):
+    # P(best <= y) = E[F(y)^K] of a release with distribution F; a Gaussian release at 0 or 1, larger is better
+    epsilon = number.epsilon(runs(sigma), delta=delta)
+    ends = [
+        [generating(number, mpmath.ncdf((mpmath.mpf(y) - mean) / sigma)) for mean in (0, 1)]
+        for y in mpmath.linspace(-6 * sigma, 1 + 7 * sigma, 120)
+    ]
+    grow = mpmath.exp(epsilon)
+    for own, other in ((0, 1), (1, 0)):
+        masses = [(b[own] - a[own], b[other] - a[other]) for a, b in itertools.pairwise(ends)]
+        assert sum(max(0, p - grow * q) for p, q in masses) <= delta
+    one_run = max(best_epsilon(counts, delta=delta).value for counts in runs(sigma))
+    assert epsilon > one_run
+
+
+@mpmath.workdps(30)
+@pytest.mark.parametrize("number", NUMBERS[:5], ids=lambda one: one.words)
+def test_theorem_2(number):
+    # T Gaussian releases: rdp(a) = a rho; epsilon' of Theorem 2, then Canonne, Kamath, Steinke 2020, Proposition 12
+    sigma, count = 20.0, 300
+    rho = mpmath.mpf(count) / (2 * mpmath.mpf(sigma) ** 2)
+    away, eta = -mpmath.log(number.gamma), mpmath.mpf(number.shape)
+
+    def constant(b):
+        return (1 - 1 / b) * b * rho + away / b
+
+    b = mpmath.sqrt(away / rho) + 0  # where the derivative rho - away / b^2 is 0
+    least = (1 + eta) * constant(max(b, mpmath.mpf("1.05")))
+
+    def bound(a):
+        tuned = a * rho + least + mpmath.log(number.mean) / (a - 1)
+        return tuned + mpmath.log((a - 1) / a) - (mpmath.log(DELTA) + mpmath.log(a)) / (a - 1)
+
+    best = min(bound(mpmath.mpf(a)) for a in np.geomspace(1.5, 60, 3000))
+    assert number.epsilon(runs(sigma, count=count), delta=DELTA) == pytest.approx(float(best), rel=2e-5)
+
+
+@mpmath.workdps(30)
+def test_theorem_6():
+    sigma, count, number = 20.0, 300, Poisson(mean=7.0)
+    rho = mpmath.mpf(count) / (2 * mpmath.mpf(sigma) ** 2)
+    orders = [mpmath.mpf(a) for a in np.geomspace(1.05, 60, 150)]
+
+    def rare(epsilon):
+        log_deltas = [(a - 1) * (a * rho - epsilon) + (a - 1) * mpmath.log(1 - 1 / a) - mpmath.log(a) for a in orders]
+        return mpmath.exp(min(log_deltas))
+
+    def bound(a):
+        tuned = a * rho + number.mean * rare(mpmath.log(1 + 1 / (a - 1))) + mpmath.log(number.mean) / (a - 1)
+        return tuned + mpmath.log((a - 1) / a) - (mpmath.log(DELTA) + mpmath.log(a)) / (a - 1)
+
+    best = min(bound(a) for a in orders if 2 < a < 40)
+    assert number.epsilon(runs(sigma, count=count), delta=DELTA) == pytest.approx(float(best), rel=1e-3)
+
+
+@pytest.mark.parametrize("number", [*NUMBERS[:3], *NUMBERS[4:]], ids=lambda one: one.words)
+def test_dp_accounting_agrees(number):
+    rate, sigma, count = Fraction(1, 100), 1.0, 1000
+    orders = np.concatenate([np.arange(1.05, 12, 0.05), np.arange(12, 64), [80, 128, 256]])
+    accountant = rdp.RdpAccountant(list(orders))
+    step = dp_event.PoissonSampledDpEvent(float(rate), dp_accounting.GaussianDpEvent(sigma))
+    shape = getattr(number, "shape", math.inf)
+    run = dp_accounting.SelfComposedDpEvent(step, count)
+    accountant.compose(dp_event.RepeatAndSelectDpEvent(run, mean=number.mean, shape=shape))
+    theirs = accountant.get_epsilon(DELTA)
+    assert number.epsilon(runs(sigma, count=count, rate=rate), delta=DELTA) == pytest.approx(theirs, rel=2e-3)
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda one: one.words)
+def test_laws(number):
+    def cost(sigma=4.0, *, count=10, delta=DELTA, repeated=number):
+        return repeated.epsilon(runs(sigma, count=count), delta=delta)
+
+    here = cost()
+    assert cost(count=11) > here
+    assert cost(sigma=4.1) < here
+    assert cost(delta=1e-7) > here
+    assert cost(repeated=replace(number, mean=2 * number.mean)) > here
+    assert cost(sigma=1e4) < 0.05
+    swapped = tuple(reversed(runs(4.0, count=10)))
+    assert number.epsilon(swapped, delta=DELTA) == pytest.approx(here, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: Poisson(mean=1.0),
+        lambda: Poisson(mean=math.nan),
+        lambda: TruncatedNegativeBinomial(shape=-1.0, mean=3.0),
+        lambda: TruncatedNegativeBinomial(shape=math.inf, mean=3.0),
+        lambda: TruncatedNegativeBinomial(shape=1.0, mean=0.5),
+    ],
+)
+def test_refusals(wrong):
+    with pytest.raises(InputError, match="expected"):
+        wrong()
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=lambda one: one.words)
+@pytest.mark.parametrize("failing", [1e-4, 1e-3])
+def test_runs_with_infinite_losses_cost_no_more(number, failing):
+    """Approximate DP: three or four outputs in every order of preference, one of which only D (or only D') can have."""
+    p, q = (
+        ((1 - failing) * 0.7, (1 - failing) * 0.3, failing, 0.0),
+        ((1 - failing) * 0.4, (1 - failing) * 0.6, 0.0, failing),
+    )
+    finite = sorted((math.log(a / b), a) for a, b in zip(p, q, strict=True) if a and b)
+    pair = Atoms.of_masses([loss for loss, _ in finite], [a for _, a in finite], infinity_mass=failing)
+    delta = 3 * number.mean * failing
+    epsilon = number.epsilon(({pair: 1}, {pair.swapped: 1}), delta=delta)
+    assert epsilon < math.inf
+    for order in itertools.permutations(range(4)):
+        laws = []
+        for law in (p, q):
+            below = np.cumsum([0.0, *(law[i] for i in order)])
+            values = [float(generating(number, mpmath.mpf(float(x)))) for x in below]
+            laws.append(np.diff(values))
+        for own, other in (laws, laws[::-1]):
+            assert np.maximum(own - math.exp(epsilon) * other, 0.0).sum() <= delta
+    assert number.epsilon(({pair: 1}, {pair.swapped: 1}), delta=0.9 * number.mean * failing) == math.inf
+
+
+@pytest.mark.parametrize("shape", [-0.9, -0.5, 0.0, 0.5, 1.0, 8.0, 1000.0])
+@pytest.mark.parametrize("mean", [1.0001, 1.01, 1.5, 10.0, 1e6])
+@pytest.mark.parametrize("delta", [0.0654, 0.07, 0.118, 0.5])
+def test_the_best_run_never_costs_less_than_one(shape, mean, delta):
+    """Steps whose losses are infinite almost as often as delta allows have finite losses of next to no mass."""
+    for epsilon in (0.0, 0.023916, 1.0):
+        one = {ApproximateDp(epsilon=epsilon, delta=0.021792).pair(): 3}
+        number = TruncatedNegativeBinomial(shape=shape, mean=mean)
+        alone = best_epsilon(one, delta=delta).value
+        assert number.epsilon((one, one), delta=delta) >= max(0.0, alone)
+        assert number.epsilon((one, one), delta=delta, renyi=CLOSED_FORM_RENYI) >= max(0.0, alone)
+        if mean < 10:
+            assert Poisson(mean=mean).epsilon((one, one), delta=delta) >= max(0.0, alone)
+
+
+# Plans that are repeated
 
 TEXT = """\
 version: 1
@@ -71,6 +270,7 @@ def test_solvers_keep_to_the_best_of_several():
         lambda plan: composed(plan).steps,
         compare,
         attack_bounds,
+        gaussian_summary,
         lambda asked: delta_of(asked, epsilon=1.0),
         lambda asked: guarantee(asked, method="pld"),
         lambda asked: guarantee(replace(asked, method="moments")),

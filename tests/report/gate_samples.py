@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import OutOfTimeError
-from dpcalc.gate.verdict import BaseCost, Change, Fits, Limit, Problem, Result, Verdict, error_result
+from dpcalc.gate.verdict import BaseCost, Change, Fits, Limit, Result, Verdict, error_result, finding
 from tests.report.samples import GUARANTEE, HOSTILE, INFINITE
 
 BUDGET = Limit(value=2.0, source="budget.epsilon")
@@ -21,6 +21,9 @@ UNKNOWN_KEY = Diagnostic(
     source_line="  l2_norm_clip: 1.0",
 )
 ASSUMED = Diagnostic(code="DPC204", severity=Severity.NOTE, message="adjacency: add-remove is assumed", path="ok.yaml")
+ERROR, WARNING = Severity.ERROR, Severity.WARNING
+CLAIM = "(unit example, delta 1e-05)"
+NO_BUDGET = "no budget.epsilon: nothing says what this run may cost"
 LARGE_DELTA = replace(ASSUMED, code="DPC203", severity=Severity.WARNING, message="delta is at least 1/units")
 RESULTS = (
     Result(
@@ -35,22 +38,22 @@ RESULTS = (
         verdict=Verdict.FAILED,
         guarantee=TOO_MUCH,
         limit=BUDGET,
-        problems=(Problem(code="DPC301", severity=Severity.ERROR, mark=(14, 19)),),
+        problems=(finding("DPC301", ERROR, f"epsilon 2.02 exceeds the budget 2.0 {CLAIM}", "over.yaml", (14, 19)),),
     ),
     Result(
         path="narrow.yaml",
         verdict=Verdict.FAILED,
         guarantee=replace(GUARANTEE, epsilon=2.00001),
         limit=replace(BUDGET, source="--max-epsilon"),
-        problems=(Problem(code="DPC301", severity=Severity.ERROR),),
+        problems=(finding("DPC301", ERROR, f"epsilon 2.00001 exceeds --max-epsilon 2.0 {CLAIM}", "narrow.yaml"),),
     ),
     Result(
         path="infinite.yaml",
         verdict=Verdict.FAILED,
         guarantee=INFINITE.guarantee,
         problems=(
-            Problem(code="DPC205", severity=Severity.ERROR),
-            Problem(code="DPC304", severity=Severity.WARNING),
+            finding("DPC205", ERROR, f"there is no finite epsilon {CLAIM}", "infinite.yaml"),
+            finding("DPC304", WARNING, NO_BUDGET, "infinite.yaml"),
         ),
     ),
     error_result("broken.yaml", ConfigError([UNKNOWN_KEY])),
@@ -59,62 +62,64 @@ RESULTS = (
         path=f"{HOSTILE}.yaml",
         verdict=Verdict.PASSED,
         guarantee=replace(GUARANTEE, unit=HOSTILE),
-        problems=(Problem(code="DPC304", severity=Severity.WARNING),),
+        problems=(finding("DPC304", WARNING, NO_BUDGET, f"{HOSTILE}.yaml"),),
     ),
 )
 
-STEPS = Change(key="training.steps", old="10_000", new="20_000", mark=(9, 12), alone=2.5)
-RATE = Change(key="sampling.task", old=HOSTILE, new="", mark=None, alone=None)
-SCHEME = Change(key="sampling.task.scheme", old="fixed", new="poisson", mark=(6, 3), alone=0.8)
+PATH = "conf/risen.yaml"
+STEPS = Change(key="training.steps", old="10_000", new="20_000", mark=(9, 12), path=PATH, alone=2.5)
+RATE = Change(key="sampling.task", old=HOSTILE, new="", mark=None, path=PATH, alone=None)
+SCHEME = Change(key="sampling.task.scheme", old="fixed", new="poisson", mark=(6, 3), path=PATH, alone=0.8)
+OVER = finding(
+    "DPC301",
+    ERROR,
+    f"epsilon 2.31 exceeds budget.epsilon of origin/main 2.0 {CLAIM}",
+    PATH,
+    (9, 12),
+    "to fit: noise_multiplier >= 1.235 or steps <= 4321",
+)
+CHEAPER = "sampling.task alone lowers epsilon, 0.947 -> 0.800; make sure that the training code changed with it"
+RISE = "epsilon rises by 143%, 0.947 -> 2.31; budget.max_increase_pct allows 10.0 (training.steps: 10_000 -> 20_000)"
 RISEN = Result(
-    path="conf/risen.yaml",
+    path=PATH,
     verdict=Verdict.FAILED,
     guarantee=replace(GUARANTEE, epsilon=2.3004),
     limit=Limit(value=2.0, source="budget.epsilon of origin/main"),
     problems=(
-        Problem(code="DPC301", severity=Severity.ERROR, mark=(9, 12)),
-        Problem(
-            code="DPC303",
-            severity=Severity.ERROR,
-            mark=(12, 10),
-            detail="budget.epsilon",
-            numbers={"before": 2.0, "now": 3.0},
-        ),
-        Problem(code="DPC404", severity=Severity.ERROR, mark=(11, 23), detail="less is promised: privacy.delta"),
-        Problem(
-            code="DPC405",
-            severity=Severity.WARNING,
-            mark=(6, 3),
-            detail="sampling.task",
-            numbers={"before": 0.946867, "now": 0.8},
-        ),
-        Problem(
-            code="DPC402",
-            severity=Severity.ERROR,
-            mark=(9, 12),
-            detail="budget.max_increase_pct",
-            numbers={"before": 0.946867, "now": 2.3004, "allowed_pct": 10.0},
-        ),
-        Problem(
-            code="DPC403",
-            severity=Severity.ERROR,
-            detail="the config is not in dpcalc.lock",
-            numbers={"now": 2.3004},
-        ),
+        OVER,
+        finding("DPC303", ERROR, "budget.epsilon was 2.0 and is now 3.0", PATH, (12, 10)),
+        finding("DPC404", ERROR, "less is promised: privacy.delta", PATH, (11, 23)),
+        finding("DPC405", WARNING, CHEAPER, PATH, (6, 3)),
+        finding("DPC402", ERROR, RISE, PATH, (9, 12)),
+        finding("DPC403", ERROR, "the config is not in dpcalc.lock; epsilon is 2.31", PATH),
     ),
     base=BaseCost(name="origin/main", guarantee=GUARANTEE, changes=(STEPS, SCHEME, RATE)),
     fits=Fits(noise_multiplier=1.23401, steps=4321),
 )
-FACTOR = replace(RISEN, path="phases.yaml", problems=RISEN.problems[:1], base=None, fits=Fits(noise_factor=1.1))
+FACTOR = replace(
+    RISEN,
+    path="phases.yaml",
+    problems=(replace(OVER, path="phases.yaml", hint="to fit: noise_multiplier of every phase times 1.100"),),
+    base=None,
+    fits=Fits(noise_factor=1.1),
+)
 LATE = error_result("late.yaml", OutOfTimeError("no answer within the time allowed"))
+USED = "99.5% of budget.epsilon 2.0 is used; a warning was asked for above 90%"
 NEAR = Result(
     path="near.yaml",
     verdict=Verdict.PASSED,
     guarantee=replace(GUARANTEE, epsilon=1.99),
     limit=BUDGET,
     problems=(
-        Problem(code="DPC302", severity=Severity.WARNING, mark=(14, 19), numbers={"warn_at_pct": 90.0}),
-        Problem(code="DPC406", severity=Severity.NOTE, detail="nothing to compare with: it is not in main"),
+        finding("DPC302", WARNING, USED, "near.yaml", (14, 19)),
+        finding("DPC406", Severity.NOTE, "nothing to compare with: it is not in main", "near.yaml"),
     ),
 )
+
+
+def moved(result, path):
+    """The result of a file of another name."""
+    return replace(result, path=path, problems=tuple(replace(each, path=path) for each in result.problems))
+
+
 EVERYTHING = (*RESULTS, RISEN, FACTOR, LATE, NEAR)

@@ -1,7 +1,6 @@
 """The reports of a gate as their readers take them."""
 
 import json
-import math
 import re
 from collections import Counter
 from dataclasses import replace
@@ -14,12 +13,11 @@ import pytest
 import xmlschema
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
-from dpcalc.gate.verdict import Change, Problem, Verdict
-from dpcalc.report.findings import problem_sentence
+from dpcalc.gate.verdict import Change, Verdict, finding
 from dpcalc.report.formats import report_format
-from dpcalc.report.gate import gate_view
+from dpcalc.report.gate import GateAnswer
 from dpcalc.report.rules import RULES
-from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result
+from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result, moved
 
 SCHEMAS = Path(__file__).parent / "schemas"
 ATTACKS = (
@@ -39,24 +37,22 @@ ATTACKS = (
     "javascript:alert(1)",
     "//example.org/a b?c#d",
 )
-UNKNOWN_EFFECT = (
-    "changes an assumption, and what it does alone is not known; make sure that the training code changed with it"
-)
 
 
 def drawn(name, results, levels=tuple(Severity)):
-    return report_format(name).text(gate_view("check", results, levels=levels))
+    return report_format(name).text(GateAnswer(command="check", results=results, levels=levels))
 
 
 def attacked(text):
     """Results in which everything that somebody else may write is an attack."""
-    change = Change(key=text, old=text, new=text, mark=(1, 1), alone=3.0)
+    change = Change(key=text, old=text, new=text, mark=(1, 1), path=text, alone=3.0)
     guarantee = replace(RISEN.guarantee, unit=text)
-    problem = Problem(code="DPC404", severity=Severity.ERROR, detail=text, hint=text)
+    problem = finding("DPC404", Severity.ERROR, text, text, hint=text)
     wrong = Diagnostic(code="DPC101", severity=Severity.ERROR, message=text, hint=text, path=text, line=1, column=1)
     base = replace(RISEN.base, name=text, changes=(change,))
     limit = replace(RISEN.limit, source=text)
-    risen = replace(RISEN, path=text, guarantee=guarantee, base=base, limit=limit, problems=(*RISEN.problems, problem))
+    risen = moved(RISEN, text)
+    risen = replace(risen, guarantee=guarantee, base=base, limit=limit, problems=(*risen.problems, problem))
     return (risen, error_result(text, ConfigError([wrong])), error_result(text, ZeroDivisionError(text)))
 
 
@@ -123,7 +119,7 @@ def test_a_run_without_a_verdict_was_not_successful():
 
 
 def test_a_name_survives_as_a_uri():
-    result = replace(NEAR, path="a b/ä#?%41.yaml")
+    result = moved(NEAR, "a b/ä#?%41.yaml")
     (run,) = json.loads(drawn("sarif", (result,)))["runs"]
     uri = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"]
     assert unquote(uri) == "a b/ä#?%41.yaml"
@@ -206,7 +202,7 @@ def test_no_format_holds_a_command_or_an_escape_sequence(name, text):
 
 
 def test_github_shows_ten_of_a_level():
-    found = commands(drawn("github", [replace(NEAR, path=f"{number}.yaml") for number in range(11)]))
+    found = commands(drawn("github", [moved(NEAR, f"{number}.yaml") for number in range(11)]))
     warnings = [(properties, text) for command, properties, text in found if command == "warning"]
     assert len(warnings) == 10
     assert warnings[8][0]["file"] == "8.yaml"
@@ -215,7 +211,7 @@ def test_github_shows_ten_of_a_level():
 
 
 def test_github_reads_back_what_was_meant():
-    result = replace(NEAR, path="50%,a:b.yaml")
+    result = moved(NEAR, "50%,a:b.yaml")
     command, properties, text = commands(drawn("github", (result,)))[0]
     decoded = properties["file"].replace("%3A", ":").replace("%2C", ",").replace("%25", "%")
     assert (command, decoded, properties["line"], properties["col"]) == ("warning", "50%,a:b.yaml", "14", "19")
@@ -245,31 +241,6 @@ def test_every_code_that_is_used_has_a_rule():
     used = {code for path in sources for code in re.findall(r'"(DPC\d{3})"', path.read_text(encoding="utf-8"))}
     assert used <= RULES.keys()
     assert len(used) > 20
-
-
-@pytest.mark.parametrize(
-    ("problem", "said"),
-    [
-        (("DPC402", (0.0, 0.5, 10.0)), "epsilon rises, 0 -> 0.500; budget.max_increase_pct allows 10.0"),
-        (("DPC402", (0.5, math.inf, 10.0)), "epsilon rises, 0.500 -> inf; budget.max_increase_pct allows 10.0"),
-        (
-            ("DPC402", (1.0, 1.10001, 10.0)),
-            "epsilon rises by 10.1%, 1.00 -> 1.11; budget.max_increase_pct allows 10.0",
-        ),
-        (("DPC401", (1.0, 1.0000001)), "epsilon rises, 1.00 -> 1.0000001"),
-        (("DPC303", (2.0, math.inf)), "budget.max_increase_pct was 2.0 and is gone"),
-        (("DPC403", (0.5, 0.500001)), "budget.max_increase_pct: epsilon 0.500 -> 0.500001"),
-        (
-            ("DPC405", ()),
-            f"budget.max_increase_pct {UNKNOWN_EFFECT}",
-        ),
-    ],
-)
-def test_sentences_at_the_edges(problem, said):
-    code, numbers = problem
-    named = dict(zip(("before", "now", "allowed_pct"), numbers, strict=False))
-    found = Problem(code=code, severity=Severity.ERROR, detail="budget.max_increase_pct", numbers=named)
-    assert problem_sentence(found, replace(NEAR, problems=(found,))) == said
 
 
 def test_no_text_of_a_config_is_a_link_or_a_placeholder_of_sarif():

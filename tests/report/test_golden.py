@@ -12,7 +12,7 @@ from dpcalc.errors import UnsupportedError
 from dpcalc.gate.verdict import Result, Verdict
 from dpcalc.report.evaluation import comparison_output, costs_output, evaluation_output, units_output
 from dpcalc.report.formats import report_format
-from dpcalc.report.gate import gate_view
+from dpcalc.report.gate import GateAnswer
 from dpcalc.report.ledger import ledger_output
 from dpcalc.report.registry import statement_registry
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
@@ -43,6 +43,11 @@ def solved(solution):
     return solution_output("solve-sigma", solution, loaded(), written=())
 
 
+def report(name, results, *, levels=SEEN, command="check"):
+    return report_format(name).text(GateAnswer(command=command, results=results, levels=levels))
+
+
+VALID = Result(path="ok.yaml", verdict=Verdict.PASSED)
 COMPARED, RISKS = comparison_output(ROWS, loaded()), risk_output(RISK, loaded())
 UNITS = units_output([(EVALUATION, loaded()), (UnsupportedError("no bound"), loaded()), (INFINITE, loaded())])
 COSTS = costs_output([(EVALUATION, loaded()), (TWO_PHASES, loaded(replace(PLAN, budget=None), path="b.yaml"))])
@@ -93,20 +98,16 @@ OUTPUTS = {
     "statement_latex_hostile.txt": lambda: statement_latex(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
     "statement_registry.txt": lambda: statement_registry(statement_view(STATEMENT, loaded(), published="2026-01-31")),
     "statement_json.txt": lambda: statement_json(statement_view(STATEMENT, loaded())),
-    "check_text.txt": lambda: report_format("text").text(gate_view("check", RESULTS, levels=SEEN)),
-    "check_text_verbose.txt": lambda: report_format("text").text(gate_view("check", RESULTS[:1], levels=Severity)),
-    "check_json.txt": lambda: report_format("json").text(gate_view("check", RESULTS, levels=SEEN)),
-    "check_text_base.txt": lambda: report_format("text").text(
-        gate_view("check", EVERYTHING[len(RESULTS) :], levels=Severity)
-    ),
-    "check_json_base.txt": lambda: report_format("json").text(gate_view("check", (RISEN,), levels=SEEN)),
+    "check_text.txt": lambda: report("text", RESULTS),
+    "check_text_verbose.txt": lambda: report("text", RESULTS[:1], levels=Severity),
+    "check_json.txt": lambda: report("json", RESULTS),
+    "check_text_base.txt": lambda: report("text", EVERYTHING[len(RESULTS) :], levels=Severity),
+    "check_json_base.txt": lambda: report("json", (RISEN,)),
     **{
-        f"check_{name}.txt": lambda name=name: report_format(name).text(gate_view("check", EVERYTHING, levels=SEEN))
+        f"check_{name}.txt": lambda name=name: report(name, EVERYTHING)
         for name in ("concise", "github", "gitlab", "junit", "markdown", "sarif")
     },
-    "validate_text.txt": lambda: report_format("text").text(
-        gate_view("validate", (Result(path="ok.yaml", verdict=Verdict.PASSED), RESULTS[4]), levels=SEEN)
-    ),
+    "validate_text.txt": lambda: report("text", (VALID, RESULTS[4]), command="validate"),
 }
 
 

@@ -1,0 +1,83 @@
+"""Passes over shuffled units whose order is secret, in a config."""
+
+import pytest
+
+from dpcalc.config.load import load_text
+from dpcalc.planner.evaluate import evaluate, guarantee
+
+CONFIG = """
+version: 1
+data: {levels: [{name: user, count: 6000}, {name: example, count: 5}]}
+sampling: {user: {scheme: shuffle, size: 30, order: secret}, example: {scheme: fixed, size: 2}}
+mechanism: {noise_multiplier: 12, clip: user}
+training: {steps: 1000}
+privacy: {unit: user, adjacency: replace-one, delta: 1e-5}
+"""
+
+
+def epsilon(*settings):
+    return guarantee(load_text(CONFIG, path="run.yaml", assignments=settings).plan).epsilon
+
+
+def test_a_secret_order_costs_less_and_any_order_what_it_did():
+    secret, known = epsilon(), epsilon("sampling.user.order=any")
+    assert secret < known / 3
+    assert known == pytest.approx(epsilon("sampling.user.order=any", "sampling.user.size=30"))
+
+
+@pytest.mark.parametrize("unit", ["user", "example"])
+@pytest.mark.parametrize("clip", ["user", "example"])
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
+def test_below_and_at_the_shuffled_level(unit, clip, adjacency):
+    settings = (f"privacy.unit={unit}", f"mechanism.clip={clip}", f"privacy.adjacency={adjacency}")
+    secret, known = epsilon(*settings), epsilon(*settings, "sampling.user.order=any")
+    assert 0 < secret < known
+    evaluation = evaluate(load_text(CONFIG, path="run.yaml", assignments=settings).plan)
+    assert evaluation.guarantee.epsilon_lower <= secret
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["privacy.adjacency=add-remove"],
+        ["mechanism.noise_multiplier=0.5"],
+        ["mechanism.clip=batch"],
+        ["sampling.example={scheme: shuffle, size: 2}"],
+        ["mechanism={type: laplace, noise_multiplier: 12, clip: user}"],
+        ["privacy.unit=example", "privacy.group_size=3"],
+    ],
+)
+def test_where_nothing_is_known_it_is_the_bound_of_any_order(settings):
+    assert epsilon(*settings) == epsilon(*settings, "sampling.user.order=any")
+
+
+def test_groups_are_changed_one_by_one():
+    alone, three = epsilon(), epsilon("privacy.group_size=3")
+    assert 2.9 * alone < three < epsilon("privacy.group_size=3", "sampling.user.order=any")
+
+
+def test_a_pass_that_is_not_finished_counts_whole_and_noise_of_phases_differs():
+    assert epsilon("training.steps=801") == epsilon("training.steps=1000")
+    phases = "phases=[{training: {steps: 400}}, {training: {steps: 600}, mechanism: {noise_multiplier: 14}}]"
+    both = epsilon(phases)
+    assert epsilon("mechanism.noise_multiplier=14") < both < epsilon()
+
+
+def test_the_last_batch_smaller_or_dropped():
+    even = epsilon()
+    for count in (6010, 6029):
+        smaller = epsilon(f"data.levels[0].count={count}")
+        dropped = epsilon(f"data.levels[0].count={count}", "sampling.user.drop_last=true")
+        assert smaller == pytest.approx(even, rel=0.01)
+        assert dropped <= smaller
+
+
+def test_what_it_takes_is_said():
+    loaded = load_text(CONFIG, path="run.yaml")
+    said = " ".join(evaluate(loaded.plan).assumptions)
+    assert "from a seed that nobody else knows" in said
+    assert "nothing is claimed" not in said
+    assert not [each for each in loaded.diagnostics if each.code == "DPC202"]
+    other = load_text(CONFIG, path="run.yaml", assignments=["privacy.adjacency=add-remove"])
+    assert [each for each in other.diagnostics if each.code == "DPC202"]
+    assert "nothing is claimed" in " ".join(evaluate(other.plan).assumptions)
