@@ -117,60 +117,35 @@ def diagnosis(error: Exception) -> Diagnosis:
     if isinstance(error, InputError):
         located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
         return Diagnosis(printable(str(error) if located else f"error: {error}"), FIX_INPUT)
-    return Diagnosis(printable(_no_verdict_text(error)), NO_VERDICT)
-
-
-def _no_verdict_text(error: Exception) -> str:
-    """Return "error[RULE]: SENTENCE", and a line that says that no number was computed unless it is an OutputError."""
     rule, sentence = no_verdict_reason(error)
     hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
-    return f"error[{rule}]: {sentence}{hint}"
+    return Diagnosis(printable(f"error[{rule}]: {sentence}{hint}"), NO_VERDICT)
 
 
 def printable(text: str) -> str:
     """Return lines in which unprintable characters, and commands to a CI runner, are escaped."""
-    return "\n".join(map(_escaped, text.split("\n")))
-
-
-def _escaped(line: str) -> str:
-    """Return a line in which unprintable characters, and commands to a CI runner, are escaped."""
-    commands = {match.start() for match in LOG_COMMAND.finditer(line)}
-    return "".join(
-        f"\\x{ord(char):02x}" if at in commands else char if char.isprintable() else ascii(char)[1:-1]
-        for at, char in enumerate(line)
-    )
+    lines = []
+    for line in text.split("\n"):
+        commands = {match.start() for match in LOG_COMMAND.finditer(line)}
+        shown = (char if char.isprintable() else ascii(char)[1:-1] for char in line)
+        lines.append("".join(f"\\x{ord(line[at]):02x}" if at in commands else each for at, each in enumerate(shown)))
+    return "\n".join(lines)
 
 
 def require_positive(name: str, value: float) -> None:
-    """Raise InputError, naming the parameter, unless the value is a finite number > 0.
-
-    Args:
-        name: of the parameter, as its user writes it.
-        value: that was given.
-    """
+    """Raise InputError, naming the parameter, unless the value is a finite number > 0."""
     if not (math.isfinite(value) and value > 0):
         raise InputError(f"{name}: expected a finite number > 0, got {value!r}")
 
 
 def require_nonnegative(name: str, value: float) -> None:
-    """Raise InputError, naming the parameter, unless the value is a finite number >= 0.
-
-    Args:
-        name: of the parameter, as its user writes it.
-        value: that was given.
-    """
+    """Raise InputError, naming the parameter, unless the value is a finite number >= 0."""
     if not (math.isfinite(value) and value >= 0):
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
 
 
 def require_whole(name: str, value: object, expected: str = "a whole number >= 0") -> int:
-    """Return an integer >= 0 of any integer type as int; InputError for any other value, also for 3.0 or True.
-
-    Args:
-        name: of the parameter, as its user writes it.
-        value: that was given.
-        expected: the numbers that are allowed, for the message.
-    """
+    """Return an integer >= 0 of any integer type as int; InputError for any other value, also for 3.0 or True."""
     # True is 1 for `index`, and surely a mistake.
     try:
         number = -1 if isinstance(value, bool) else index(value)  # type: ignore[arg-type]  # what has no index is refused
@@ -182,13 +157,7 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
 
 
 def counted(number: int, noun: str, form: str = "") -> str:
-    """Return a number with its noun, such as "1 step" or "2 steps".
-
-    Args:
-        number: how many there are.
-        noun: of one of them.
-        form: of the number, as of `format`; "," for thousands separators.
-    """
+    """Return a number with its noun, such as "1 step" or "2 steps"."""
     return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
 
 

@@ -73,12 +73,7 @@ def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[st
 
 
 def shown_number(name: str, number: float) -> str:
-    """Return a number as text of at most 6 digits, rounded down if the name is that of a lower bound, else up.
-
-    Args:
-        name: of the value.
-        number: finite or infinite.
-    """
+    """Return a number as text of at most 6 digits, rounded down if the name is that of a lower bound, else up."""
     if not math.isfinite(number):
         return str(number)
     rounding = ROUND_FLOOR if any(word in name for word in _LOWER_WORDS) else ROUND_CEILING
@@ -86,12 +81,7 @@ def shown_number(name: str, number: float) -> str:
 
 
 def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
-    """Return an HTML table for a notebook, a row of column names above the others, every text escaped.
-
-    Args:
-        head: names of the columns.
-        rows: a text for each column.
-    """
+    """Return an HTML table for a notebook, a row of column names above the others, every text escaped."""
     from html import escape
 
     lines = [("th", head), *(("td", row) for row in rows)]

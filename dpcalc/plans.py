@@ -5,7 +5,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
@@ -64,7 +64,7 @@ def load(
     Raises:
         ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
     """
-    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size))
+    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size), above=0)
 
 
 def plan(
@@ -140,53 +140,43 @@ def plan(
         "--noise-multiplier": noise_multiplier,
         "--delta": delta,
     }
+    has_noise = noise_multiplier is not None
     if levels is not None or sampling is not None:
-        _require_nested(given, levels or {}, sampling or {})
         loaded = _loaded(_nested_config(given, levels or {}, sampling or {}, unit=unit, clip=clip))
     elif unit is not None or clip is not None:
         raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
     else:
-        loaded = _flat_config(given)
-    return _plan_to_solve(loaded, is_noise_stated=noise_multiplier is not None)
-
-
-def _flat_config(given: Mapping[str, Any]) -> Loaded:
-    """Return the config of one level that these options describe; InputError if one is missing or wrong."""
-    overrides = Overrides(flags=_flags(given), assumed=(NO_NOISE,) if given["--noise-multiplier"] is None else ())
-    if missing := missing_flags(overrides):
-        question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
-        raise InputError(
-            _with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it{question}")
-        )
-    with _errors_about_arguments():
-        return load_from_flags(overrides)
-
-
-@contextmanager
-def _errors_about_arguments() -> Iterator[None]:
-    """Context in which a ConfigError speaks of arguments instead of options."""
-    try:
-        yield
-    except ConfigError as cause:
-        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
-
-
-def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return (option, text) of each value that is not None, as a command line would have them; or InputError."""
-    return tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
+        overrides = Overrides(flags=_flags(given), assumed=() if has_noise else (NO_NOISE,))
+        if missing := missing_flags(overrides):
+            question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
+            raise InputError(
+                _with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it{question}")
+            )
+        with _errors_about_arguments():
+            loaded = load_from_flags(overrides)
+    # Zero noise (DPC207) is worth a warning only if it was stated.
+    findings = tuple(finding for finding in loaded.diagnostics if has_noise or finding.code != "DPC207")
+    return _plan_with_warnings(replace(loaded, diagnostics=findings), above=0)
 
 
 def _nested_config(
-    given: Mapping[str, Any],
-    levels: Mapping[str, object],
-    sampling: Mapping[str, object],
-    *,
-    unit: str | None,
-    clip: str | None,
+    given: Mapping[str, Any], levels: Any, sampling: Any, *, unit: str | None, clip: str | None
 ) -> dict[str, object]:
-    """Return the config, not validated, of nested levels; its noise multiplier is 0 if none is given."""
+    """Return the config, not validated, of nested levels; InputError unless both are mappings, without flat options."""
+    for name, section in (("levels", levels), ("sampling", sampling)):
+        if not isinstance(section, Mapping):
+            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
+    for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
+        if given[option] is not None:
+            argument = _with_argument_names(option)
+            raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
     noise = given["--noise-multiplier"]
-    return _stated(
+
+    def stated(section: Mapping[str, object]) -> dict[str, object]:
+        pairs = ((key, stated(value) if isinstance(value, Mapping) else value) for key, value in section.items())
+        return {key: value for key, value in pairs if value is not None}
+
+    return stated(
         {
             "version": 1,
             "data": {"levels": [{"name": name, "count": count} for name, count in levels.items()]},
@@ -204,73 +194,49 @@ def _nested_config(
     )
 
 
-def _require_nested(given: Mapping[str, Any], levels: object, sampling: object) -> None:
-    """Raise InputError unless levels and sampling are mappings, without options that are for one level only."""
-    for name, section in (("levels", levels), ("sampling", sampling)):
-        if not isinstance(section, Mapping):
-            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
-    for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
-        if given[option] is not None:
-            argument = _with_argument_names(option)
-            raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
+@contextmanager
+def _errors_about_arguments() -> Iterator[None]:
+    """Context in which a ConfigError speaks of arguments instead of options."""
+    try:
+        yield
+    except ConfigError as cause:
+        raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+
+
+def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return (option, text) of each value that is not None, as a command line would have them; or InputError."""
+    return tuple((flag, _option_text(value, flag)) for flag, value in given.items() if value is not None)
 
 
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
-    """Return a plan, loaded with warnings if need be, with unit and group size if stated; InputError if it is none.
-
-    Args:
-        source: a plan, or what `load` takes.
-        unit: name of the level whose units are protected, None for its own.
-        group_size: units that are protected together, None for its own.
-    """
-    if isinstance(source, Plan):
-        changed = source if unit is None else _with_unit(source, unit)
-        return changed if group_size is None else _with_group_size(changed, group_size)
+    """Return a plan, loaded with warnings if need be, with unit and group size if stated; InputError if it is none."""
     if isinstance(source, str | os.PathLike | Mapping):
         return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size), above=1)
-    raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
+    if not isinstance(source, Plan):
+        raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
+    if unit is not None:
+        names = [level.name for level in source.phases[0].hierarchy.levels]
+        if unit not in names:
+            raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
+        source = replace(source, unit=names.index(unit) + 1)
+    if group_size is not None:
+        group_size = require_whole("group_size", group_size, "a whole number >= 1")
+        level = source.phases[0].hierarchy.level(source.unit)
+        if level.is_assumed and group_size > level.count:
+            raise InputError(
+                f"dataset_size: expected it beside a group of {group_size}, got a rate alone; state it in `plan`"
+            )
+        source = replace(source, group_size=group_size)
+    return source
 
 
 def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
-    """Return the plan of these arguments; TypeError for unknown or missing ones, in the words of `caller`.
-
-    Args:
-        caller: what the user called, for messages.
-        numbers: arguments of `plan`.
-    """
+    """Return `plan(**numbers)`; TypeError for unknown or missing arguments, in the words of `caller`."""
     known = inspect.signature(plan).parameters.keys() - {"unknown"}
     refuse_unknown(plan, {name: value for name, value in numbers.items() if name not in known}, own=caller)
     if "delta" not in numbers:
         raise TypeError(f"{caller}() missing 1 required keyword-only argument: 'delta'")
     return plan(**numbers)
-
-
-def _stated(section: Mapping[str, object]) -> dict[str, object]:
-    """Return a copy of a section without the keys whose value is None, at every depth."""
-    return {
-        key: _stated(value) if isinstance(value, Mapping) else value
-        for key, value in section.items()
-        if value is not None
-    }
-
-
-def _with_unit(plan: Plan, unit: str) -> Plan:
-    """Return a plan that protects the units of the level with a name; InputError if no level has it."""
-    names = [level.name for level in plan.phases[0].hierarchy.levels]
-    if unit not in names:
-        raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
-    return replace(plan, unit=names.index(unit) + 1)
-
-
-def _with_group_size(plan: Plan, group_size: int) -> Plan:
-    """Return a plan with another group size; InputError if it is not whole, or above an assumed count."""
-    group_size = require_whole("group_size", group_size, "a whole number >= 1")
-    level = plan.phases[0].hierarchy.level(plan.unit)
-    if level.is_assumed and group_size > level.count:
-        raise InputError(
-            f"dataset_size: expected it beside a group of {group_size}, got a rate alone; state it in `plan`"
-        )
-    return replace(plan, group_size=group_size)
 
 
 def _loaded(
@@ -295,40 +261,32 @@ def _loaded(
 def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object], *, own: str = "") -> None:
     """Raise TypeError if an argument is unknown, with dpcalc's name for it or the place where to state it.
 
-    Args:
-        function: whose arguments are known.
-        unknown: arguments by name.
-        own: the name of what the caller called; by default that of the function.
+    `own` is the name of what the caller called; by default that of the function.
     """
-    beside = Beside({name: str(value) for name, value in unknown.items()})
-    for name in unknown:
-        foreign = meaning("", name, beside)
-        more = _argument_hint(name, inspect.signature(function).parameters.keys() - {"unknown"})
-        if foreign and not foreign.is_rename:
-            more = foreign.hint
-        raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
-
-
-def _argument_hint(name: str, known: Collection[str]) -> str:
-    """Return a hint on an unknown argument: what to do if dpcalc has none like it, else its name or its place."""
+    if not unknown:
+        return
+    name = next(iter(unknown))
+    known = inspect.signature(function).parameters.keys() - {"unknown"}
+    foreign = meaning("", name, Beside({each: str(value) for each, value in unknown.items()}))
     suggestion = key_suggestion("", name)
     meant = suggestion.key if suggestion.is_same else ""
-    if way_out := _ELSEWHERE.get(name) or _ELSEWHERE.get(meant):
-        return way_out
-    return _place_hint(_OUR_ARGUMENTS.get(meant, meant), known)
-
-
-def _place_hint(argument: str, known: Collection[str]) -> str:
-    """Return a hint that names an argument of dpcalc if it is in `known`, else a function that takes it, or `load`."""
-    if argument in known:
-        return f"dpcalc calls this {argument}{', relative to the clip norm' if argument == 'noise_multiplier' else ''}"
-    if argument == "sample_rate" and "rate" in known:
-        return "dpcalc calls this rate"
-    if argument == "target_epsilon":
-        return f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
-    if argument in inspect.signature(plan).parameters:
-        return f"give {argument} to `plan`"
-    return "a config says more, e.g. `load({...})`"
+    argument = _OUR_ARGUMENTS.get(meant, meant)
+    if foreign and not foreign.is_rename:
+        more = foreign.hint
+    elif name in _ELSEWHERE or meant in _ELSEWHERE:
+        more = _ELSEWHERE.get(name) or _ELSEWHERE[meant]
+    elif argument in known:
+        more = f"dpcalc calls this {argument}"
+        more += ", relative to the clip norm" if argument == "noise_multiplier" else ""
+    elif argument == "sample_rate" and "rate" in known:
+        more = "dpcalc calls this rate"
+    elif argument == "target_epsilon":
+        more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
+    elif argument in inspect.signature(plan).parameters:
+        more = f"give {argument} to `plan`"
+    else:
+        more = "a config says more, e.g. `load({...})`"
+    raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
 
 
 def _as_json(value: object) -> object:
@@ -345,13 +303,7 @@ def _as_json(value: object) -> object:
         raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
 
 
-def _plan_to_solve(loaded: Loaded, *, is_noise_stated: bool) -> Plan:
-    """Return a config's plan and issue its warnings; that of zero noise (DPC207) only if the noise was stated."""
-    findings = tuple(finding for finding in loaded.diagnostics if is_noise_stated or finding.code != "DPC207")
-    return _plan_with_warnings(replace(loaded, diagnostics=findings), above=1)
-
-
-def _plan_with_warnings(loaded: Loaded, *, above: int = 0) -> Plan:
+def _plan_with_warnings(loaded: Loaded, *, above: int) -> Plan:
     """Return the plan of a config, and issue its warnings at the caller's caller, or `above` frames further up."""
     # Of the stack, 1 is this function, 2 the one that calls it, 3 the user's line.
     for finding in loaded.diagnostics:
@@ -372,12 +324,7 @@ def _option_text(value: Number, name: str) -> str:
 
 
 def exact_number(value: Number, name: str) -> Fraction:
-    """Return a number > 0, or its text, as an exact fraction such as 1/10 for 0.1; InputError for any other value.
-
-    Args:
-        value: a number, or its text.
-        name: of the argument.
-    """
+    """Return a number > 0, or its text, as an exact fraction such as 1/10 for 0.1; InputError for any other value."""
     text = _option_text(value, name)
     number = parse_number(text) or parse_quotient(text)
     if number is None or number <= 0:
@@ -386,12 +333,7 @@ def exact_number(value: Number, name: str) -> Fraction:
 
 
 def real_number(value: object, name: str) -> float:
-    """Return a number of any type, also NumPy's, or NaN, as float; InputError for a text, a truth value, any other one.
-
-    Args:
-        value: that was given.
-        name: of the argument.
-    """
+    """Return a number of any type, also NumPy's, or NaN, as float; InputError for a text, a truth value or others."""
     is_truth = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"  # NumPy's, too
     try:
         if not isinstance(value, str | bytes) and not is_truth:
@@ -402,12 +344,7 @@ def real_number(value: object, name: str) -> float:
 
 
 def real_numbers(values: object, name: str) -> tuple[float, ...]:
-    """Return the distinct numbers of a sequence as floats, in ascending order; InputError for any other value.
-
-    Args:
-        values: that were given.
-        name: of the argument.
-    """
+    """Return the distinct numbers of a sequence as floats, in ascending order; InputError for any other value."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise InputError(f"{name}: expected a sequence of numbers such as [0.01, 0.1], got {values!r}")
     return tuple(sorted({real_number(value, name) for value in values}))

@@ -30,12 +30,7 @@ SECOND = 1e9  # units of about a second
 
 
 def fraction_units(number: int, bits: int) -> float:
-    """Return the work of `number` sums or products of reduced fractions of `bits` bits, which grows with bits squared.
-
-    Args:
-        number: of sums and products.
-        bits: of a numerator or denominator.
-    """
+    """Return the work of `number` sums or products of reduced fractions of `bits` bits; it grows with bits squared."""
     return number * (8 * TURN + bits * bits / 400)
 
 
@@ -70,11 +65,7 @@ _METER: ContextVar[Meter | None] = ContextVar("work", default=None)
 
 
 def spend(units: float) -> None:
-    """Count work before it is done; WorkExceededError if the allowance has less left; no effect without an allowance.
-
-    Args:
-        units: of work, >= 0; a float may be infinite.
-    """
+    """Count work before it is done; WorkExceededError if the allowance has less left; nothing without an allowance."""
     meter = _METER.get()
     if meter is not None:
         meter.spend(units)
@@ -206,12 +197,6 @@ def optional(
     name: str, compute: Callable[[], Part], absent: Absent, *, units: float = PART
 ) -> tuple[Part | Absent, str]:
     """Return (part, ""), or (`absent`, sentence why) if computing it fails; only an OutOfTimeError is raised.
-
-    Args:
-        name: of the part, for the sentence that says that it is missing.
-        compute: what returns the part.
-        absent: what stands in its place where it fails.
-        units: of work that it may take.
 
     Warns:
         DefectWarning: the part failed with an error that only a defect can cause. Tests turn warnings into errors.

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
@@ -98,67 +98,48 @@ def styled_text(text: str, stream: TextIO) -> str:
         return text
     from dpcalc.planner.words import with_thousands_separators
 
-    width = _width(stream)
-    lines = [with_thousands_separators(line) if _NOTE.match(line) else line for line in text.split("\n")]
-    wrapped = "\n".join(each for line in _with_short_excerpts(lines, width) for each in _wrapped(line, width))
-    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return wrapped if plain else _WORDS.sub(_coloured, wrapped)
-
-
-def _width(stream: TextIO) -> int:
-    """Return the columns of the terminal behind a stream, those of COLUMNS if set, 80 if unknown; at least 20."""
     try:
         columns = 0 if os.environ.get("COLUMNS") else os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         columns = 0
-    return max(_LEAST_WIDTH, columns or shutil.get_terminal_size().columns)
-
-
-def _wrapped(line: str, width: int) -> list[str]:
-    """Return the lines that a line is wrapped to; a command goes below its label, and an excerpt stays whole."""
-    if len(line) <= width or _EXCERPT.match(line):
-        return [line]
-    if command := _COMMAND.match(line):
-        wrapper = textwrap.TextWrapper(width - 2, initial_indent="    ", subsequent_indent="      ")
-        wrapper.break_long_words = wrapper.break_on_hyphens = False
-        *parts, last = wrapper.wrap(command[2])
-        return [command[1], *(f"{part} \\" for part in parts), last]
-    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-
-
-def _with_short_excerpts(lines: Sequence[str], width: int) -> Iterator[str]:
-    """Yield the lines, with each excerpt of a file that is wider than `width` cut around its marks."""
+    columns = max(_LEAST_WIDTH, columns or shutil.get_terminal_size().columns)
+    whole_words = textwrap.TextWrapper(columns, break_long_words=False, break_on_hyphens=False)
+    whole_words.subsequent_indent = "    "
+    lines = [with_thousands_separators(line) if _NOTE.match(line) else line for line in text.split("\n")]
+    shown: list[str] = []
     at = 0
     while at < len(lines):
-        excerpt = _EXCERPT.match(lines[at])
-        marks = _MARKS.match(lines[at + 1]) if at + 1 < len(lines) else None
-        if excerpt and marks and max(map(len, lines[at : at + 2])) > width:
-            yield from _cut_excerpt(excerpt, marks, width)
-            at += 2
+        line, below = lines[at], "".join(lines[at + 1 : at + 2])
+        excerpt, marks, command = _EXCERPT.match(line), _MARKS.match(below), _COMMAND.match(line)
+        if excerpt and marks and max(len(line), len(below)) > columns:
+            # The part of the line around its marks, which stand a third of the way into what is shown.
+            gutter, room = excerpt.end(), columns - excerpt.end()
+            code, start = line[gutter:], marks.start(1) - gutter
+            cut = max(0, min(start - room // 3, len(code) - room)) if len(code) > room else 0
+            part = code[cut : cut + room]
+            part = (_CUT + part[len(_CUT) :]) if cut else part
+            part = (part[: -len(_CUT)] + _CUT) if cut + room < len(code) else part
+            shown += [line[:gutter] + part, below[:gutter] + " " * (start - cut) + marks[1][: room - (start - cut)]]
+            lines[at + 1 : at + 2] = [f"  = {marks[2]}"] if marks[2] else []
+        elif len(line) <= columns or excerpt:
+            shown.append(line)
+        elif command:  # below its label, in lines that a shell reads as one
+            wrapper = textwrap.TextWrapper(columns - 2, initial_indent="    ", subsequent_indent="      ")
+            wrapper.break_long_words = wrapper.break_on_hyphens = False
+            *parts, last = wrapper.wrap(command[2])
+            shown += [command[1], *(f"{part} \\" for part in parts), last]
         else:
-            yield lines[at]
-            at += 1
+            shown += whole_words.wrap(line)
+        at += 1
+    wrapped = "\n".join(shown)
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return wrapped
 
+    def coloured(match: re.Match[str]) -> str:
+        word = match["level"] or match["verdict"] or match["counted"]
+        return f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
 
-def _cut_excerpt(excerpt: re.Match[str], marks: re.Match[str], width: int) -> Iterator[str]:
-    """Yield the part of an excerpt around its marks, then the marks, then the words on them, if any."""
-    gutter, room = excerpt.end(), width - excerpt.end()
-    text, start = excerpt.string[gutter:], marks.start(1) - gutter
-    # The marks stand a third of the way into the part that is shown.
-    cut = max(0, min(start - room // 3, len(text) - room)) if len(text) > room else 0
-    shown = text[cut : cut + room]
-    shown = (_CUT + shown[len(_CUT) :]) if cut else shown
-    shown = (shown[: -len(_CUT)] + _CUT) if cut + room < len(text) else shown
-    yield excerpt.string[:gutter] + shown
-    yield marks.string[:gutter] + " " * (start - cut) + marks[1][: room - (start - cut)]
-    if marks[2]:
-        yield f"  = {marks[2]}"
-
-
-def _coloured(match: re.Match[str]) -> str:
-    """Return a word that `_WORDS` matched between the escape sequences of its colour."""
-    word = match["level"] or match["verdict"] or match["counted"]
-    return f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
+    return _WORDS.sub(coloured, wrapped)
 
 
 # What commands say beside their answer.
@@ -170,78 +151,54 @@ def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, qui
     return (*(finding.format() for finding in shown), *(f"note: {visible(note)}" for note in notes if not quiet))
 
 
-# What a command hands back to be written.
-
-
 _OF_STREAMS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommandResult:
-    """Result of a command: text, exit code, remarks, and the files that it has changed.
+    """What a command hands back to be written."""
 
-    Attributes:
-        text: for standard output, whole lines.
-        code: exit code.
-        asides: for standard error, one entry a remark.
-        changed: files that the command has written: they stay written if the answer cannot be.
-        errors: of inputs that the text leaves out, to be printed after it; the exit code is at least theirs.
-    """
-
-    text: str
-    code: int = 0
-    asides: tuple[str, ...] = ()
-    changed: tuple[str, ...] = ()
-    errors: tuple[DpcalcError, ...] = ()
+    text: str  # for standard output, whole lines
+    code: int = 0  # exit code
+    asides: tuple[str, ...] = ()  # for standard error, one entry a remark
+    changed: tuple[str, ...] = ()  # files that the command has written: they stay so if the answer cannot be
+    errors: tuple[DpcalcError, ...] = ()  # of inputs that the text leaves out: printed after it, for the exit code too
 
 
 def print_result(answer: CommandResult) -> None:
     """Print a result and then its remarks; BrokenPipeError or OutputError if standard output fails."""
     try:
-        _write(answer.text)
+        if answer.text:
+            if sys.stdout is None:
+                raise OSError(errno.EBADF, "standard output is closed")
+            sys.stdout.write(answer.text)
+            sys.stdout.flush()
     except BrokenPipeError:
         discard_output(sys.stdout)
         raise
     except OSError as error:
-        discard_output(sys.stdout)
-        raise OutputError(_lost_answer_text(system_message(error), answer.changed), answer.asides) from error
+        raise _lost_answer(error, answer.changed, answer.asides) from error
     for remark in answer.asides:
         print_remark(remark)
 
 
-def _write(text: str) -> None:
-    """Write a text to standard output and flush it; do nothing for ""; raise OSError if standard output is closed."""
-    if text:
-        if sys.stdout is None:
-            raise OSError(errno.EBADF, "standard output is closed")
-        sys.stdout.write(text)
-        sys.stdout.flush()
-
-
-def _lost_answer_text(cause: str, changed: tuple[str, ...]) -> str:
-    """Return the message that standard output cannot be written, with the files that were changed, if any."""
-    files = ", ".join(changed)
-    written = f"{files} {'was' if len(changed) == 1 else 'were'} written" if changed else "no file was changed"
-    return f"standard output cannot be written: {cause}; {written}"
+def _lost_answer(error: OSError, changed: tuple[str, ...] = (), asides: tuple[str, ...] = ()) -> OutputError:
+    """Discard the rest of standard output, and return the error, which names the files that were changed."""
+    discard_output(sys.stdout)
+    written = f"{', '.join(changed)} {'was' if len(changed) == 1 else 'were'} written" if changed else ""
+    return OutputError(
+        f"standard output cannot be written: {system_message(error)}; {written or 'no file was changed'}", asides
+    )
 
 
 def output_error(error: BaseException) -> OutputError | None:
-    """Return an error of an output stream as an OutputError; None for any other error.
-
-    After a stream's OSError, the rest of standard output is discarded.
-    """
+    """Return an error of an output stream as an OutputError; None for any other error."""
     if isinstance(error, OutputError):
         return error
-    if isinstance(error, OSError) and _is_of_stream(error):
-        discard_output(sys.stdout)
-        return OutputError(_lost_answer_text(system_message(error), ()))
-    return None
-
-
-def _is_of_stream(error: OSError) -> bool:
-    """Return True for an error that names no file, so belongs to a stream, with a number in `_OF_STREAMS`."""
     # Only an error of a file that was opened by its name carries a name.
-    return error.filename is None and error.errno in _OF_STREAMS
+    if isinstance(error, OSError) and error.filename is None and error.errno in _OF_STREAMS:
+        return _lost_answer(error)
+    return None
 
 
 def print_remark(text: str) -> None:

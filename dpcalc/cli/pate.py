@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, output_text, refuse_existing, write_file
 from dpcalc.errors import InputError
-
-if TYPE_CHECKING:
-    from dpcalc.mechanisms.pate import Aggregation
-
-PATE_EXAMPLE = "Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2"
 
 
 def pate(
@@ -25,40 +20,57 @@ def pate(
         ),
     ] = None,
     *,
-    gamma: Annotated[str | None, typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.")] = None,
+    gamma: Annotated[
+        float | None,
+        typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.", parser=options.nonnegative),
+    ] = None,
     sigma: Annotated[
-        str | None, typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.")
+        float | None,
+        typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.", parser=options.nonnegative),
     ] = None,
     threshold: Annotated[
-        str | None,
-        typer.Option(metavar="T", help="Confident-GNMax: answer only if the largest noisy count reaches T votes."),
+        float | None,
+        typer.Option(
+            metavar="T",
+            help="Confident-GNMax: answer only if the largest noisy count reaches T votes.",
+            parser=options.nonnegative,
+        ),
     ] = None,
     threshold_sigma: Annotated[
-        str | None, typer.Option(metavar="S", help="Standard deviation of the noise of that comparison.")
+        float | None,
+        typer.Option(
+            metavar="S", help="Standard deviation of the noise of that comparison.", parser=options.nonnegative
+        ),
     ] = None,
-    delta: Annotated[str | None, typer.Option(metavar="D", help="The delta of the guarantee.")] = None,
+    delta: Annotated[
+        float | None, typer.Option(metavar="D", help="The delta of the guarantee.", parser=options.nonnegative)
+    ] = None,
     teachers: Annotated[
-        str | None, typer.Option(metavar="N", help="Teachers; by default the votes of the first row.")
+        int | None,
+        typer.Option(metavar="N", help="Teachers; by default the votes of the first row.", parser=options.whole(1)),
     ] = None,
     classes: Annotated[
-        str | None,
+        int | None,
         typer.Option(
             metavar="N",
             help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
+            parser=options.whole(2),
         ),
     ] = None,
     queries: Annotated[
-        str | None, typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.")
+        int | None,
+        typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.", parser=options.whole(1)),
     ] = None,
     target_eps: Annotated[
-        str | None, typer.Option("--target-eps", metavar="E", help="Compute how many answers an epsilon of E allows.")
+        float | None,
+        typer.Option(metavar="E", help="Compute how many answers an epsilon of E allows.", parser=options.nonnegative),
     ] = None,
     sanitise: Annotated[
         bool,
         typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
     ] = False,
     csv: Annotated[str | None, typer.Option(metavar="PATH", help="Write a table of the queries to PATH.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    force: options.Force = False,
     as_json: options.Json = False,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print one number only: the data-independent epsilon, rounded up.")
@@ -68,25 +80,38 @@ def pate(
     """Compute the privacy cost of labels from an ensemble of teachers (PATE: LNMax, GNMax, Confident-GNMax).
 
     The data-independent epsilon holds for all votes. The data-dependent one is often far smaller, and itself private.
+
+    Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2
     """
-    from dpcalc.mechanisms.pate import VOTES
+    import numpy as np
+
+    from dpcalc.mechanisms.pate import VOTES, Aggregation, ConfidentGNMax, GNMax, LNMax
     from dpcalc.pate.answer import PateQuestion, evaluate_pate
     from dpcalc.pate.view import DRAWN, WARNING, pate_output, query_csv
+    from dpcalc.pate.votes_file import read_votes
 
-    noise = {"--gamma": gamma, "--sigma": sigma, "--threshold": threshold, "--threshold-sigma": threshold_sigma}
-    aggregation = _aggregation({option: value for option, value in noise.items() if value is not None})
-    delta_value = options.number("--delta", delta)
-    if delta_value is None:
+    match gamma, sigma, threshold, threshold_sigma:
+        case float(), None, None, None:
+            aggregation: Aggregation = LNMax(gamma=gamma)
+        case None, float(), None, None:
+            aggregation = GNMax(noise_multiplier=sigma)
+        case None, float(), float(), float():
+            aggregation = ConfidentGNMax(
+                noise_multiplier=sigma, threshold=threshold, threshold_noise_multiplier=threshold_sigma
+            )
+        case noise:
+            names = ("--gamma", "--sigma", "--threshold", "--threshold-sigma")
+            given = [name for name, value in zip(names, noise, strict=True) if value is not None]
+            raise InputError(
+                "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
+                f"(Confident-GNMax), got {', '.join(given) or 'none of them'}"
+            )
+    if delta is None:
         raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
-    query_count = options.whole_number("--queries", queries, min_value=1)
-    teacher_count = options.whole_number("--teachers", teachers, min_value=1)
-    class_count = options.whole_number("--classes", classes, min_value=2)
     votes_read = None
     if votes is not None:
-        from dpcalc.pate.votes_file import read_votes
-
-        votes_read = read_votes(votes, teachers=teacher_count, classes=class_count, queries=query_count)
-    elif query_count is None:
+        votes_read = read_votes(votes, teachers=teachers, classes=classes, queries=queries)
+    elif queries is None:
         raise InputError(
             "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"
         )
@@ -96,17 +121,13 @@ def pate(
         refuse_existing("--csv", csv, force=force)  # before a sanitised epsilon is drawn: each draw costs
     question = PateQuestion(
         aggregation=aggregation,
-        queries=votes_read.queries if votes_read else query_count or 0,
+        queries=votes_read.queries if votes_read else queries or 0,
         votes=votes_read,
-        delta=delta_value,
-        target=options.number("--target-eps", target_eps),
+        delta=delta,
+        target=target_eps,
     )
-    rng = None
-    if sanitise:
-        import numpy as np
-
-        rng = np.random.default_rng()  # seeded by the operating system: the seed must stay secret
-    answer = evaluate_pate(question, rng=rng)
+    # Seeded by the operating system: the seed must stay secret.
+    answer = evaluate_pate(question, rng=np.random.default_rng() if sanitise else None)
     notes = [] if answer.by_votes is None else [WARNING]
     notes += [] if answer.sanitised is None else [DRAWN]
     asides = [] if quiet else [f"warning: {note}" for note in notes]
@@ -116,22 +137,3 @@ def pate(
     output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
     text = output_text(output, as_json=as_json, quiet=quiet)
     return CommandResult(text=text, asides=tuple(asides), changed=(csv,) if csv else ())
-
-
-def _aggregation(given: dict[str, str]) -> Aggregation:
-    """Return LNMax, GNMax or ConfidentGNMax for noise options {name: text}; InputError for any other combination."""
-    from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
-
-    values = {option: options.number(option, text) or 0.0 for option, text in given.items()}
-    match values:
-        case {"--gamma": gamma} if len(values) == 1:
-            return LNMax(gamma=gamma)
-        case {"--sigma": sigma} if len(values) == 1:
-            return GNMax(noise_multiplier=sigma)
-        case {"--sigma": sigma, "--threshold": threshold, "--threshold-sigma": check} if len(values) == 3:
-            return ConfidentGNMax(noise_multiplier=sigma, threshold=threshold, threshold_noise_multiplier=check)
-    got = ", ".join(given) or "none of them"
-    raise InputError(
-        "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
-        f"(Confident-GNMax), got {got}"
-    )

@@ -14,14 +14,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from dpcalc.cli import options
+from dpcalc.cli.options import bytes_of
 from dpcalc.cli.output import print_remark
 from dpcalc.errors import OutOfTimeError, no_verdict_reason
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from dpcalc.gate.costs import Costs
 
 
@@ -33,19 +31,10 @@ _NUMBERS = 44  # columns for a short bar, the count, the times
 
 @dataclass
 class _State:
-    """State of the bar.
-
-    Attributes:
-        label: name of the work.
-        part: part of it that is done, from 0 to 1; None if unknown.
-        total: number of items, 0 if not counted.
-        file: the file that is worked on, or "".
-    """
-
-    label: str = "computing"
-    file: str = ""
-    part: float | None = None
-    total: int = 0
+    label: str = "computing"  # name of the work
+    file: str = ""  # that is worked on
+    part: float | None = None  # of the work that is done, from 0 to 1
+    total: int = 0  # number of items, 0 if not counted
 
 
 _state = _State()
@@ -92,52 +81,35 @@ def _draw(done: threading.Event) -> None:
     """Draw the progress bar ten times a second until `done`, beginning after one second."""
     if done.wait(PATIENCE):
         return
-    with _bar() as bar:
-        shown = (_state.label, _state.total)
-        task = bar.add_task("", total=None, label=_short_name(shown[0], bar.console.width), counted="", left="")
-        # The state is read without a lock: what is stale is shown for a tenth of a second.
-        while not done.wait(_REFRESH):
-            if (_state.label, _state.total) != shown:
-                bar.reset(task)
-                shown = (_state.label, _state.total)
-            part = _state.part
-            name = _short_name(_state.file or shown[0], bar.console.width)
-            bar.update(task, label=name, counted=_counted_text(part, shown[1]))
-            if part is not None:
-                bar.update(task, total=1.0, completed=part, left="left")
-
-
-def _bar() -> Progress:
-    """Return a progress bar of rich on standard error, which is erased at its end."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    return Progress(
+    columns = (
         TextColumn("{task.fields[label]}", markup=False),
         BarColumn(bar_width=None),
         TextColumn("{task.fields[counted]}", markup=False),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         TextColumn("{task.fields[left]}", markup=False),
-        console=Console(stderr=True, emoji=False),
-        transient=True,
-        expand=False,
     )
-
-
-def _short_name(label: str, width: int) -> str:
-    """Return a name in printable characters, with its beginning cut if it is too long for the bar."""
-    shown = "".join(char if char.isprintable() else "?" for char in label)
-    longest = max(8, min(_LONGEST, width - _NUMBERS))
-    return shown if len(shown) <= longest else f"...{shown[3 - longest :]}"
-
-
-def _counted_text(part: float | None, total: int) -> str:
-    """Return the part that is done in words, such as "812/8,000 10%"; "" if it is not known."""
-    if part is None:
-        return ""
-    count = f"{round(part * total):,}/{total:,} " if total else ""
-    return f"{count}{int(100 * part)}%"
+    with Progress(*columns, console=Console(stderr=True, emoji=False), transient=True, expand=False) as bar:
+        longest = max(8, min(_LONGEST, bar.console.width - _NUMBERS))
+        shown = (_state.label, _state.total)
+        task = bar.add_task("", total=None, label="", counted="", left="")
+        # The state is read without a lock: what is stale is shown for a tenth of a second.
+        while True:
+            if (_state.label, _state.total) != shown:
+                bar.reset(task)
+                shown = (_state.label, _state.total)
+            part, total = _state.part, shown[1]
+            name = "".join(char if char.isprintable() else "?" for char in _state.file or shown[0])
+            name = name if len(name) <= longest else f"...{name[3 - longest :]}"
+            count = f"{round(part * total):,}/{total:,} " if part is not None and total else ""
+            bar.update(task, label=name, counted="" if part is None else f"{count}{int(100 * part)}%")
+            if part is not None:
+                bar.update(task, total=1.0, completed=part, left="left")
+            if done.wait(_REFRESH):
+                return
 
 
 # Limits of time and memory of a command.
@@ -149,8 +121,15 @@ GRACE = 2.0  # seconds after which even what cannot be stopped (a pipe that neve
 def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
     """Context that ends the process with exit code 3, from a thread, after `seconds` + `grace`; never for infinity."""
     done = threading.Event()
+
+    def end() -> None:
+        if not done.wait(seconds + grace):
+            code, sentence = no_verdict_reason(OutOfTimeError(f"no answer within {seconds:g} s; --timeout allows more"))
+            print_remark(f"error[{code}]: {sentence}")
+            os._exit(3)  # neither a long call of a library nor a handler in the block can stop it
+
     if seconds < math.inf:
-        threading.Thread(target=_end_process, args=(done, seconds, grace), daemon=True).start()
+        threading.Thread(target=end, daemon=True).start()
     try:
         yield
     finally:
@@ -158,23 +137,14 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 
 
 @contextmanager
-def costs_in_time(timeout: str, memory_limit: str) -> Iterator[Costs]:
+def costs_in_time(seconds: float | None, gigabytes: float) -> Iterator[Costs]:
     """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout."""
     from dpcalc.gate.costs import Costs
 
-    seconds, memory = options.seconds(timeout), options.memory(memory_limit)
+    seconds = math.inf if seconds is None else seconds
     with ended_after(seconds, GRACE):
-        costs = Costs(seconds=seconds, memory=memory, on_progress=report_progress, on_file=report_file)
+        costs = Costs(seconds=seconds, memory=bytes_of(gigabytes), on_progress=report_progress, on_file=report_file)
         try:
             yield costs
         finally:
             costs.close()
-
-
-def _end_process(done: threading.Event, seconds: float, grace: float) -> None:
-    """End the process with a message and exit code 3 unless `done` is set within the limit and the grace time."""
-    if not done.wait(seconds + grace):
-        code, sentence = no_verdict_reason(OutOfTimeError(f"no answer within {seconds:g} s; --timeout allows more"))
-        print_remark(f"error[{code}]: {sentence}")
-        # Neither a long call of a library nor a handler in the block can stop it.
-        os._exit(3)

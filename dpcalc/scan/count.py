@@ -22,7 +22,7 @@ from dpcalc.keys import WrongValueError
 from dpcalc.records import dataclass
 from dpcalc.report.output import Output
 from dpcalc.sampling.trees import NestedCounts, tree_of
-from dpcalc.scan.manifest import ENDINGS, manifest_counts
+from dpcalc.scan.manifest import ENDINGS, manifest_counts, nested
 
 # Folder trees
 #
@@ -31,10 +31,10 @@ from dpcalc.scan.manifest import ENDINGS, manifest_counts
 
 SKIPPED = "-"  # in place of a level's name: folders of this depth are no level
 RECORD = "example"  # name of the level of records where nobody named it
-# Of folders: no data set is deeper, and the walk is recursive; at ten times the value Python would stop it.
-MAX_DEPTH = 64
+MAX_DEPTH = 64  # of folders: no data set is deeper
 MAX_SHOWN = 3  # places of one kind that a message names
 _MIN_SHARE = 1e-4  # part of the work below which a folder reports no progress
+_LAST = chr(0x10FFFF)  # sorts after every name of a folder
 
 HIDDEN = "hidden, not counted"
 OTHER = "with another ending, not counted"
@@ -47,145 +47,133 @@ FAULTS = (UNREADABLE, OUTSIDE)
 """Kinds of places that make a count wrong, and so end the scan; the others become remarks."""
 
 
-class Folder(NamedTuple):
-    """A folder: its path from the top, the number of counted files and the folders in it, by name."""
+@dataclass(frozen=True)
+class Skipped:
+    """Places that are not counted, by kind: their number, and the first of them."""
 
-    place: str
-    files: int
-    folders: tuple["Folder", ...]
+    numbers: Counter[str] = field(default_factory=Counter)
+    shown: dict[str, list[str]] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Walk:
-    """One pass over a folder tree.
-
-    It counts files with one of the `endings`, in lower case, () for all, but the file `excluded`, the output of an
-    earlier scan. Paths are real ones. `on_progress` is called with the share of the work that is done, in [0, 1].
-    """
-
-    top: str
-    endings: tuple[str, ...]
-    excluded: str
-    on_progress: Callable[[float], None]
-    skipped: Counter[str] = field(default_factory=Counter)  # number of places that are not counted, by kind
-    shown: dict[str, list[str]] = field(default_factory=dict)  # the first of them
-    depths: dict[int, tuple[int, str]] = field(default_factory=dict)  # number of files, and the first, by depth from 1
-
-    def skip(self, kind: str, place: str) -> None:
-        self.skipped[kind] += 1
+    def add(self, kind: str, place: str) -> None:
+        self.numbers[kind] += 1
         shown = self.shown.setdefault(kind, [])
         if len(shown) < MAX_SHOWN:
             shown.append(visible(place))
 
     def lines(self, *, faults: bool) -> tuple[str, ...]:
         """Return "KIND: NUMBER (first places, ...)" for each kind of FAULTS if `faults`, else for the others."""
-        lines = []
-        for kind, count in self.skipped.items():
-            if (kind in FAULTS) is faults:
-                shown = self.shown[kind]
-                lines.append(f"{kind}: {count} ({', '.join(shown)}{', ...' if count > len(shown) else ''})")
-        return tuple(lines)
+        shown = ((kind, number, self.shown[kind]) for kind, number in self.numbers.items())
+        return tuple(
+            f"{kind}: {number} ({', '.join(places)}{', ...' if number > len(places) else ''})"
+            for kind, number, places in shown
+            if (kind in FAULTS) is faults
+        )
 
-    def folder(self, place: str = "", depth: int = 1, done: float = 0.0, share: float = 1.0) -> Folder:
-        """Read a folder, whose files have this depth, and all below it; it is this share of the work after `done`."""
-        files, names = self._entries(place)
-        if files:
-            count, first = self.depths.get(depth, (0, ""))
-            self.depths[depth] = (count + len(files), first or os.path.join(place, min(files)))
-        if names and depth > MAX_DEPTH:
-            raise InputError(f"{self.top}: expected folders at most {MAX_DEPTH} deep, got deeper ones")
-        # Folders of a level count as equally large for progress: their sizes are only known after the walk.
-        folders = []
-        part = share / max(len(names), 1)
-        for number, name in enumerate(names):
-            below = f"{place}{os.sep}{name}" if place else name
-            folders.append(self.folder(below, depth + 1, done + number * part, part))
-            if part > _MIN_SHARE:
-                self.on_progress(done + (number + 1) * part)
-        return Folder(place, len(files), tuple(folders))
 
-    def _entries(self, place: str) -> tuple[list[str], list[str]]:
-        """Return names of files to count and sorted names of folders, none if unreadable; note what is skipped."""
-        path = os.path.join(self.top, place) if place else self.top
-        files: list[str] = []
-        folders: list[str] = []
-        others: list[tuple[str, str]] = []
-        try:
-            with os.scandir(path) as entries:
-                for entry in entries:
-                    name = entry.name
-                    # Tests that need no call of the system first: millions of records are files without links.
-                    if name.startswith("."):
-                        others.append((name, HIDDEN))
-                    elif entry.is_file(follow_symlinks=False):
-                        files.append(name)
-                    elif entry.is_dir(follow_symlinks=False):
-                        folders.append(name)
-                    elif os.path.isfile(entry.path):
-                        files.append(name)
-                    elif not os.path.isdir(entry.path):
-                        others.append((name, NO_FILE))
-                    else:
-                        # With a separator at the end, so that /data/a is not taken for a folder above /data/ab.
-                        target = os.path.realpath(entry.path)
-                        top, linked = (f"{each.rstrip(os.sep)}{os.sep}" for each in (self.top, target))
-                        is_within = top.startswith(linked) or linked.startswith(top)
-                        others.append((name, LINK if is_within else OUTSIDE))
-        except OSError as error:
-            self.skip(UNREADABLE, f"{place or '.'} ({system_message(error)})")
-            return [], []
-        if self.endings:
-            others += [(name, OTHER) for name in files if not name.lower().endswith(self.endings)]
-            files = [name for name in files if name.lower().endswith(self.endings)]
-        if self.excluded.startswith(path):
-            files = [name for name in files if os.path.join(path, name) != self.excluded]
+def folder_counts(
+    path: str, names: Sequence[str], *, endings: tuple[str, ...], excluded: str, on_progress: Callable[[float], None]
+) -> tuple[NestedCounts, tuple[str, ...]]:
+    """Return the number of records of each unit, nested as in a tree file, and a line on each kind not counted.
+
+    Counted are files with one of the `endings`, in lower case, () for all, but the file `excluded`, the output of an
+    earlier scan; units without records are left out. A name `-` is for folders that are no level; without names each
+    depth of folders is a level. `on_progress` is called with the share of the work that is done, in [0, 1].
+    InputError: there is nothing to count, files lie at another depth than the levels, or counts would be incomplete.
+    """
+    top, skipped = os.path.realpath(path), Skipped()
+    records: dict[tuple[str, ...], int] = {}  # number of files in each folder, by its path, folders before their own
+    first: dict[int, str] = {}  # the first file by depth, from 1
+    # Folders of a level count as equally large for progress: their sizes are only known after the walk.
+    ahead: list[tuple[tuple[str, ...], float, float]] = [((), 0.0, 1.0)]
+    while ahead:
+        folder, done, share = ahead.pop()
+        place = os.sep.join(folder)
+        files, folders, others = _entries(top, place, skipped)
+        if endings:
+            others += [(name, OTHER) for name in files if not name.lower().endswith(endings)]
+            files = [name for name in files if name.lower().endswith(endings)]
+        if excluded.startswith(os.path.join(top, place)):
+            files = [name for name in files if os.path.join(top, place, name) != excluded]
         # Sorted, because file systems list folders in any order, and the first places of a kind are shown.
         for name, kind in sorted(others):
-            self.skip(kind, os.path.join(place, name))
-        return files, sorted(folders)
-
-
-def folder_counts(walk: Walk, names: Sequence[str]) -> NestedCounts:
-    """Return the number of records of each unit, nested as in a tree file, units without records left out.
-
-    A name `-` is for folders that are no level; without names each depth of folders is a level. InputError: there is
-    nothing to count, files lie at another depth than the levels, or the counts would not be complete.
-    """
-    top = walk.folder()
-    faults = walk.lines(faults=True)
-    if faults or not walk.depths:
+            skipped.add(kind, os.path.join(place, name))
+        records[folder] = len(files)
+        if files:
+            first.setdefault(len(folder) + 1, os.path.join(place, min(files)))
+        if folders and len(folder) >= MAX_DEPTH:
+            raise InputError(f"{top}: expected folders at most {MAX_DEPTH} deep, got deeper ones")
+        part = share / max(len(folders), 1)
+        below = [((*folder, name), done + at * part, part) for at, name in enumerate(sorted(folders))]
+        ahead += reversed(below)
+        if not below and share > _MIN_SHARE:
+            on_progress(done + share)
+    faults = skipped.lines(faults=True)
+    if faults or not first:
         what = "the counts would not be complete" if faults else "expected files to count, got none"
-        lines = "".join(f"\n  {line}" for line in faults or walk.lines(faults=False))
-        raise InputError(f"{walk.top}: {what}{lines}")
+        lines = "".join(f"\n  {line}" for line in faults or skipped.lines(faults=False))
+        raise InputError(f"{top}: {what}{lines}")
     # A level must mean the same everywhere, so that files at two depths are refused before anything is counted.
-    depth = len(names) if names else max(walk.depths)
-    if set(walk.depths) != {depth}:
-        files = (f"{count} at depth {at} ({visible(first)})" for at, (count, first) in sorted(walk.depths.items()))
+    depth = len(names) if names else max(first)
+    if set(first) != {depth}:
+        depths: Counter[int] = Counter()
+        for folder, count in records.items():
+            depths[len(folder) + 1] += count
+        found = (f"{depths[at]} at depth {at} ({visible(first[at])})" for at in sorted(first))
         expected = f"at depth {depth}, one for each name of --levels" if names else "at one depth"
         raise InputError(
-            f"{walk.top}: expected all files {expected}, got {', '.join(files)}\n"
+            f"{top}: expected all files {expected}, got {', '.join(found)}\n"
             "  = --suffix .jpg counts only some; --levels user,-,example skips folders that are no level"
         )
-    return _nested_counts(walk, top, names or [""] * depth)
+    # The key of a unit has a part for each level: the folders that are no level stand before the next that is one, or
+    # are left out below the last one, where the records of several folders are those of one unit.
+    units: Counter[tuple[str, ...]] = Counter()
+    filled: set[tuple[str, ...]] = set()
+    for folder, count in records.items():
+        if count:
+            key, part_of_key = [], ""
+            for at, name in enumerate(folder):
+                part_of_key = os.path.join(part_of_key, name)
+                if not names or names[at] != SKIPPED:
+                    key.append(part_of_key)
+                    part_of_key = ""
+                filled.add(folder[: at + 1])
+            units[tuple(key)] += count
+    empty = (folder for folder in records if 0 < len(folder) < depth and folder not in filled)
+    for folder in sorted(empty, key=lambda folder: (*folder, _LAST)):  # what is in a folder before the folder itself
+        skipped.add(EMPTY, os.sep.join(folder))
+    return nested(list(units.items()), 0), skipped.lines(faults=False)
 
 
-def _nested_counts(walk: Walk, folder: Folder, names: Sequence[str]) -> NestedCounts:
-    """Return the counts of a folder, whose contents have these levels below it, and note units that hold nothing."""
-    if len(names) == 1:
-        return folder.files
-    children = []
-    for child in folder.folders:
-        counts = _nested_counts(walk, child, names[1:])
-        if counts:
-            children.append(counts)
-        else:
-            walk.skip(EMPTY, child.place)
-    if names[0] != SKIPPED:
-        return children
-    # Several units as one: their numbers of records added, their lists joined.
-    if all(isinstance(counts, int) for counts in children):
-        return sum(counts for counts in children if isinstance(counts, int))
-    return [grandchild for counts in children if isinstance(counts, list) for grandchild in counts]
+def _entries(top: str, place: str, skipped: Skipped) -> tuple[list[str], list[str], list[tuple[str, str]]]:
+    """Return names of files and of folders, and (name, kind) of what is neither; none, and a fault, if unreadable."""
+    files: list[str] = []
+    folders: list[str] = []
+    others: list[tuple[str, str]] = []
+    try:
+        with os.scandir(os.path.join(top, place)) as entries:
+            for entry in entries:
+                name = entry.name
+                # Tests that need no call of the system first: millions of records are files without links.
+                if name.startswith("."):
+                    others.append((name, HIDDEN))
+                elif entry.is_file(follow_symlinks=False):
+                    files.append(name)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(name)
+                elif os.path.isfile(entry.path):
+                    files.append(name)
+                elif not os.path.isdir(entry.path):
+                    others.append((name, NO_FILE))
+                else:
+                    # With a separator at the end, so that /data/a is not taken for a folder above /data/ab.
+                    target = os.path.realpath(entry.path)
+                    above, linked = (f"{each.rstrip(os.sep)}{os.sep}" for each in (top, target))
+                    is_within = above.startswith(linked) or linked.startswith(above)
+                    others.append((name, LINK if is_within else OUTSIDE))
+    except OSError as error:
+        skipped.add(UNREADABLE, f"{place or '.'} ({system_message(error)})")
+        return [], [], []
+    return files, folders, others
 
 
 # Sizes of a data set from a folder tree or a manifest
@@ -246,14 +234,13 @@ def scan(
     if is_folder(path):
         if columns:
             raise InputError("--columns: expected with a CSV or JSONL file, got a folder; --levels names its levels")
-        walk = Walk(
-            top=os.path.realpath(path),
+        counts, remarks = folder_counts(
+            path,
+            levels,
             endings=tuple(f".{ending.lower().removeprefix('.')}" for ending in endings),
             excluded=os.path.realpath(output) if output else "",
             on_progress=on_progress,
         )
-        counts = folder_counts(walk, levels)
-        remarks = walk.lines(faults=False)
         names = tuple(name for name in levels if name != SKIPPED)
         if not levels:
             depth, below = 1, counts

@@ -50,15 +50,14 @@ def manifest_counts(
         raise InputError(f"{path}: expected a row for each record, got none")
     if distinct:
         counts = Counter(key[:-1] for key in counts)
-    return _nested(sorted(counts.items()), 0)
+    return nested(sorted(counts.items()), 0)
 
 
-def _nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
-    """Return sorted (key, count) pairs as nested lists of counts, grouped by the key from position `level` (from 0)."""
-    # Equal values of one column stand together, because the keys are sorted.
+def nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
+    """Return (key, count) pairs, those of one parent together, as nested lists of counts from position `level` on."""
     if len(items[0][0]) == level:
         return items[0][1]
-    return [_nested(list(group), level + 1) for _, group in groupby(items, key=lambda item: item[0][level])]
+    return [nested(list(group), level + 1) for _, group in groupby(items, key=lambda item: item[0][level])]
 
 
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:

@@ -5,10 +5,11 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import product
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from dpcalc.config.files import config_folder, config_source
+from dpcalc.config.files import config_folder
 from dpcalc.config.load import load_from_flags, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
@@ -22,13 +23,10 @@ from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.words import shared_facts
 from dpcalc.records import dataclass
-from dpcalc.sweep.numbers import parse_numbers, whole_numbers
 from dpcalc.work import SECOND, allowance
 
-if TYPE_CHECKING:
-    from distributed import Client
-
 MAX_POINTS = 1_000_000
+MAX_NUMBERS = 1_000_000  # in one range: they are held in memory
 _ESTIMATE_WORK = 1.5 * SECOND  # of one point; where more is needed its certified bound is taken, with its own limit
 NEAR_BUDGET = 0.01
 """Relative distance of an estimate from the budget within which a certified bound is computed instead.
@@ -38,23 +36,11 @@ time only; docs/solving.md states it."""
 _MAX_CHUNK, _MIN_CHUNKS = 50, 200  # points of a task at most; tasks of a large grid at least, to show progress
 _SIZES = ("size", "at_most", "max_batch_size", "max_group_size", "count", "group_size", "batch_size", "examples")
 _WHOLE_KEYS = frozenset((*_SIZES, "steps", "redraw_every", "tasks", "ways", "shots", "queries"))  # last names of keys
-Answers = Iterable[tuple[int, "tuple[Outcome, ...] | Exception"]]
-Pool = Callable[[Callable[["Chunk"], tuple["Outcome", ...]], Sequence["Chunk"]], Answers]
-"""Calls a function for each task and yields (number of the task from 0, its result or exception) as they finish."""
-
-
-class InterruptedSweep(KeyboardInterrupt):
-    """Ctrl-C before all `count` points of a grid were finished; `outcomes` are those that were, in order."""
-
-    def __init__(self, outcomes: tuple["Outcome", ...], count: int) -> None:
-        super().__init__()
-        self.outcomes = outcomes
-        self.count = count
 
 
 @dataclass(frozen=True, kw_only=True)
 class SweptConfig:
-    """The config whose keys are swept.
+    """The config whose keys are swept, read once: a sweep takes hours, and all its points are to be of one state of it.
 
     `text` is None for a run that is given by options alone; `name` is that of the file in messages, `place` the file as
     the user named it, from whose folder references are resolved; `key` is the section that is the config, "" for all.
@@ -115,25 +101,48 @@ class Outcome:
         return None if self.epsilon is None or self.budget is None else self.epsilon <= self.budget
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chunk:
-    """Points of a grid that one task computes: the values of each point, one for each key."""
-
-    base: SweptConfig
-    keys: tuple[str, ...]
-    points: tuple[tuple[str, ...], ...]
+Points = tuple[tuple[str, ...], ...]
+Answers = Iterable[tuple[int, tuple[Outcome, ...] | Exception]]
+Pool = Callable[[Callable[[Points], tuple[Outcome, ...]], Sequence[Points]], Answers]
+"""Calls a function for each task and yields (number of the task from 0, its result or exception) as they finish."""
 
 
-def read_config(path: str | None, *, key: str, overrides: Overrides) -> SweptConfig:
-    """Return the config to sweep ("-" is standard input, None a run given by options); InputError if unreadable.
+def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
+    """Return the numbers of a list or a range as texts, a range with both ends; InputError, which names the option.
 
-    It is read once: a sweep takes hours, and all its points are to be of one state of the file.
+    The ends stay as the user wrote them (1_000, 1e-5), the numbers between them have six digits, as a person writes.
+
+    Example:
+        >>> parse_numbers("1:2:3", option="--over")
+        ('1', '1.5', '2')
+        >>> parse_numbers("1:100:3:log", option="--over"), parse_numbers("5,7", option="--over")
+        (('1', '10', '100'), ('5', '7'))
     """
-    if path is None:
-        return SweptConfig(text=None, name="", place="", overrides=overrides)
-    # Read once: a sweep takes hours, and all its points are to be of one state of the file.
-    source = config_source(path)
-    return SweptConfig(text=source.text, name=source.path, place=path, key=key, overrides=overrides)
+    forms = "A:B:N (N numbers from A to B), A:B:N:log (by equal factors) or A,B,C"
+    malformed = InputError(f"{option}: expected {forms}, got `{text}`")
+    is_range = ":" in text
+    parts = [part.strip() for part in text.split(":" if is_range else ",")]
+    if is_range and (len(parts) not in {3, 4} or parts[3:] not in ([], ["log"])):
+        raise malformed
+    try:
+        numbers = [float(part) for part in (parts[:3] if is_range else parts)]
+    except ValueError:
+        raise malformed from None
+    if not all(map(math.isfinite, numbers)):
+        raise malformed
+    if not is_range:
+        return tuple(parts)
+    low, high, count = numbers
+    if not (count.is_integer() and 1 <= count <= MAX_NUMBERS):
+        expected = f"a whole number from 1 to {MAX_NUMBERS} of points"
+        raise InputError(f"{option}: expected {expected}, got `{parts[2]}` in `{text}`")
+    if parts[3:] and not (low > 0 and high > 0):
+        raise InputError(f"{option}: expected ends > 0 for equal factors, got `{text}`")
+    if count == 1:
+        return (parts[0],)
+    shares = (index / (count - 1) for index in range(1, int(count) - 1))
+    between = (low * (high / low) ** share if parts[3:] else low + (high - low) * share for share in shares)
+    return (parts[0], *(f"{value:.6g}" for value in between), parts[1])
 
 
 def parse_axis(text: str) -> GridAxis:
@@ -151,14 +160,15 @@ def parse_axis(text: str) -> GridAxis:
             raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
         return GridAxis(key=key, values=tuple(dict.fromkeys(listed)))
     numbers = parse_numbers(values, option=f"--over {key}")
-    is_whole = names[-1][0] in _WHOLE_KEYS
-    return GridAxis(key=key, values=whole_numbers(numbers) if is_whole else tuple(dict.fromkeys(numbers)))
+    if names[-1][0] in _WHOLE_KEYS:  # the nearest, of halves the even one
+        numbers = tuple(str(round(float(number))) for number in numbers)
+    return GridAxis(key=key, values=tuple(dict.fromkeys(numbers)))
 
 
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of each point, the last of one or more axes changing fastest; InterruptedSweep on Ctrl-C.
+    """Return the outcome of each point, the last of one or more axes changing fastest; on Ctrl-C those that are there.
 
     InputError: two axes have the same key, there are too many points, or all fail, the first by an invalid config.
     """
@@ -172,59 +182,54 @@ def sweep(
     # Chunks are so large that starting a task costs little beside its points, and so small that progress is seen and
     # that a fast process takes over what a slow one has not begun.
     size = min(_MAX_CHUNK, max(1, count // _MIN_CHUNKS))
-    chunks = [Chunk(base=base, keys=keys, points=points[at : at + size]) for at in range(0, count, size)]
+    chunks = [points[at : at + size] for at in range(0, count, size)]
     answers: dict[int, tuple[Outcome, ...]] = {}
-
-    def in_order() -> tuple[Outcome, ...]:
-        return tuple(outcome for number in sorted(answers) for outcome in answers[number])
-
+    is_stopped = False
     try:
-        for number, answer in pool(chunk_outcomes, chunks):
+        for number, answer in pool(partial(chunk_outcomes, base, keys), chunks):
             if isinstance(answer, Exception):  # the task was lost: its points have no verdict
-                lost = chunks[number].points
-                answers[number] = tuple(Outcome(values=each, error=str(answer), code=NO_VERDICT) for each in lost)
+                lost = (Outcome(values=each, error=str(answer), code=NO_VERDICT) for each in chunks[number])
+                answers[number] = tuple(lost)
             else:
                 answers[number] = answer
             on_progress(len(answers) / len(chunks))
     except KeyboardInterrupt:
-        raise InterruptedSweep(in_order(), count) from None
-    outcomes = in_order()
+        is_stopped = True
+    outcomes = tuple(outcome for number in sorted(answers) for outcome in answers[number])
     # Where every point is a wrong config, the config itself most likely is: this raises its error, with all findings.
-    if all(outcome.code for outcome in outcomes) and outcomes[0].code == FIX_INPUT:
+    if not is_stopped and all(outcome.code for outcome in outcomes) and outcomes[0].code == FIX_INPUT:
         base.plan(keys, points[0])
     return outcomes
 
 
-def chunk_outcomes(chunk: Chunk) -> tuple[Outcome, ...]:
-    """Return the outcomes of the points of a chunk; pure, so that other processes and machines can run it by name.
+def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> tuple[Outcome, ...]:
+    """Return the outcomes of points: the estimate by inversion, or the certified bound near the budget or without one.
 
-    What is wrong with one point is its outcome: the other points of the grid are computed all the same.
+    What is wrong with one point is its outcome: the other points of the grid are computed all the same. Pure, so that
+    other processes and machines can run it by name.
     """
     outcomes = []
-    for values in chunk.points:
+    for values in points:
+        epsilon, kind, method = None, Kind.ESTIMATE, "inversion"
         try:
-            outcomes.append(_point_outcome(chunk.base.plan(chunk.keys, values), values))
+            plan = base.plan(keys, values)
+            composition = composed(plan)
+            budget = plan.budget.epsilon if plan.budget else None
+            if plan.method in {"auto", "pld"} and not is_noiseless(plan):
+                with allowance(_ESTIMATE_WORK):
+                    epsilon = inversion_row(composition).epsilon
+            if epsilon is None or (budget is not None and abs(epsilon - budget) <= NEAR_BUDGET * budget):
+                main = guarantee(composition)
+                epsilon, kind, method = main.epsilon, main.kind, main.method
+            outcome = Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
         except ConfigError as error:
-            outcomes.append(Outcome(values=values, error=error.diagnostics[0].message, code=FIX_INPUT))
+            outcome = Outcome(values=values, error=error.diagnostics[0].message, code=FIX_INPUT)
         except InputError as error:
-            outcomes.append(Outcome(values=values, error=str(error), code=FIX_INPUT))
+            outcome = Outcome(values=values, error=str(error), code=FIX_INPUT)
         except ConvergenceError as error:
-            outcomes.append(Outcome(values=values, error=str(error), code=NO_VERDICT))
+            outcome = Outcome(values=values, error=str(error), code=NO_VERDICT)
+        outcomes.append(outcome)
     return tuple(outcomes)
-
-
-def _point_outcome(plan: Plan, values: tuple[str, ...]) -> Outcome:
-    """Return the estimate by inversion, or the certified bound near the budget or where there is no estimate."""
-    composition = composed(plan)
-    budget = plan.budget.epsilon if plan.budget else None
-    estimate = None
-    if plan.method in {"auto", "pld"} and not is_noiseless(plan):
-        with allowance(_ESTIMATE_WORK):
-            estimate = inversion_row(composition).epsilon
-    if estimate is not None and (budget is None or abs(estimate - budget) > NEAR_BUDGET * budget):
-        return Outcome(values=values, epsilon=estimate, kind=Kind.ESTIMATE, method="inversion", budget=budget)
-    main = guarantee(composition)
-    return Outcome(values=values, epsilon=main.epsilon, kind=main.kind, method=main.method, budget=budget)
 
 
 def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
@@ -250,6 +255,11 @@ def in_process(function: Callable[[T], R], tasks: Sequence[T]) -> Iterator[tuple
     return enumerate(map(function, tasks))
 
 
+def _processors() -> int:
+    # Those that this process may use, or those of the machine if the system does not say.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
@@ -270,18 +280,8 @@ def dask(
     The cluster is at the address `scheduler`, such as "tcp://host:8786"; None starts one on this machine, whose
     processes have `memory_per_process` bytes each.
     """
-    with _dask_client(scheduler, memory_per_process) as client:
-        from distributed import as_completed
-
-        numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
-        for future in as_completed(list(numbers), loop=client.loop):
-            # `result` alone would raise what a task raised, and end the sweep.
-            yield numbers[future], future.exception() or future.result()
-
-
-def _dask_client(scheduler: str | None, memory_per_process: int | None) -> "Client":
     try:
-        from distributed import Client
+        from distributed import Client, as_completed
     except ImportError as error:
         extra = "run `pip install distributed`, or leave --executor out"
         raise InputError(f"--executor dask: expected distributed, which is not installed; {extra}") from error
@@ -299,13 +299,11 @@ def _dask_client(scheduler: str | None, memory_per_process: int | None) -> "Clie
         local |= {} if memory_per_process is None else {"memory_limit": memory_per_process}
     try:
         # Not the default: a Python program that calls dpcalc may have a client of its own.
-        return Client(scheduler, timeout=10, set_as_default=False, **local)
+        client = Client(scheduler, timeout=10, set_as_default=False, **local)
     except (OSError, ValueError, TimeoutError) as error:
         raise InputError(f"--scheduler: expected a Dask cluster at {scheduler}, got none: {error}") from error
-
-
-def _processors() -> int:
-    """Return the number of processors that this process may use, or of the machine if the system does not say."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    with client:
+        numbers = {future: number for number, future in enumerate(client.map(function, tasks, pure=False))}
+        for future in as_completed(list(numbers), loop=client.loop):
+            # `result` alone would raise what a task raised, and end the sweep.
+            yield numbers[future], future.exception() or future.result()

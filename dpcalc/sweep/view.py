@@ -70,20 +70,19 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
     """Return CSV with a header and a row for each point, numbers unrounded, words safe for spreadsheets."""
+
+    def shown(value: object) -> str:
+        if isinstance(value, bool):
+            return yes_no(value)
+        return repr(value) if isinstance(value, float) else cell(str(value or ""))
+
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow((*(cell(axis.key) for axis in axes), *COLUMNS))
     for outcome in outcomes:
-        is_known = outcome.epsilon is not None
-        row = (
-            repr(outcome.epsilon) if is_known else "",
-            str(outcome.kind) if is_known else "",
-            cell(outcome.method),
-            "" if outcome.budget is None else repr(outcome.budget),
-            "" if outcome.fits is None else yes_no(outcome.fits),
-            cell(outcome.error),
-        )
-        writer.writerow((*map(cell, outcome.values), *row))
+        kind = None if outcome.epsilon is None else outcome.kind
+        columns = (outcome.epsilon, kind, outcome.method, outcome.budget, outcome.fits, outcome.error)
+        writer.writerow((*map(cell, outcome.values), *map(shown, columns)))
     return text.getvalue()
 
 
@@ -172,7 +171,7 @@ def _ticks(axis: GridAxis) -> list[str]:
 
 
 def heat_text(
-    axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
+    axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
     """Return a table of epsilon over two keys, the first downwards, rounded up, "*" over the budget, for a terminal.
 
@@ -208,9 +207,7 @@ def heat_text(
     )
 
 
-def heat_picture(
-    axes: tuple[GridAxis, GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = ""
-) -> bytes:
+def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = "") -> bytes:
     """Return the picture file of a map of epsilon over two keys, the first upwards; equal arguments give equal bytes.
 
     Points without a finite epsilon > 0 have no colour, and do not stretch the scale of the others. Where neighbouring
@@ -221,8 +218,11 @@ def heat_picture(
     epsilons = np.array([each.epsilon or math.nan for each in outcomes], dtype=float).reshape(shape)
     epsilons[~np.isfinite(epsilons)] = math.nan
     known = [outcome for outcome in outcomes if outcome.epsilon is not None]
-    fits = [[each.fits for each in outcomes[at : at + shape[1]]] for at in range(0, len(outcomes), shape[1])]
-    edges = _budget_edges(fits)
+    # Cell (row, column) is centred at (column, row); beside a cell that is not known there is no edge of the budget.
+    inside = np.array([math.nan if each.fits is None else each.fits for each in outcomes], dtype=float).reshape(shape)
+    upright, level = (np.argwhere(np.abs(np.diff(inside, axis=axis)) == 1) for axis in (1, 0))
+    edges = [[(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)] for row, column in upright]
+    edges += [[(column - 0.5, row + 0.5), (column + 0.5, row + 0.5)] for row, column in level]
     title = "epsilon"
     budgets = {outcome.budget for outcome in known}
     if len(budgets) == 1 and None not in budgets:  # a budget that is swept itself has no single border to name
@@ -255,16 +255,3 @@ def heat_picture(
         plot.set_ylabel(plain_text(up.key))
 
     return figure_bytes(draw, ending)
-
-
-def _budget_edges(fits: Sequence[Sequence[bool | None]]) -> list[list[tuple[float, float]]]:
-    """Return the edges ((x, y), (x, y)) between neighbouring cells, one within the budget and the other over it."""
-    # Cell (row, column) is centred at (column, row); beside a cell that is not known (None) there is no edge.
-    edges = []
-    for row, columns in enumerate(fits):
-        for column, fit in enumerate(columns):
-            if column + 1 < len(columns) and {fit, columns[column + 1]} == {True, False}:
-                edges.append([(column + 0.5, row - 0.5), (column + 0.5, row + 0.5)])
-            if row + 1 < len(fits) and {fit, fits[row + 1][column]} == {True, False}:
-                edges.append([(column - 0.5, row + 0.5), (column + 0.5, row + 0.5)])
-    return edges

@@ -1,6 +1,11 @@
 """Running commands in tests: in this process, or in one of their own."""
 
+import fcntl
 import os
+import struct
+import subprocess
+import sys
+import termios
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -59,3 +64,15 @@ def shown_on(terminal, until=""):
 def environment(**changes):
     """This process's environment without what steers colours, plus changes."""
     return {name: value for name, value in os.environ.items() if name not in STEERING} | changes
+
+
+def on_a_terminal(*arguments, columns=80, **changes):
+    """Exit code and output of a command on a terminal that shows colours."""
+    reader, writer = os.openpty()
+    fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    command = [sys.executable, STAND_IN, *arguments]
+    running = subprocess.Popen(command, stdout=writer, stderr=writer, env=environment(TERM="xterm-256color", **changes))
+    os.close(writer)
+    text = shown_on(reader)
+    os.close(reader)
+    return running.wait(timeout=60), text.replace("\r\n", "\n")

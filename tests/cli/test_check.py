@@ -92,7 +92,7 @@ def test_the_strictest_limit(dpcalc, config):
 def test_a_limit_is_a_finite_number(dpcalc, config, text):
     ended = dpcalc("check", config(), "--max-epsilon", text)
     assert ended.code == 2
-    assert "--max-epsilon: expected a finite number >= 0" in ended.err
+    assert "'--max-epsilon': expected a finite number >= 0" in ended.err
 
 
 def test_json(dpcalc, config):
@@ -108,14 +108,6 @@ def test_json(dpcalc, config):
         assert result["guarantee"]["epsilon"] == 2.02
         (finding,) = result["findings"]
         assert (finding["code"], finding["level"], finding["line"], finding["column"]) == ("DPC301", "error", 8, 10)
-
-
-def test_a_report_in_a_file_and_text_on_standard_output(dpcalc, config, tmp_path):
-    report = tmp_path / "report.json"
-    ended = dpcalc("check", config(steps=2020), "--report", f"json={report}")
-    assert ended.code == 1
-    assert ended.out.endswith("checked 1 file: 1 failed\n")
-    assert json.loads(report.read_text(encoding="utf-8"))["verdict"] == "failed"
 
 
 @pytest.mark.parametrize(("steps", "code"), [(2020, 2), (500, 2), (CRASHING, 3)])
@@ -137,12 +129,6 @@ def test_two_reports_cannot_share_standard_output(dpcalc, config, options):
     assert ended.code == 2
     assert "at most one on standard output" in json.loads(ended.out)["error"]["message"]
     assert "at most one on standard output" in ended.err
-
-
-def test_an_unknown_format(dpcalc, config):
-    ended = dpcalc("check", config(), "--report", "xml=report.xml")
-    assert ended.code == 2
-    assert "expected one of text, concise, json, github, gitlab, junit, sarif, markdown, got `xml`" in ended.err
 
 
 def test_a_name_of_a_file_cannot_steer_a_terminal(dpcalc, config):
@@ -175,10 +161,6 @@ def test_validate(dpcalc, config):
         "passed",
         "invalid",
     ]
-
-
-def test_validate_needs_files(dpcalc):
-    assert dpcalc("validate").code == 2
 
 
 def policy(folder, text):
@@ -295,11 +277,6 @@ def test_reports_name_files_from_the_top_of_the_repository(dpcalc, config, tmp_p
     assert "::error file=sub/a.yaml,line=8,col=10,title=DPC301 " in dpcalc("check", "a.yaml", "--report", "github").out
     (entry,) = json.loads(dpcalc("check", "a.yaml", "--report", "gitlab").out)
     assert entry["location"] == {"path": "sub/a.yaml", "lines": {"begin": 8}}
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", ""])
-def test_a_timeout_is_a_number_of_seconds(dpcalc, config, text):
-    assert dpcalc("check", config(), "--timeout", text).code == 2
 
 
 def test_no_budget_is_no_pass_for_people(dpcalc, config):

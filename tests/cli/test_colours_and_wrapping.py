@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from dpcalc.cli.output import on_terminal, styled_text
-from tests.cli.test_help import on_a_terminal
+from tests.cli.running import on_a_terminal
 from tests.thinning import thinned
 
 TEXT = """\

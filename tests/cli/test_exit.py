@@ -9,17 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
+import typer
 
 import dpcalc as package
 from dpcalc import errors
 from dpcalc.cli import app
 from dpcalc.cli.app import run
-from dpcalc.cli.commands import application
 from tests.cli.running import STAND_IN, environment
 from tests.cli.stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
-
-COMMANDS = tuple(get_command(application()).commands)
 
 
 def test_a_flat_epsilon_loads_nothing_that_only_others_need():
@@ -59,42 +56,34 @@ def test_a_traceback_on_demand(dpcalc, config, monkeypatch):
 
 
 def test_a_broken_installation_is_no_verdict(dpcalc, config, monkeypatch):
-    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.setitem(sys.modules, "dpcalc.cli.commands", None)
     ended = dpcalc("epsilon", config())
     assert ended.code == 3
     assert "ModuleNotFoundError" in ended.err
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--what",), ("what",), ("epsilon", "--what"), ("risk", "a", "b"), ("check", "--max-epsilon"), ()]
+    "arguments", [("--what",), ("what",), ("epsilon", "--what"), ("risk", "a", "b"), ("check", "--max-epsilon")]
 )
 def test_usage_errors(dpcalc, arguments):
     ended = dpcalc(*arguments)
     assert (ended.code, ended.out) == (2, "")
-    assert "Error: " in ended.err or "Usage: dpcalc" in ended.err
+    assert "Error: " in ended.err
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
-@pytest.mark.parametrize("option", ["-h", "--help"])
-def test_help_shows_an_example(dpcalc, command, option):
-    ended = dpcalc(*command, option)
-    assert (ended.code, ended.err) == (0, "")
-    assert ended.out.startswith("Usage: dpcalc")
-    assert "\x1b" not in ended.out
-    if command:
-        assert f"Example: dpcalc {command[0]} " in ended.out
+def test_no_command_at_all(dpcalc):
+    ended = dpcalc()
+    assert (ended.code, "Usage: dpcalc" in ended.out) == (2, True)
 
 
 def test_typers_own_failures_are_not_our_no(monkeypatch):
-    typer = pytest.importorskip("typer")
-
     def stopping(error):
         def answer():
             raise error
 
-        application = typer.Typer()
-        application.command()(answer)
-        return lambda *_: application
+        command = typer.Typer()
+        command.command()(answer)
+        return lambda: typer.main.get_command(command)
 
     for error, code in [(typer.Exit(1), 2), (typer.Exit(0), 0), (typer.Abort(), 130), (KeyboardInterrupt(), 130)]:
         monkeypatch.setattr("dpcalc.cli.commands.application", stopping(error))
@@ -110,10 +99,9 @@ def test_an_answer_of_a_process(process, config):
 @pytest.mark.heavy
 def test_colours_are_not_forced_into_a_pipe(process, config):
     env = {"GITHUB_ACTIONS": "1", "FORCE_COLOR": "1"}
-    for arguments in (("--help",), ("epsilon", config())):
-        ended = process(*arguments, env=env)
-        assert ended.returncode == 0
-        assert "\x1b" not in ended.stdout + ended.stderr
+    ended = process("epsilon", config(), env=env)
+    assert ended.returncode == 0
+    assert "\x1b" not in ended.stdout + ended.stderr
     ended = process("epsilon", "--what", env=env)
     assert ended.returncode == 2
     assert "\x1b" not in ended.stdout + ended.stderr
@@ -236,4 +224,3 @@ def test_a_deleted_current_directory(tmp_path, monkeypatch, dpcalc, config):
         assert ended.err.startswith("error: current directory: expected one that exists, got a deleted one")
     assert dpcalc("--version").code == 0
     assert dpcalc("check", "--help").code == 0
-    assert dpcalc("explain", "DPC101").code == 0

@@ -1,6 +1,5 @@
 """Limits of time and memory: every command ends, and says in one sentence what it ran out of."""
 
-import re
 import subprocess
 import sys
 
@@ -22,7 +21,7 @@ def test_a_limit_is_a_positive_number(dpcalc, config, text):
     ):
         ended = dpcalc(*words, config())
         assert (ended.code, ended.out) == (2, "")
-        assert ended.err.startswith(f"error: {words[-2]}: expected a ")
+        assert f"'{words[-2]}': expected a " in ended.err
 
 
 @pytest.mark.parametrize("text", thinned(["1e10", "1e6", "1e300", "1e7", "9.3e9"], 2))
@@ -67,11 +66,11 @@ def test_a_hanging_file_ends_in_time(tmp_path):
     "command", ["epsilon", "show", "validate", "solve-sigma", "curve", "sweep", "scan", "pate", "simulate"]
 )
 def test_every_command_that_may_take_long_has_a_timeout(dpcalc, command):
-    assert "--timeout S" in dpcalc(command, "--help").out
+    assert "--timeout " in dpcalc(command, "--help").out
 
 
 @pytest.mark.parametrize("command", [("check",), ("diff",), ("lock",), ("validate",), ("ledger", "check")])
 def test_a_gate_has_a_timeout_of_its_own(dpcalc, command):
     """Configs that others wrote must not keep it busy for hours."""
-    shown = " ".join(dpcalc(*command, "--help").out.split())
-    assert re.search(r"--timeout S Give up after S seconds, with exit code 3\. \[default: 600\]", shown)
+    shown = " ".join(dpcalc(*command, "--help").out.replace("│", " ").split())
+    assert "Give up after S seconds, with exit code 3. [default: 600]" in shown

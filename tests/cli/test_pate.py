@@ -173,7 +173,7 @@ def test_a_public_cost_of_checked_answers(real, ballots):
         (("votes.npy", *NOISE, "--threshold", "3"), "got --sigma, --threshold"),
         (("votes.npy", "--sigma", "40"), "--delta: expected one"),
         (("votes.npy", "--sigma", "0", "--delta", "1e-5"), "sigma: expected a finite number > 0, got 0.0"),
-        (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "--sigma: expected a finite number >= 0, got `x`"),
+        (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "'--sigma': expected a finite number >= 0, got `x`"),
         (("votes.npy", "--sigma", "4", "--delta", "1"), "delta: expected a number between 0 and 1"),
         (("votes.npy", *NOISE, "--target-eps", "0"), "target epsilon: expected a finite number > 0, got 0.0"),
         (

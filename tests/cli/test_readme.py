@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.main import get_command
 
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
@@ -24,7 +23,7 @@ PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 COMPLETION = ("--install-completion", "--show-completion")  # of Typer's group
 HEAVY = {"docs/samplers.md", "docs/python.md"}  # pages whose commands or Python take seconds
 STORY = "docs/tutorial.md"  # its blocks follow on each other, in one directory
-COMMANDS = get_command(application()).commands
+COMMANDS = application().commands
 REST = {  # what a part of a config leaves out
     "version": "version: 1",
     "sampling": "sampling: {LEVEL: {scheme: poisson, rate: 0.1}}",

@@ -7,7 +7,6 @@ import stat
 from pathlib import Path
 
 import pytest
-import typer
 
 from dpcalc.cli.commands import application
 from dpcalc.cli.configs import Template
@@ -89,6 +88,17 @@ def test_the_page_of_keys_is_up_to_date(dpcalc, same_as_file):
 OVERRIDING = "Override the config, or replace it"
 
 
+def _page(dpcalc, *words):
+    """A help page without the frames of its panels."""
+    lines = []
+    for line in dpcalc(*words, "--help").out.splitlines():
+        title = re.fullmatch(r"╭─ (.*?) ─*╮", line)
+        inside = re.fullmatch(r"│ (.*) │", line)
+        text = f"{title[1]}:" if title else f"  {inside[1]}" if inside else "" if line.startswith("╰") else line[1:]
+        lines.append(text.rstrip())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
+
+
 def _overriding(shown):
     """The section of a help page with the options that override a config, "" without."""
     _, _, rest = shown.partition(f"{OVERRIDING}:\n")
@@ -120,13 +130,13 @@ def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
         "levels and phases; start a new shell after it (`--show-completion` prints the script). `man dpcalc` shows "
         "this page too: a wheel installs it below `share/man`, where `man` looks if the `bin` beside it is on PATH."
     )
-    shared = _overriding(dpcalc("epsilon", "--help").out)
+    shared = _overriding(_page(dpcalc, "epsilon"))
     page += [
         f"## {OVERRIDING}",
         f"Commands that read a config take these options; they are described here once.\n\n```text\n{shared}\n```",
     ]
-    for words in _commands(typer.main.get_command(application())):
-        shown = _with_reference(dpcalc(*words, "--help").out.strip(), shared)
+    for words in _commands(application()):
+        shown = _with_reference(_page(dpcalc, *words), shared)
         page += [f"## {' '.join(words)}", f"```text\n{shown}\n```"]
     same_as_file("\n\n".join(page) + "\n", ROOT / "docs" / "commands.md")
 
@@ -139,14 +149,14 @@ def test_the_man_page_is_up_to_date(dpcalc, same_as_file, monkeypatch):
         escaped = text.replace("\\", "\\e").replace("-", "\\-")
         return re.sub(r"(?m)^(?=[.'])", r"\\&", escaped)
 
-    top = dpcalc("--help").out.strip()
+    top = _page(dpcalc)
     page = ['.TH DPCALC 1 "" dpcalc "User Commands"', ".SH NAME", shown("dpcalc - privacy budget of training runs")]
     page += [".SH SYNOPSIS", ".B dpcalc", shown("COMMAND [OPTIONS] [ARGS]..."), ".SH DESCRIPTION", ".nf"]
     page += [shown(top.partition("\n\n")[2]), ".fi", ".SH COMMANDS"]
-    shared = _overriding(dpcalc("epsilon", "--help").out)
+    shared = _overriding(_page(dpcalc, "epsilon"))
     page += [f".SS {OVERRIDING}", ".nf", shown(shared), ".fi"]
-    for words in _commands(typer.main.get_command(application())):
-        described = _with_reference(dpcalc(*words, "--help").out.strip(), shared)
+    for words in _commands(application()):
+        described = _with_reference(_page(dpcalc, *words), shared)
         page += [f".SS {shown(' '.join(words))}", ".nf", shown(described), ".fi"]
     page += [".SH EXIT STATUS"]
     for code, meaning in MEANINGS.items():

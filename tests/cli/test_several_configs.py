@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from tests.cli.running import on_a_terminal
 from tests.cli.solving import FLAT
-from tests.cli.test_help import on_a_terminal
 from tests.thinning import thinned
 
 OTHER = FLAT.replace("clinic", "other").replace("1e-5", "1e-8").replace("1.1", "2.2").replace("1.5", "0.1")

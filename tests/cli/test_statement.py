@@ -71,7 +71,7 @@ def test_the_registry_form_lists_what_is_left_to_a_person(real, config):
 def test_a_date_that_is_none(real, config, date):
     ended = real("statement", config, "--published", date)
     assert (ended.code, ended.out) == (2, "")
-    assert f"--published: expected a date as 2026-01-31, got `{date}`" in ended.err
+    assert f"'--published': expected a date as 2026-01-31, got `{date}`" in ended.err
 
 
 def test_nothing_is_registered_without_noise(real, config):

@@ -48,16 +48,6 @@ def test_no_colour_is_no_escape_at_all(config, env):
 
 
 @pytest.mark.heavy
-def test_help():
-    code, out, _ = on_terminal("check", "--help")
-    assert code == 0
-    assert "Example: dpcalc check" in out
-    code, out, _ = on_terminal("check", "--help", env={"NO_COLOR": "1"})
-    assert code == 0
-    assert "\x1b" not in out
-
-
-@pytest.mark.heavy
 def test_quiet_and_json_are_for_programs(config):
     path = config()
     assert on_terminal("epsilon", path, "-q")[:2] == (0, "0.500000\n")

@@ -56,7 +56,7 @@ def test_the_help_names_it():
     paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", WITH_TOY.format(TOY)]
     ended = subprocess.run(command, env=environment(PYTHONPATH=paths), capture_output=True, text=True, check=True)
-    assert "markdown or toy; to PATH or standard" in " ".join(ended.stdout.split())
+    assert "markdown or toy; to PATH or standard" in " ".join(ended.stdout.replace("│", " ").split())
 
 
 @pytest.mark.heavy

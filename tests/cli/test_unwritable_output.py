@@ -8,16 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
-from dpcalc.cli.commands import application
 from dpcalc.config.files import save
 from dpcalc.errors import InputError
 from tests.cli.repository import Repository
 from tests.cli.running import CONFIG, STAND_IN, environment
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-COMMANDS = sorted(get_command(application()).commands)
 
 
 @pytest.fixture
@@ -47,7 +44,6 @@ def into(stream, *arguments, program=STAND_IN, **options):
     "arguments",
     [
         *(("--help",), ("--version",), ("explain", "DPC100"), ("check", "--help")),
-        *(pytest.param((name, "--help"), marks=pytest.mark.slow) for name in COMMANDS),
     ],
     ids=" ".join,
 )

@@ -55,31 +55,6 @@ def test_a_chart_has_thousands_separators_and_a_pipe_has_none(real, file, monkey
     assert "clinic 2024: " in drawn
 
 
-KEYS = {
-    "data.examples": "source_dataset_size num_examples number_of_examples",
-    "privacy.delta": "dp_delta target_delta",
-    "privacy.group_size": "max_examples_per_user max_elements_per_user",
-    "mechanism.max_grad_norm": "l2_norm_clip dp_l2_norm_clip clipping_norm",
-    "mechanism.noise_multiplier": "noise_mult dp_noise_multiplier",
-    "mechanism.categories": "num_buckets",
-    "sampling.rate": "sampling_probability sample_rate sampling_prob participation_probability",
-    "sampling.expected": "expected_batch_size",
-    "sampling.scheme": "sampler",
-    "training.steps": "num_updates step_count num_training_steps iterations",
-    "training.epochs": "num_epochs",
-    "accounting.method": "accountant",
-    "sampling.max_batch_size": "truncated_batch_size",
-    "budget.epsilon": "privacy_budget",
-}
-
-
-@pytest.mark.parametrize(("ours", "words"), KEYS.items())
-def test_keys_of_other_tools_lead_to_ours(ours, words):
-    """Names of Opacus, TF-Privacy, jax_privacy and dp_accounting."""
-    for word in words.split():
-        assert key_suggestion("", word).hint == f"dpcalc calls this `{ours}`", word
-
-
 @pytest.mark.parametrize("word", ["buf_decay", "output_scale"])
 def test_what_no_key_of_ours_means_is_said_so(word):
     assert key_suggestion("training", word).hint.endswith("not covered")
@@ -88,20 +63,23 @@ def test_what_no_key_of_ours_means_is_said_so(word):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("simulate", "FILE", "--draws", "abc"), "--draws: expected a whole number >= 1, got `abc`"),
-        (("simulate", "FILE", "--draws", "0"), "--draws: expected a whole number >= 1, got `0`"),
-        (("simulate", "FILE", "--draws", "5k"), "--draws: expected a whole number >= 1, got `5k`; write 5_000"),
-        (("simulate", "FILE", "--seed", "-1"), "--seed: expected a whole number >= 0, got `-1`"),
-        (("simulate", "FILE", "--seed", "nan"), "--seed: expected a whole number >= 0, got `nan`"),
-        (("sweep", "FILE", "--over", "training.steps=1,2", "--jobs", "1.5"), "--jobs: expected a whole number >= 1"),
-        (("pate", "--queries", "inf", "--sigma", "40", "--delta", "1e-5"), "--queries: expected a whole number >= 1"),
-        (("pate", "v.npy", "--classes", "1", "--sigma", "40", "--delta", "1e-5"), "--classes: expected a whole number"),
+        (("simulate", "FILE", "--draws", "abc"), "'--draws': expected a whole number >= 1, got `abc`"),
+        (("simulate", "FILE", "--draws", "0"), "'--draws': expected a whole number >= 1, got `0`"),
+        (("simulate", "FILE", "--draws", "5k"), "'--draws': expected a whole number >= 1, got `5k`; write 5_000"),
+        (("simulate", "FILE", "--seed", "-1"), "'--seed': expected a whole number >= 0, got `-1`"),
+        (("simulate", "FILE", "--seed", "nan"), "'--seed': expected a whole number >= 0, got `nan`"),
+        (("sweep", "FILE", "--over", "training.steps=1,2", "--jobs", "1.5"), "'--jobs': expected a whole number >= 1"),
+        (("pate", "--queries", "inf", "--sigma", "40", "--delta", "1e-5"), "'--queries': expected a whole number >= 1"),
+        (
+            ("pate", "v.npy", "--classes", "1", "--sigma", "40", "--delta", "1e-5"),
+            "'--classes': expected a whole number",
+        ),
     ],
 )
 def test_whole_numbers_of_options(real, file, arguments, message):
     ended = real(*(str(file()) if word == "FILE" else word for word in arguments))
     assert ended.code == 2
-    assert ended.err.startswith(f"error: {message}")
+    assert ended.err.splitlines()[-1].startswith(f"Error: Invalid value for {message}")
 
 
 def test_a_whole_number_of_an_option_may_have_an_exponent(real):

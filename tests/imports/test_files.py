@@ -460,9 +460,12 @@ def test_import_needs_a_delta_and_numbers(dpcalc):
     path = str(FOLDER / "event_poisson.txt")
     assert "give --delta, e.g. --delta 1e-5" in dpcalc("import", path).err
     assert dpcalc("import", path, "--delta", "2").code == 2
-    assert "--epochs: expected a number" in dpcalc("import", path, "--epochs", "many").err
-    assert "--dataset-size: expected a number > 0" in dpcalc("import", path, "--dataset-size", "-5").err
-    assert "--adjacency: expected one of" in dpcalc("import", path, "--adjacency", "any").err
+    assert "'--epochs': expected a number" in dpcalc("import", path, "--epochs", "many").err
+    assert "'--dataset-size': expected a number > 0" in dpcalc("import", path, "--dataset-size", "-5").err
+    assert (
+        "'any' is not one of 'add-remove', 'replace-one', 'zero-out'"
+        in dpcalc("import", path, "--adjacency", "any").err
+    )
     assert "no such file" in dpcalc("import", "nothing", "--delta", "1e-5").err
     result = json.loads(dpcalc("import", path, "--delta", "1e-5", "--json").out)
     assert (result["command"], result["guarantee"]["delta"]) == ("import", 1e-5)

@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from typer.main import get_command
 
 from dpcalc.cli.commands import application
 from tests.recorded.cases import ROOT, SAMPLES, all_jobs, other_jobs, plan_places, sample_jobs, sample_paths
@@ -26,7 +25,7 @@ def recorded(tmp_path_factory):
 
 
 def test_every_command_is_recorded():
-    commands = get_command(application()).commands
+    commands = application().commands
     names = {*commands} - {GROUP} | {f"{GROUP} {name}" for name in commands[GROUP].commands}
     lines = [line for job in all_jobs() for line in job.lines]
     assert {name for name in names if any(line.startswith(f"{name} ") or line == name for line in lines)} == names

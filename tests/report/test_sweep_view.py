@@ -12,7 +12,6 @@ import pytest
 from dpcalc.guarantee import Kind
 from dpcalc.sweep.points import GridAxis, Outcome
 from dpcalc.sweep.view import (
-    _budget_edges,
     heat_picture,
     heat_text,
     summary,
@@ -121,14 +120,28 @@ def test_a_picture_tells_its_numbers():
     assert heat_picture((SIGMA, STEPS), POINTS, "png").startswith(b"\x89PNG")
 
 
-def test_the_line_of_the_budget_runs_between_cells():
+def test_the_line_of_the_budget_runs_between_cells(monkeypatch):
     """Cells have whole coordinates; a line at halves never crosses the number in the middle of one."""
-    edges = _budget_edges([[True, True, False], [True, None, False]])
-    assert edges == [[(1.5, -0.5), (1.5, 0.5)]]
-    (vertical, *others) = _budget_edges([[True, False], [False, False]])
-    assert vertical == [(0.5, -0.5), (0.5, 0.5)]
-    assert others == [[(-0.5, 0.5), (0.5, 0.5)]]
-    assert not _budget_edges([[True, True], [True, True]])
+    drawn = []
+    collections = pytest.importorskip("matplotlib.collections")
+    whole = collections.LineCollection
+    monkeypatch.setattr(
+        collections, "LineCollection", lambda edges, **more: drawn.append(edges) or whole(edges, **more)
+    )
+    steps = ("10", "20", "30")
+    for fits, edges in (
+        ([[True, True, False], [True, None, False]], [[(1.5, -0.5), (1.5, 0.5)]]),
+        ([[True, False, False], [False, False, False]], [[(0.5, -0.5), (0.5, 0.5)], [(-0.5, 0.5), (0.5, 0.5)]]),
+        ([[True, True, True], [True, True, True]], []),
+    ):
+        epsilons = {True: 1.0, False: 3.0, None: None}
+        points = [
+            point((sigma, step), epsilons[fit])
+            for sigma, row in zip(("0.5", "1"), fits, strict=True)
+            for step, fit in zip(steps, row, strict=True)
+        ]
+        heat_picture((SIGMA, STEPS), points, "svg")
+        assert drawn.pop() == edges
 
 
 def test_a_picture_says_what_all_cells_have_in_common():

@@ -9,14 +9,10 @@ import re
 import time
 import warnings
 from collections import Counter
-from functools import cache
 from pathlib import Path
-from unittest import mock
 
-import typer
 import yaml
 
-from dpcalc.cli import commands
 from dpcalc.cli.app import run
 from tests.sweeps.random_configs import generator, random_config
 
@@ -126,32 +122,13 @@ def mutant(rng):
     return json.dumps(tree)
 
 
-@cache
-def ready_parser():
-    """`typer.main.get_command` that builds the parser of dpcalc once: that takes as long as most mutants to answer."""
-    build, whole = typer.main.get_command, commands.application()
-    parser = build(whole)
-    return whole, lambda application: parser if application is whole else build(application)
-
-
-@contextlib.contextmanager
-def built_once():
-    """Let all runs have the same parser of the command line."""
-    whole, build = ready_parser()
-    with (
-        mock.patch.object(commands, "application", return_value=whole),
-        mock.patch.object(typer.main, "get_command", build),
-    ):
-        yield
-
-
 def answer(text, folder):
     """(what is wrong with the answer to a config, or "", its exit code, CPU seconds)."""
     path = folder / "f.yaml"
     path.write_text(text, encoding="utf-8", errors="surrogateescape")
     out, err = io.StringIO(), io.StringIO()
     start = time.process_time()
-    with built_once(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
         warnings.simplefilter("error")
         code = run(["epsilon", str(path), "--json"])
     spent = time.process_time() - start
@@ -164,7 +141,7 @@ def gate_answers(texts, folder):
         (folder / f"f{number}.yaml").write_text(text, encoding="utf-8", errors="surrogateescape")
     paths = [str(folder / f"f{number}.yaml") for number in range(len(texts))]
     out, err = io.StringIO(), io.StringIO()
-    with built_once(), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), warnings.catch_warnings():
         warnings.simplefilter("error")
         code = run(["check", *paths, "--json", "--timeout", "300"])
     said = out.getvalue() + err.getvalue()
