@@ -48,7 +48,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 
     Source: docs/theory.md, Theorem 12.1.
     """
-    return together({curve: queries} for curve in mechanism.aggregation.dominating_curves(group_size))
+    return together({curve: queries} for curve in mechanism.dominating_curves(group_size))
 
 
 # Profiles of steps, and releases of phases.
@@ -114,9 +114,10 @@ class PhaseBound:
     later: tuple[Bound, ...] = ()
     units_together: int = 0  # of an allocation: 0, or the bound is of the whole group, in each visit of so many units
     is_gaussian_alone: bool = False  # True if the bound holds for Gaussian noise alone
-    # of passes whose order is secret: (chance, batches over which the unit's place is uniform), `bound` being that of a
-    # step that holds the unit, and the bound of a step with another unit in its place
+    # of passes whose order is secret: (chance, batches over which the unit's place is uniform); `bound` is then that of
+    # a step that holds the unit
     secret: tuple[tuple[Fraction, int], ...] = ()
+    # of passes whose order is secret: the bound of a step with another unit in the place of the unit
     mates: "PhaseBound | None" = None
 
     @property

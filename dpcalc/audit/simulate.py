@@ -389,7 +389,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
             "notes": list(result.notes),
             **origin_json(loaded),
         },
-        blocks=[[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)]],
+        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)],
         table=Table(
             headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= "
             f"{as_given(MISS_PROBABILITY)}",

@@ -60,7 +60,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             "notes": list(result.notes),
             **origin_json(loaded),
         },
-        blocks=[[("name", visible(loaded.plan.name)), *lines(summary), *(("tests", text) for text in texts)]],
+        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("tests", text) for text in texts)],
         table=Table(
             headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
             f"contradicted with probability <= {FALSE_ALARM:g}",
@@ -137,7 +137,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
             **origin_json(loaded),
         },
         headline=f"{verdict}: p-value {_bound_text(result.p_value)}",
-        blocks=[[("name", visible(loaded.plan.name)), *facts]],
+        lines=[("name", visible(loaded.plan.name)), *facts],
         rows=[
             ("run", visible(loaded.plan.name)),
             ("test", str(summary["test"])),

@@ -49,11 +49,11 @@ def run(arguments: Sequence[str]) -> int:
                 print_remark(remark)
         elif _wants_json(arguments):
             with suppress(Exception):  # it has been said on standard error
-                from dpcalc.report.output import ReportedError, error_json, json_document
+                from dpcalc.report.output import error_json, json_document
 
                 words = list(takewhile(lambda word: not word.startswith("-"), arguments))
                 command = " ".join(words[: 2 if words[:1] == ["ledger"] else 1])
-                described = error_json([ReportedError(each, *_diagnosis(each)) for each in errors])
+                described = error_json([(each, *_diagnosis(each)) for each in errors])
                 print_result(CommandResult(text=json_document(command, described)))
         return code
 

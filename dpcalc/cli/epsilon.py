@@ -107,11 +107,11 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
         return None
 
-    from dpcalc.mechanisms.pate import PateMechanism, Votes
+    from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
     from dpcalc.pate.votes_file import read_votes
     from dpcalc.planner.pate import data_dependent_guarantee
 
-    if not isinstance(phase.mechanism, PateMechanism):
+    if not isinstance(phase.mechanism, LNMax | GNMax):
         return None
     teachers = phase.hierarchy.levels[0]
     path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)  # beside the config, as it means it
@@ -120,7 +120,7 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
         if read.queries < phase.steps:
             raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {read.queries}")
         votes = Votes(counts=read.counts[: phase.steps], teachers=read.teachers)
-        return data_dependent_guarantee(phase.mechanism.aggregation, votes, delta=plan.delta)
+        return data_dependent_guarantee(phase.mechanism, votes, delta=plan.delta)
     except InputError as error:  # votes that cannot be read, or do not fit the config
         place = loaded.mark("mechanism.votes")
         stated_at = "" if place is None else f"{loaded.path}:{place[0]}:{place[1]}: "

@@ -48,7 +48,6 @@ def add(
     """
     from dpcalc.config.load import load
     from dpcalc.config.source import visible
-    from dpcalc.gate.ledger import LedgerEntry
     from dpcalc.gate.ledger import add as added_to
     from dpcalc.report.ledger import ledger_output
 
@@ -56,10 +55,15 @@ def add(
     name = name or run.plan.name or ("" if config == "-" else PurePath(config).stem)
     if not name:
         raise InputError("--name: expected a name for a run that is read from standard input, got none")
-    entry = LedgerEntry(
-        run=run, name=name, part=part, opening=(delta, budget), allow_over_budget=over_budget, dry_run=dry_run
+    account, written = added_to(
+        ledger,
+        run.plan,
+        name=name,
+        part=part,
+        opening=(delta, budget),
+        allow_over_budget=over_budget,
+        dry_run=dry_run,
     )
-    account, written = added_to(ledger, entry)
     fits = account.keeps_budget
     asides = [*remarks(run.diagnostics)]
     ours, theirs = (

@@ -55,9 +55,9 @@ def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
     if not errors:
         return output
 
-    from dpcalc.report.output import ReportedError, error_json
+    from dpcalc.report.output import error_json
 
-    described = error_json([ReportedError(error, *diagnosis(error)) for error in errors])
+    described = error_json([(error, *diagnosis(error)) for error in errors])
     return replace(output, result={**output.result, **described})
 
 

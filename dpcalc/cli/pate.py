@@ -94,9 +94,11 @@ def pate(
         case float(), None, None, None:
             aggregation: Aggregation = LNMax(gamma=gamma)
         case None, float(), None, None:
-            aggregation = GNMax(sigma=sigma)
+            aggregation = GNMax(noise_multiplier=sigma)
         case None, float(), float(), float():
-            aggregation = ConfidentGNMax(label=GNMax(sigma=sigma), threshold=threshold, check_sigma=threshold_sigma)
+            aggregation = ConfidentGNMax(
+                noise_multiplier=sigma, threshold=threshold, threshold_noise_multiplier=threshold_sigma
+            )
         case noise:
             names = ("--gamma", "--sigma", "--threshold", "--threshold-sigma")
             given = [name for name, value in zip(names, noise, strict=True) if value is not None]

@@ -248,16 +248,15 @@ def build(config: Sections) -> Plan:
     """
     root, privacy, partition = config.root, config.privacy, config.partition
     tuning: Repetitions | None = None
-    if config.tuning is not None:
-        from dpcalc.planner import tuning as laws
-
-        mean, name = float(config.tuning.mean), config.tuning.distribution
-        # The geometric and the logarithmic distribution are the negative binomial ones of shape 1 and 0.
-        shape = {"geometric": 1.0, "logarithmic": 0.0}.get(name, float(config.tuning.shape or 0))
-        tuning = laws.TruncatedNegativeBinomial(shape=shape, mean=mean)
-        if name == "poisson":
-            tuning = laws.Poisson(mean=mean)
     try:
+        if config.tuning is not None:
+            from dpcalc.planner import tuning as laws
+
+            mean, name = float(config.tuning.mean), config.tuning.distribution
+            # The geometric and the logarithmic distribution are the negative binomial ones of shape 1 and 0.
+            shape = {"geometric": 1.0, "logarithmic": 0.0}.get(name, float(config.tuning.shape or 0))
+            is_poisson = name == "poisson"
+            tuning = laws.Poisson(mean=mean) if is_poisson else laws.TruncatedNegativeBinomial(shape=shape, mean=mean)
         phases = []
         for number, run in enumerate(config.runs, start=1):
             levels = levels_of(run, config, steps=run.training.steps)

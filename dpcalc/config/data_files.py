@@ -49,7 +49,7 @@ def _refuse_other_keys(node: Section, allowed: Collection[str], hint: str) -> No
     for key, value in node.entries.items():
         if key not in allowed and not key.startswith(USER_KEY):
             message = f"unknown key `{key}` in `{node.path}`"
-            raise config_error("DPC101", value.key or value.anchor, message, hint)
+            raise config_error("DPC101", value.start, message, hint)
 
 
 @contextmanager

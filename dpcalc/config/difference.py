@@ -21,8 +21,7 @@ from dpcalc.config.tree import (
     entries_of,
     entry,
     node_at,
-    remove_at,
-    replace_at,
+    replace_in,
 )
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
@@ -88,9 +87,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
 def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
     """Return the old plan after one difference (in data or mechanism: with new data files); ConfigError if invalid."""
     keys, node = difference.keys, difference.node
-    root = remove_at(old.tree, keys) if node is None else replace_at(old.tree, keys, node)
-    if not isinstance(root, Section):
-        raise TypeError(f"difference: expected a mapping at the top, got {type(root).__name__}")
+    root = replace_in(old.tree, keys, node)
     is_in_data_file = keys[0] == "data" or "mechanism" in keys[:3]  # possibly: these sections name data files
     return build(valid_sections(root, new.files if is_in_data_file else old.files))
 
@@ -135,7 +132,7 @@ def _difference(pair: _Pair, new_config: Loaded) -> Difference:
     """Return a pair as a Difference, each value on one short line; `mark` is None if an option states the new one."""
     keys, old, new, parent = pair
     place = parent if new is None else new
-    mark = place.key or place.mark
+    mark = place.start
     if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
         before, after = (node.mark.source.lines[node.mark.line - 1 : node.mark.line] for node in (old, new))
         mark = new.origin if before == after else mark  # the reference is unchanged, and leads to another value
@@ -153,7 +150,7 @@ def _difference(pair: _Pair, new_config: Loaded) -> Difference:
         key=(new or old or parent).path or dotted(keys),
         old=shortened(_one_line(old)),
         new=shortened(_one_line(new)),
-        mark=(mark.line, mark.column) if is_in_file else None,
+        mark=mark.place if is_in_file else None,
         path=mark.source.path,
         keys=keys,
         node=new,

@@ -247,7 +247,7 @@ class References:
             message = f"`{node.path}` is the reference `{shortened(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
-        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.key or target.mark)
+        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
         """Return the value at the end of a chain of references, and its (file, path); Refusal if it has no end."""

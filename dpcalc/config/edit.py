@@ -183,7 +183,7 @@ def _edits(text: str, changes: list[_NumberChange]) -> tuple[list[tuple[int, int
     users: dict[tuple[int, int], list[_NumberChange]] = {}
     for change in changes:
         if change.node is not None:
-            users.setdefault((change.node.mark.line, change.node.mark.column), []).append(change)
+            users.setdefault(change.node.mark.place, []).append(change)
     for group in users.values():
         changed = [change for change in group if change.changed]
         is_common = len(changed) == len(group) and len({change.amount for change in changed}) == 1
@@ -198,7 +198,7 @@ def _edits(text: str, changes: list[_NumberChange]) -> tuple[list[tuple[int, int
             section, keys = change.run.at, change.keys
             while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
                 section, keys = below, keys[1:]
-            place = mappings.get((section.mark.line, section.mark.column))
+            place = mappings.get(section.mark.place)
             if place is None or place.anchor:
                 raise _Refusal(f"`{change.path}` has no place of its own in the file")
             *above, last = keys
@@ -210,8 +210,8 @@ def _edits(text: str, changes: list[_NumberChange]) -> tuple[list[tuple[int, int
             continue
         if "${" in node.text:
             raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
-        scalar = words.get((node.mark.line, node.mark.column))
-        label = words.get((node.key.line, node.key.column)) if node.key else None
+        scalar = words.get(node.mark.place)
+        label = words.get(node.key.place) if node.key else None
         if scalar is not None and scalar.anchor:
             raise _Refusal(f"`{change.path}` comes from the anchor `&{scalar.anchor}`, which other places repeat")
         # In the user's form: `steps` for `epochs`, else under the same key in its own unit.

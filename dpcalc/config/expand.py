@@ -12,7 +12,7 @@ from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
-from dpcalc.config.source import Diagnostic, Mark, Severity, error, source_of
+from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding, source_of
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -23,8 +23,7 @@ from dpcalc.config.tree import (
     entry,
     join,
     node_at,
-    remove_at,
-    replace_at,
+    replace_in,
     step_text,
     walk,
     with_entries,
@@ -76,10 +75,9 @@ def _long_data(root: Section) -> Section:
     if not isinstance(data, Section) or "examples" not in data.entries or "levels" in data.entries:
         return root
     count = data.entries["examples"]
-    mark = count.key or count.mark
-    name = Scalar(text=DEFAULT_LEVEL, plain=False, mark=mark, key=None, path="data.levels[0].name")
-    level = Section(entries={"name": name, "count": count}, mark=mark, key=None, path="data.levels[0]")
-    levels = Items(items=(level,), mark=mark, key=count.key, path="data.levels")
+    name = Scalar(text=DEFAULT_LEVEL, plain=False, mark=count.start, key=None, path="data.levels[0].name")
+    level = Section(entries={"name": name, "count": count}, mark=count.start, key=None, path="data.levels[0]")
+    levels = Items(items=(level,), mark=count.start, key=count.key, path="data.levels")
     return with_entries(root, {"data": with_entries(without_keys(data, "examples"), {"levels": levels})})
 
 
@@ -98,7 +96,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     size = entry(training, BATCH_SIZE)
     if not isinstance(training, Section) or size is None:
         return run
-    missing = Section(entries={}, mark=size.key or size.mark, key=size.key or size.mark, path="sampling")
+    missing = Section(entries={}, mark=size.start, key=size.start, path="sampling")
     sampling = sampling or missing
     draw = entry(sampling, name) or missing
     if not isinstance(sampling, Section) or not isinstance(draw, Section):
@@ -145,12 +143,8 @@ def base_run(root: Section) -> Run:
 
 def _run(at: Section, path: str, base: Section | None) -> Run:
     """Return the run of a phase or file, with `batch_size` under its scheme's key, and `also` as a list."""
-    own, *above = (
-        replace(each, entries={key: each.entries[key] for key in RUN_KEYS if key in each.entries})
-        for each in (at, base)
-        if each is not None
-    )
-    entries = dict(_merge(above[0], own).entries if above else own.entries)
+    own, inherited = (without_keys(each, *each.entries.keys() - {*RUN_KEYS}) for each in (at, base or at))
+    entries = dict(own.entries if base is None else _merge(inherited, own).entries)
     sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
     if isinstance(sampling, Section):
         draws = dict(sampling.entries)
@@ -214,13 +208,6 @@ def _first_missing(root: Node, keys: Sequence[str | int]) -> int | None:
     return next((at for at in range(len(keys)) if node_at(root, *keys[: at + 1]) is None), None)
 
 
-def _as_section(root: Node) -> Section:
-    """Return the tree itself, typed as the mapping that a whole file is; TypeError if it is none."""
-    if not isinstance(root, Section):
-        raise TypeError(f"config: expected a mapping at the top, got {type(root).__name__}")
-    return root
-
-
 def _no_place_error(key: str | int, mark: Mark) -> Diagnostic:
     """Return the error (DPC103) of a setting at a key or index that does not exist."""
     hint = "list items are numbered from [0]"
@@ -243,13 +230,13 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
     above, below = item.keys[:start], item.below(start)
     target = node_at(root, *above)
     if target is not None and not below.keys:
-        return _as_section(replace_at(root, above, item.value))
+        return replace_in(root, above, item.value)
     if not isinstance(target, Section):
         lost = _first_missing(root, above)
         at = start if lost is None else lost
         return _no_place_error(item.keys[at], item.marks[at])
     merged = _merge(target, _long_run(_overlay(target, below), names))
-    changed = _as_section(replace_at(root, above, merged))
+    changed = replace_in(root, above, merged)
     new = item.value.text if isinstance(item.value, Scalar) else ""
     before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])
     if item.keys[-1] != "type" or new not in MECHANISMS or not isinstance(after, Section):
@@ -266,14 +253,14 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
             entries.pop(key, None)
         elif key in old_keys and key in new_keys and key != "type" and old_keys[key].meaning == new_keys[key].meaning:
             entries.setdefault(key, value)
-    return _as_section(replace_at(changed, item.keys[:-1], replace(after, entries=entries)))
+    return replace_in(changed, item.keys[:-1], replace(after, entries=entries))
 
 
 def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagnostic, ...]]:
     """Return the file as written with keys removed and then values set, and notes on keys that a setting drops."""
     notes = []
     for item in changes.unset:
-        root = _as_section(remove_at(root, item.keys))
+        root = replace_in(root, item.keys, None)
     for item in changes.settings:
         changed = _with_value(root, item, ())
         if isinstance(changed, Diagnostic):
@@ -284,7 +271,7 @@ def apply_changes(root: Section, changes: Changes) -> tuple[Section, tuple[Diagn
             if dropped:
                 message = f"{_option_text(item)} drops {', '.join(f'`{key}`' for key in dropped)} of the file"
                 hint = "what goes with the new one is set beside it"
-                notes.append(replace(error("DPC107", item.marks[-1], message, hint), severity=Severity.NOTE))
+                notes.append(finding(Severity.NOTE, "DPC107", item.marks[-1], message, hint))
         root = changed
     return root, tuple(notes)
 
@@ -295,7 +282,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
     for item in changes.unset:
         lost = _first_missing(root, item.keys)
         if lost is None:
-            root = _as_section(remove_at(root, item.keys))
+            root = replace_in(root, item.keys, None)
         else:
             message = f"there is no {step_text(item.keys[lost])} to take out"
             problems.append(error("DPC103", item.marks[lost], message, "--unset names a key as the file writes it"))
@@ -348,7 +335,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
             continue
         if not ends.entries.keys() & level.entries.keys():
             long = with_entries(without_keys(level, "count"), ends.entries)
-            root = _as_section(replace_at(root, ("data", "levels", at), long))
+            root = replace_in(root, ("data", "levels", at), long)
     root, dependent = _with_unknown_count(root)
     return root, tuple(done), (*problems, *dependent)
 
@@ -383,7 +370,7 @@ def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
         smallest = max(smallest, ceil(group))
     mark = Mark(source_of(str(smallest), ASSUMED), 1, 1)
     number = replace(count, text=str(MAX_COUNT if problems else smallest), plain=True, mark=mark, origin=count.mark)
-    return _as_section(replace_at(root, where, number)), problems
+    return replace_in(root, where, number), problems
 
 
 def ineffective_errors(

@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 
-from dpcalc.config.scalars import DRAW_KEYS, QUOTIENT_PATTERN
+from dpcalc.config.scalars import QUOTIENT_PATTERN
 from dpcalc.config.schema import (
     SCHEMES,
     SECTIONS,
@@ -93,7 +93,7 @@ def _conditions() -> dict[str, Schema]:
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
     for name, taken in SCHEMES.items():
-        others = [{"required": [key]} for key in DRAW_KEYS[1:] if key not in taken]
+        others = [{"required": [key]} for key in keys_of(Draw) if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
     # Mechanisms: each type has its own keys; without `type` all are allowed.

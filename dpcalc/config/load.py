@@ -137,10 +137,11 @@ def _load(
         wrong = cause.diagnostics
     used = [value for name, value in root.entries.items() if name not in {*RUN_KEYS, "phases"}]
     for run in runs(root):
-        used += [run.sections, *(run.at.entries[name] for name in ("name",) if name in run.at.entries)]
+        used.append(run.sections)
+        if "name" in run.at.entries:
+            used.append(run.at.entries["name"])
     idle = ineffective_errors(settings, used, has_phases="phases" in root.entries)
-    versions = _version_errors(root)
-    following = (*lost, *versions, *wrong, *idle)
+    following = (*lost, *_version_errors(root), *wrong, *idle)
     places = {(each.path, each.line, each.column) for each in broken}
     errors = [flaw.diagnostic for flaw in flaws if within(section, flaw.path)]
     errors += [*unreadable, *broken]
@@ -154,9 +155,8 @@ def _load(
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
         for path, node in walk(part, start):
-            place = node.key or node.mark
-            if path and place.source is source:
-                marks.setdefault(path, (place.line, place.column))
+            if path and node.start.source is source:
+                marks.setdefault(path, node.start.place)
     plan = build(config)
     loaded = Loaded(
         plan=plan,
@@ -182,7 +182,7 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
     waiting = [(tree, False)]
     while waiting:
         node, is_user_data = waiting.pop()
-        place = (node.mark.line, node.mark.column)
+        place = node.mark.place
         if isinstance(node, Section):
             waiting += [(value, is_user_data or key.startswith(USER_KEY)) for key, value in node.entries.items()]
         elif isinstance(node, Items):

@@ -176,7 +176,7 @@ def missing_flags(overrides: Overrides) -> tuple[str, ...]:
     has_scheme = _states(texts, _SCHEME) and not ("sampling" in texts and "scheme" not in texts["sampling"])
     sizes = ["sampling.expected", "sampling.size", "sampling.max_batch_size", "training.batch_size"]
     whole = [texts.get(section, "") for section in ("sampling", "training")]
-    names_size = any(size in text for size in ("expected", "size", "batch_size", "max_batch_size") for text in whole)
+    names_size = any(size in text for size in ("expected", "size") for text in whole)
     needs_scheme = not has_scheme and (names_size or not texts.keys().isdisjoint(sizes))
 
     scheme = texts.get(_SCHEME, "" if _states(texts, _SCHEME) else "poisson")  # "" if it is part of a longer value

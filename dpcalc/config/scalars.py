@@ -8,6 +8,7 @@ from dpcalc.config.source import shortened, visible
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
 from dpcalc.keys import COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
 from dpcalc.records import dataclass
+from dpcalc.sampling.schemes import SCHEMES
 
 MAX_DIGITS = 80  # characters of a number; exact arithmetic with longer ones takes ever longer
 MAX_EXPONENT = 400  # beyond the range of floats
@@ -162,21 +163,7 @@ EVERY = "all"  # `--unit all` protects each level in turn
 BATCH = "batch"  # `clip: batch` is level 0, the whole batch
 EPISODES = "episodes"  # key of `sampling` that excludes draws by level
 BATCH_SIZE = "batch_size"  # moved into the draw under this name until the scheme is known
-DRAW_KEYS = (
-    "scheme",
-    "size",
-    "rate",
-    "expected",
-    "max_batch_size",
-    "redraw_every",
-    "drop_last",
-    "order",
-    "groups",
-    "max_group_size",
-    "bins",
-    "assignment",
-    "times",
-)
+DRAW_KEYS = frozenset({"scheme"}).union(*(scheme.keys for scheme in SCHEMES.values()))
 AMOUNT_KEYS = frozenset({"size", "rate", "expected", BATCH_SIZE})  # each says how many are drawn
 QUOTIENT_PATTERN = f"^{QUOTIENT}$"
 # Not allowed as names of levels: keys that stand beside level names in `sampling`, or decide how sections are merged.

@@ -52,12 +52,6 @@ def _reference(name: str) -> Structure:
     return Structure({"$ref": f"#/$defs/{name}"})
 
 
-def _list_of(name: str, min_length: int, max_length: int) -> Structure:
-    """Return the type of a list of such sections."""
-    items = {"$ref": f"#/$defs/{name}"}
-    return Structure({"type": "array", "items": items, "minItems": min_length, "maxItems": max_length})
-
-
 _EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
 _COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "string"]}, "minItems": 1}
 
@@ -363,7 +357,7 @@ class File:
         advice="add `training: {steps: 10_000}`, or `epochs`",
     )
     phases: object = key(
-        _list_of("Phase", 1, MAX_PHASES),
+        Structure({"type": "array", "items": {"$ref": "#/$defs/Phase"}, "minItems": 1, "maxItems": MAX_PHASES}),
         "Phases of training one after the other, each of which inherits from the top level.",
         default=None,
     )

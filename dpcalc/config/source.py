@@ -157,6 +157,11 @@ class Mark:
     column: int
     width: int = 1
 
+    @property
+    def place(self) -> tuple[int, int]:
+        """Line and column: an alias has those of its anchor."""
+        return self.line, self.column
+
 
 def finding(severity: Severity, code: str, mark: Mark, message: str, hint: str = "") -> Diagnostic:
     """Return a diagnostic of any severity, with an excerpt of the line that `mark` is in."""

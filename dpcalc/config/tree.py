@@ -23,9 +23,14 @@ class _Marked:
     path: str  # dotted, as written: "data.levels[0].count"; "" at the top
 
     @property
+    def start(self) -> Mark:
+        """Place of its key, or else its own."""
+        return self.key or self.mark
+
+    @property
     def anchor(self) -> Mark:
         """Place for messages about the value as a whole."""
-        return self.key or self.mark
+        return self.start
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -182,9 +187,12 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node | None) -> Nod
     return root
 
 
-def remove_at(root: Node, keys: Sequence[str | int]) -> Node:
-    """Return a tree without the value at a path."""
-    return replace_at(root, keys, None)
+def replace_in(root: Section, keys: Sequence[str | int], value: Node | None) -> Section:
+    """Return a whole file, which stays a mapping, after `replace_at`; TypeError if it would become something else."""
+    changed = replace_at(root, keys, value)
+    if not isinstance(changed, Section):
+        raise TypeError(f"config: expected a mapping at the top, got {type(changed).__name__}")
+    return changed
 
 
 def with_path(node: Node, path: str) -> Node:

@@ -110,7 +110,7 @@ class _BoundedLoader(yaml.SafeLoader):
         if self._nesting > MAX_DEPTH:
             raise config_error("DPC111", mark, *_TOO_DEEP)
         if getattr(event, "tag", None) is not None:
-            self.tags.add((mark.line, mark.column))
+            self.tags.add(mark.place)
         return event
 
 
@@ -154,7 +154,7 @@ class _TreeBuilder:
 
     def _report_tag(self, mark: Mark, path: str) -> None:
         """Add a flaw if there is a tag at a place."""
-        if (mark.line, mark.column) in self._tags:
+        if mark.place in self._tags:
             self.flaws.append(Flaw(path, error(TAGGED, mark, "tags are not allowed", "remove the `!...`")))
 
     def _entries(self, mapping: yaml.Node, path: str) -> tuple[dict[str, Node], frozenset[str]]:
@@ -193,7 +193,7 @@ class _TreeBuilder:
             first_lines.setdefault(name, mark.line)
         for name in disputed.keys() - own.keys():
             mark, one, other = disputed[name]
-            places = " and ".join(str((each.key or each.mark).line) for each in (one, other))
+            places = " and ".join(str(each.start.line) for each in (one, other))
             message = f"`<<` brings two values of `{name}`, from lines {places}"
             hint = "releases of PyYAML take different ones; write it once, or beside the `<<`"
             self.flaws.append(Flaw(join(path, name), error("DPC105", mark, message, hint)))
@@ -204,16 +204,10 @@ class _TreeBuilder:
             name: (before, own[name])
             for name in merged.keys() & own.keys()
             for before in (merged[name], *disputed.get(name, ())[1:])
-            if (len(name) == 1 or _key_place(before) == _key_place(own[name]))
+            if (len(name) == 1 or before.start.place == own[name].start.place)
             and _written(before) != _written(own[name])
         }
         return {**merged, **own}, frozenset(repeated)
-
-
-def _key_place(node: Node) -> tuple[int, int]:
-    """Return line and column of the key of an entry, which an alias shares with its anchor."""
-    mark = node.key or node.mark
-    return mark.line, mark.column
 
 
 def _written(node: Node) -> object:

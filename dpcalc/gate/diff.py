@@ -33,12 +33,9 @@ _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigPair:
-    """A config and its base, with their differences.
+    """A config and its base, a revision or file of this name, with their differences.
 
     Attributes:
-        name: revision or file of the base.
-        old: the base.
-        new: the config.
         steps: differences, each with the plan of the base with this change alone; None if that is no valid config.
         claims: differences in claims about the data, each with the new plan and the old claim; None likewise.
     """
@@ -307,14 +304,9 @@ PLAIN_READER = ConfigReader()
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One config file with its base, or the reason why it cannot be judged.
+    """One config file, by the path that the user named, with its base or why it has none (`problems`).
 
-    Attributes:
-        path: as the user named it.
-        new: the config, or None if it cannot be used.
-        pair: the config with its base, or None.
-        problems: why a config has no base although one was named.
-        error: why there is no config.
+    A file that cannot be used has an error in the place of a config.
     """
 
     path: str

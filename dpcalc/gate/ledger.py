@@ -36,13 +36,9 @@ _END = "expected a file that ends with its `phases:`, indented by two, as `dpcal
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run in a ledger, with its cost alone.
+    """One run in a ledger, with its steps and the upper bound of it alone, for unit, adjacency and delta of the ledger.
 
-    Attributes:
-        name: of the run, unique in the ledger.
-        steps: number of its noisy releases.
-        part: the part of the data that all its phases draw from, "" for all data or several parts.
-        guarantee: upper bound of the run alone, for the unit, adjacency and delta of the ledger.
+    `part` is the part of the data that all its phases draw from, "" for all data or several parts.
     """
 
     name: str
@@ -53,13 +49,7 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """A ledger with its epsilons.
-
-    Attributes:
-        loaded: the ledger as a config.
-        runs: all runs in the order in which they were added; of `add` the new run only.
-        guarantee: upper bound of all runs together; of `account` with its lower bound.
-    """
+    """A ledger as a config, its runs in order (of `add` the new one only), and the upper bound of all runs together."""
 
     loaded: Loaded
     runs: tuple[Run, ...]
@@ -70,27 +60,6 @@ class Account:
         """True if epsilon is finite and within the budget, if there is one."""
         budget = self.loaded.plan.budget
         return self.guarantee.finite and (budget is None or self.guarantee.epsilon <= budget.epsilon)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LedgerEntry:
-    """A run to be added to a ledger.
-
-    Attributes:
-        run: its config.
-        name: its name in the ledger.
-        part: the part of the data that it draws from; "" for what its config says.
-        opening: (delta, budget epsilon) of a new ledger; None takes that of the config.
-        allow_over_budget: whether it is added even if that exceeds the budget.
-        dry_run: whether nothing is written.
-    """
-
-    run: Loaded
-    name: str
-    part: str = ""
-    opening: tuple[float | None, float | None] = (None, None)
-    allow_over_budget: bool = False
-    dry_run: bool = False
 
 
 def account(path: str) -> Account:
@@ -132,36 +101,44 @@ def _account_of(loaded: Loaded, phases_by_run: dict[str, list[Phase]]) -> Accoun
     return Account(loaded=loaded, runs=tuple(runs), guarantee=guarantee(plan))
 
 
-def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
+def add(
+    path: str,
+    run: Plan,
+    *,
+    name: str,
+    part: str = "",
+    opening: tuple[float | None, float | None] = (None, None),
+    allow_over_budget: bool = False,
+    dry_run: bool = False,
+) -> tuple[Account, bool]:
     """Append a run to a ledger, old or new, except a dry run or one over the budget; return (account, was written).
 
-    A run over the budget is written if the entry allows it. Of two processes that add at once, the second sees the
-    first's run: reading, deciding and writing are one step.
+    A `part` is that of the data that the run draws from, "" for what its config says. `opening` has delta and budget of
+    a new ledger, None for those of the run. Of two processes that add at once, the second sees the first's run:
+    reading, deciding and writing are one step.
     """
     # Two runs may end at the same time: without the lock the second would append to a ledger that lacks the first.
     with exclusive_lock(path):
         before = load(path) if os.path.lexists(path) else None
         old = b"" if before is None else read_bytes(path)
-        _refuse_run(path, None if before is None else before.plan, entry)
-        run, ledger = entry.run.plan, None if before is None else before.plan
-        if entry.part and ledger is not None:
+        ledger = None if before is None else before.plan
+        _refuse_run(path, ledger, run, name=name, part=part, is_opening=opening != (None, None))
+        if part and ledger is not None:
             all_data = ledger.phases[0].hierarchy
-            phases = (
-                replace(phase, part=entry.part, hierarchy=_resized(phase.hierarchy, all_data)) for phase in run.phases
-            )
+            phases = (replace(phase, part=part, hierarchy=_resized(phase.hierarchy, all_data)) for phase in run.phases)
             run = replace(ledger, phases=tuple(phases))
 
         # The name of the run comes first, so that `_runs` finds all phases of one; private votes stay where they are.
-        names = [entry.name]
-        if len(run.phases) > 1:
-            names = [f"{entry.name}{SEPARATOR}{phase.name}" for phase in run.phases]
-        added = tuple(replace(phase, name=name, votes="") for phase, name in zip(run.phases, names, strict=True))
+        added = tuple(
+            replace(phase, name=f"{name}{SEPARATOR}{phase.name}" if len(run.phases) > 1 else name, votes="")
+            for phase in run.phases
+        )
 
         # What stands in the file stays byte for byte: lines are appended, with the file's own line ends.
         end = "\r\n" if b"\r\n" in old else "\n"
         head = ""
         if not old:
-            delta, epsilon = entry.opening
+            delta, epsilon = opening
             budget = run.budget and replace(run.budget, max_increase_pct=None)
             opened = replace(
                 run,
@@ -188,8 +165,8 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         if loaded.plan.phases != (*phases_before, *added) or not is_extended:
             raise InputError(f"{path}: the run cannot be appended; {_END}")
 
-        evaluated = _account_of(loaded, {entry.name: _runs(loaded.plan)[entry.name]})
-        is_added = not entry.dry_run and (entry.allow_over_budget or evaluated.keeps_budget)
+        evaluated = _account_of(loaded, {name: _runs(loaded.plan)[name]})
+        is_added = not dry_run and (allow_over_budget or evaluated.keeps_budget)
         if is_added and before is not None:
             save(path, new)
         elif is_added and not create(path, new):
@@ -197,31 +174,31 @@ def add(path: str, entry: LedgerEntry) -> tuple[Account, bool]:
         return evaluated, is_added
 
 
-def _refuse_run(path: str, ledger: Plan | None, entry: LedgerEntry) -> None:
+def _refuse_run(path: str, ledger: Plan | None, run: Plan, *, name: str, part: str, is_opening: bool) -> None:
     """Raise InputError if a run is tuned, its name is empty or has " / ", or it does not fit ledger and parts."""
-    run, partition = entry.run.plan, None if ledger is None else ledger.partition
+    partition = None if ledger is None else ledger.partition
     if run.tuning is not None:
         raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
-    if not entry.name or SEPARATOR in entry.name:
-        raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{entry.name}`")
-    if entry.part and (partition is None or run.parts):
+    if not name or SEPARATOR in name:
+        raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{name}`")
+    if part and (partition is None or run.parts):
         got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
         raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
     if ledger is None:
         return
     if run.parts and run.partition != partition:
         raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
-    if entry.opening != (None, None):
+    if is_opening:
         raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
     ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
-    if entry.part:
+    if part:
         theirs = _resized(theirs, ours)
     if ours.data != theirs.data:
         raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
-    if entry.name in _runs(ledger):
-        problem = f"expected a new name, there is a run `{entry.name}` already; choose another with --name"
+    if name in _runs(ledger):
+        problem = f"expected a new name, there is a run `{name}` already; choose another with --name"
         raise InputError(f"{path}: {problem}")
-    if entry.part:  # a run that draws from as many units as all parts hold is on all data
+    if part:  # a run that draws from as many units as all parts hold is on all data
         units, all_units = run.phases[0].hierarchy.level(1), ours.level(1)
         if units.is_assumed:
             raise InputError(

@@ -31,17 +31,10 @@ _MAX_BYTES = 4 * 1024 * 1024  # of a lock file, about 10,000 configs; a larger o
 
 @dataclass(frozen=True, kw_only=True)
 class LockEntry:
-    """The record of one config.
+    """The record of one config: the hash of its meaning, and its guarantee, epsilon an upper bound.
 
-    Attributes:
-        config_hash: hash of its meaning; comments and order do not count.
-        epsilon: an upper bound; rounded up to six digits if read from a file.
-        delta: of the guarantee.
-        unit: the protected unit.
-        adjacency: the neighbouring relation.
-        group_size: units protected together.
-        sources: "FILE:KEY" by dotted key for values that references or aliases lead to, files relative to the lock;
-            None in a lock of version 0.1.0.
+    `sources` has "FILE:KEY" by dotted key for values that references or aliases lead to, files relative to the lock;
+    None in a lock of version 0.1.0.
     """
 
     config_hash: str

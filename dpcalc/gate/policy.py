@@ -3,7 +3,7 @@
 import math
 import os
 import posixpath
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
@@ -35,14 +35,9 @@ _OURS = ("configs", "policy")  # keys of [tool.dpcalc]
 class Policy:
     """Requirements on every config; the default requires nothing.
 
-    Attributes:
-        max_epsilon: largest epsilon, or None.
-        max_increase_pct: largest increase over the base in percent, or None.
-        warn_at_pct: percentage of the limit above which a warning is given, or None.
-        require_budget: whether a file without a budget of its own fails.
-        strict: whether a warning fails a file.
-        permits_increase: whether an increase up to `max_increase_pct` needs no warning. A limit that the change under
-            review states itself can only forbid.
+    `warn_at_pct` is the percentage of the limit above which a warning is given; `strict`: a warning fails a file.
+    `permits_increase`: an increase up to `max_increase_pct` needs no warning. A limit that the change under review
+    states itself can only forbid.
     """
 
     max_epsilon: Limit | None = None
@@ -129,9 +124,10 @@ def parse_policy(data: bytes, path: str) -> Policy:
         if Path(path).name == PYPROJECT:
             raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
         values = _toml_content(data, path)
-    _refuse_unknown_keys(values, _READERS, "a policy", path)
+    _refuse_unknown_keys(values, _KEYS, "a policy", path)
     shown = visible(Path(path).name)
-    return Policy(**{key: _READERS[key](value, f"{key} of {shown}") for key, value in values.items()})
+    fields: dict[str, Any] = {key: _value(key, value, f"{key} of {shown}") for key, value in values.items()}
+    return Policy(**fields)
 
 
 def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
@@ -164,42 +160,27 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
         raise InputError(f"{shown}: expected TOML, got what cannot be read: {visible(str(cause))}") from None
 
 
-def _shown(value: object) -> str:
+_KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "strict")
+
+
+def _value(key: str, value: object, where: str) -> Limit | float | bool:
+    """Return the value of a key of a policy: a Boolean, or a finite number >= 0, also from text such as "3"."""
     try:
-        return visible(str(value))[:60]
+        shown = visible(str(value))[:60]
     except ValueError:  # Python writes no whole number of over 4,300 digits out
-        return "a number of many digits"
-
-
-def _number(value: object, where: str) -> float:
-    """Return a finite number >= 0, also from text such as "3"; InputError for anything else, also booleans and None."""
+        shown = "a number of many digits"
+    if key in {"require_budget", "strict"}:
+        if not isinstance(value, bool):
+            raise InputError(f"{where}: expected true or false, got {shown}")
+        return value
     try:
         # `true` is 1 to Python; a limit of 1 was not meant by whoever wrote it.
-        number = math.nan if isinstance(value, bool) or value is None else float(str(value))
+        number = math.nan if isinstance(value, bool | list | dict | None) else float(str(value))
     except ValueError:
         number = math.nan
-    if isinstance(value, list | dict) or not 0 <= number < math.inf:
-        raise InputError(f"{where}: expected a finite number >= 0, got {_shown(value)}")
-    return number
-
-
-def _flag(value: object, where: str) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"{where}: expected true or false, got {_shown(value)}")
-    return value
-
-
-def _limit(value: object, source: str) -> Limit:
-    return Limit(value=_number(value, source), source=source)
-
-
-_READERS: dict[str, Callable[[object, str], Any]] = {
-    "max_epsilon": _limit,
-    "max_increase_pct": _limit,
-    "warn_at_pct": _number,
-    "require_budget": _flag,
-    "strict": _flag,
-}
+    if not 0 <= number < math.inf:
+        raise InputError(f"{where}: expected a finite number >= 0, got {shown}")
+    return number if key == "warn_at_pct" else Limit(value=number, source=where)
 
 
 # Scope of a gate: the configs that a search or a pattern finds now, and those that it finds at the base.
@@ -212,11 +193,9 @@ _READERS: dict[str, Callable[[object, str], Any]] = {
 class Scope:
     """The configs that a gate judges, and those that the base judged and the present search does not find.
 
-    Attributes:
-        paths: files to judge, relative to the current directory.
-        dropped: message for each of these files that only the base finds.
-        gone: message for each file that the base finds and that no longer exists.
-        weakened: message for each file that states fewer patterns than in the base.
+    `paths` are files to judge, relative to the current directory. There is a message for each of these that only the
+    base finds (`dropped`), for each file that the base finds and that no longer exists (`gone`), and for each file that
+    states fewer patterns than in the base (`weakened`).
     """
 
     paths: tuple[str, ...]

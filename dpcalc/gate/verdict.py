@@ -29,15 +29,10 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A part of a config that differs from the base.
+    """A part of a config that differs from the base, by its dotted key; a value that is not set is "".
 
-    Attributes:
-        key: dotted, as the file writes it.
-        old: value in the base, "" for none.
-        new: value in the config, "" for none.
-        mark: line and column, or None.
-        path: the file that `mark` is in, as reports name it.
-        alone: epsilon of the base with nothing but this changed, an upper bound; None where that is not known.
+    `mark` is line and column in the file at `path`, as reports name it. `alone` is epsilon of the base with nothing but
+    this changed, an upper bound; None where that is not known.
     """
 
     key: str
@@ -53,14 +48,10 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class BaseCost:
-    """The base of a config: its cost, and the effect of each change.
+    """The base of a config, a revision or file: its upper bound, and the changes, the largest epsilon first.
 
-    Attributes:
-        name: revision or file of the base.
-        guarantee: its upper bound.
-        changes: the changes, the largest epsilon first.
-        without: by the key of each changed claim about the data, the epsilon of the config with the old claim, an upper
-            bound; None if unknown.
+    `without` has by the key of each changed claim about the data the epsilon of the config with the old claim, an upper
+    bound; None if unknown.
     """
 
     name: str
@@ -85,16 +76,8 @@ class Fits:
 class Result:
     """The result for one file.
 
-    Attributes:
-        path: as the user gave it; `<stdin>` for standard input.
-        verdict: of this file.
-        guarantee: upper bound of the plan, or None if not computed.
-        limit: the limit that epsilon was compared with, or None.
-        problems: findings of the gate; an error stands behind every verdict but `passed`.
-        diagnostics: findings of the config layer.
-        base: cost of the base, or None.
-        fits: suggestions that would keep to the limit.
-        cause: the exception behind a missing answer, or None.
+    `path` is as the user gave it, `<stdin>` for standard input. `problems` are findings of the gate, `diagnostics` of
+    the config layer: an error stands behind every verdict but `passed`. `cause` is the exception behind no answer.
     """
 
     path: str

@@ -223,13 +223,13 @@ def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose:
         "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
         "unknown": list(result.run.unknown),
     }
-    (source, *unknown), ((name, *facts),) = lines(added), output.blocks
+    (source, *unknown), (name, *facts) = lines(added), output.lines
     run, *rows = output.rows
     return replace(
         output,
         command="import",
         result={**output.result, **added, "config_text": result.text},
-        blocks=[[name, source, *facts, *unknown]],
+        lines=[name, source, *facts, *unknown],
         rows=[run, source, *rows, *(("not in the file", text) for _, text in unknown)],
     )
 

@@ -44,12 +44,7 @@ _END_SPACING, _DOUBLING_DISTANCE = 0.02, 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Laplace(AdditiveNoise):
-    """Laplace noise on the sum of the clipped contributions.
-
-    Attributes:
-        noise_multiplier: scale of the noise divided by the clip norm, > 0.
-        max_grad_norm: clip norm in the 1-norm, > 0; reported, epsilon does not depend on it.
-    """
+    """Laplace noise on the sum of the clipped contributions."""
 
     name: ClassVar[str] = "laplace"
     assumptions: ClassVar[tuple[str, ...]] = (SUM, "vectors under Laplace noise are clipped in the 1-norm")
@@ -58,7 +53,6 @@ class Laplace(AdditiveNoise):
     clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
-        """Raise InputError for numbers that are not positive and finite."""
         require_positive("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
 
@@ -71,7 +65,6 @@ class Laplace(AdditiveNoise):
         return partial(laplace_rdp, shift / self.noise_multiplier)
 
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many cells `cell_log_masses` has, about."""
         return _CELLS + len(centers)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
@@ -149,11 +142,7 @@ _MAX_EXACT_LOSSES = 16_000
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(AdditiveNoise):
-    """Noise on a whole number with Pr[x] proportional to e^(-x^2 / (2 noise_multiplier^2)).
-
-    Attributes:
-        noise_multiplier: sigma, in units of the largest change of the number by one contribution, > 0, at most 12,820.
-    """
+    """Noise on a whole number with Pr[x] proportional to e^(-x^2 / (2 noise_multiplier^2))."""
 
     name: ClassVar[str] = "discrete-gaussian"
     assumptions: ClassVar[tuple[str, ...]] = _WHOLE
@@ -161,7 +150,6 @@ class DiscreteGaussian(AdditiveNoise):
     clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
-        """Raise InputError unless 0 < noise_multiplier <= 12,820: larger ones have over 1e6 noise values."""
         max_sigma = _MAX_NOISE_VALUES / (2 * _TAIL_DEVIATIONS)
         if not 0 < self.noise_multiplier <= max_sigma:
             raise InputError(
@@ -185,7 +173,6 @@ class DiscreteGaussian(AdditiveNoise):
         return lambda order: order * shift**2 / (2 * self.noise_multiplier**2)
 
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many values of the noisy number `cell_log_masses` enumerates, about."""
         return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
@@ -252,11 +239,7 @@ def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace(AdditiveNoise):
-    """Noise on a whole number with Pr[x] proportional to e^(-|x| / noise_multiplier).
-
-    Attributes:
-        noise_multiplier: scale, in units of the largest change of the number by one contribution, > 0.
-    """
+    """Noise on a whole number with Pr[x] proportional to e^(-|x| / noise_multiplier)."""
 
     name: ClassVar[str] = "discrete-laplace"
     assumptions: ClassVar[tuple[str, ...]] = _WHOLE
@@ -264,7 +247,6 @@ class DiscreteLaplace(AdditiveNoise):
     clip: ClassVar[Key] = CLIP
 
     def __post_init__(self) -> None:
-        """Raise InputError for a scale that is not positive and finite."""
         require_positive("noise_multiplier", self.noise_multiplier)
 
     def pair(self, shift: int) -> Atoms:
@@ -280,7 +262,6 @@ class DiscreteLaplace(AdditiveNoise):
         return self.pair(shift).rdp
 
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many cells `cell_log_masses` has, about."""
         return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:

@@ -42,12 +42,7 @@ _POINTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class ApproximateDp(PairOnly, Promise):
-    """Any mechanism that is (epsilon, delta)-DP in both directions, for batches with one change between them.
-
-    Attributes:
-        epsilon: >= 0.
-        delta: in [0, 1).
-    """
+    """Any mechanism that is (epsilon, delta)-DP in both directions, for batches with one change between them."""
 
     name: ClassVar[str] = "approximate-dp"
     statement: ClassVar[str] = "the guarantee of each approximate-dp step"
@@ -61,7 +56,6 @@ class ApproximateDp(PairOnly, Promise):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError for a negative or infinite epsilon, and for a delta outside [0, 1)."""
         require_nonnegative("epsilon", self.epsilon)
         if not 0 <= self.delta < 1:
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
@@ -80,12 +74,8 @@ class ApproximateDp(PairOnly, Promise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PureDp(PairOnly, Promise):
-    """Keys of `type: pure-dp`, which is an approximate-dp mechanism with delta 0.
-
-    Attributes:
-        epsilon: >= 0.
-    """
+class PureDp(Promise):
+    """Keys of `type: pure-dp`, which is an approximate-dp mechanism with delta 0."""
 
     name: ClassVar[str] = "pure-dp"
     statement: ClassVar[str] = "the guarantee of each pure-dp step"
@@ -93,12 +83,7 @@ class PureDp(PairOnly, Promise):
 
     @classmethod
     def of(cls, **parameters: Any) -> ApproximateDp:
-        """Return the approximate-dp mechanism."""
         return ApproximateDp(**parameters)
-
-    def pair(self) -> Atoms:
-        """Return the exact dominating pair."""
-        return ApproximateDp(epsilon=self.epsilon).pair()
 
 
 def pure_dp_rdp(epsilon: float, order: float) -> float:
@@ -125,10 +110,6 @@ class RandomizedResponse(PairOnly):
     """Every drawn record answers with its own category with one probability, else with a uniform other category.
 
     Records are exchanged between neighbouring data sets (replace-one).
-
-    Attributes:
-        truth_probability: of the record's own category, at least 1 / categories, below 1.
-        categories: their number, >= 2.
     """
 
     name: ClassVar[str] = "randomized-response"
@@ -144,7 +125,6 @@ class RandomizedResponse(PairOnly):
     categories: int = key(WholeNumber(2), "Number of possible answers, for type randomized-response.", default=2)
 
     def __post_init__(self) -> None:
-        """Raise InputError for fewer than 2 categories, and for a probability outside [1 / categories, 1)."""
         if self.categories < 2:
             raise InputError(f"categories: expected a whole number >= 2, got {self.categories}")
         if not 1 / self.categories <= self.truth_probability:
@@ -204,10 +184,6 @@ def _log_convolve(a: Array, b: Array) -> Array:
 class Zcdp(RdpOnly, Promise):
     """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
 
-    Attributes:
-        rho: >= 0.
-        omega: orders from here on are not bounded, > 1; infinite for zCDP that is not truncated.
-
     References:
         Bun, Steinke 2016 (1605.02065v1), Definition 1.1; Bun, Dwork, Rothblum, Steinke 2018, Definition 1 (truncated).
     """
@@ -226,14 +202,12 @@ class Zcdp(RdpOnly, Promise):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError for a negative or infinite rho, and for an omega of at most 1."""
         require_nonnegative("rho", self.rho)
         if not self.omega > 1:
             raise InputError(f"omega: expected a number above 1, got {self.omega!r}")
 
     @property
     def orders(self) -> tuple[float, ...]:
-        """Orders above 1, increasing, so close that the curve between them is known well enough."""
         return MANY_ORDERS
 
     def rdp(self, order: float) -> float:
@@ -243,23 +217,17 @@ class Zcdp(RdpOnly, Promise):
 
 @dataclass(frozen=True, kw_only=True)
 class Exponential(RdpOnly, Promise):
-    """The exponential mechanism: an answer with probability proportional to e^(epsilon utility / (2 sensitivity)).
-
-    Attributes:
-        epsilon: > 0; the mechanism is epsilon-DP, and its losses lie in an interval of this length (bounded range).
-    """
+    """The exponential mechanism: an answer with probability proportional to e^(epsilon utility / (2 sensitivity))."""
 
     name: ClassVar[str] = "exponential"
     statement: ClassVar[str] = "the guarantee of each exponential step"
     epsilon: float = key(POSITIVE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     def __post_init__(self) -> None:
-        """Raise InputError for an epsilon that is not positive and finite."""
         require_positive("epsilon", self.epsilon)
 
     @property
     def orders(self) -> tuple[float, ...]:
-        """Orders above 1, increasing, so close that the curve between them is known well enough."""
         return MANY_ORDERS
 
     def rdp(self, order: float) -> float:
@@ -282,14 +250,7 @@ OddMoments = Literal["unknown", "nonnegative"]
 
 @dataclass(frozen=True, kw_only=True)
 class RdpTable(RdpOnly, Promise):
-    """Any mechanism with given upper bounds on its Renyi divergences at some orders, in both directions.
-
-    Attributes:
-        curve: (order, divergence): strictly increasing orders above 1; finite divergences >= 0 that do not decrease.
-        epsilon: upper bound on every loss (pure DP), > 0; `inf` where there is none.
-        odd_moments: "nonnegative" where E_Q[(P/Q - 1)^j] is known not to be negative for every odd j and for all P, Q
-            of neighbouring batches: the Poisson bound then needs no factor 3.
-    """
+    """Any mechanism with given upper bounds on its Renyi divergences at some orders, in both directions."""
 
     name: ClassVar[str] = "rdp-curve"
     statement: ClassVar[str] = "the curve is right for each step, whichever batch comes first: it"
@@ -310,7 +271,6 @@ class RdpTable(RdpOnly, Promise):
     )
 
     def __post_init__(self) -> None:
-        """Raise InputError for divergences that fall, orders that RdpCurve refuses, and an epsilon of at most 0."""
         values = [value for _, value in self.curve]
         if values != sorted(values):
             raise InputError("curve: expected divergences that do not fall with the order")
@@ -332,7 +292,6 @@ class RdpTable(RdpOnly, Promise):
 
     @property
     def orders(self) -> tuple[float, ...]:
-        """Orders of the curve, then larger ones if a pure epsilon bounds them too; increasing."""
         # Without a pure epsilon nothing is known above the last order; with one, larger orders can give less.
         last_order = self.curve[-1][0]
         larger = tuple(order for order in MANY_ORDERS if order > last_order) if self.epsilon < math.inf else ()

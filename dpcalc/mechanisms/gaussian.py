@@ -44,14 +44,7 @@ def also_key() -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
-    """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample.
-
-    Attributes:
-        noise_multiplier: noise standard deviation divided by the clip norm, >= 0; 0 is no noise.
-        max_grad_norm: clip norm, > 0; reported, epsilon does not depend on it.
-        also: the noise multipliers, > 0, of other sums that are released with it, such as the count of adaptive
-            clipping: noise standard deviation divided by the largest norm that the owner of one clipped vector adds.
-    """
+    """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample."""
 
     name: ClassVar[str] = "gaussian"
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
@@ -61,7 +54,6 @@ class Gaussian(Mechanism):
     also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
-        """Raise InputError for negative or non-finite numbers, and for 0 in `max_grad_norm` or `also`."""
         require_nonnegative("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
         for other in self.also:
@@ -70,7 +62,6 @@ class Gaussian(Mechanism):
 
     @classmethod
     def of(cls, *, also: tuple[OtherSum, ...] = (), **parameters: float) -> "Gaussian":
-        """Return the mechanism with the values of a config; of other sums their noise multipliers are kept."""
         return cls(**parameters, also=tuple(float(other.noise_multiplier) for other in also))
 
     def batch_rdp(self, shift: int) -> "Renyi":

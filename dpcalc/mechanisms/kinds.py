@@ -31,9 +31,9 @@ MECHANISMS: dict[str, str] = {
     "exponential": "dpcalc.mechanisms.black_box:Exponential",
     "matrix-factorization": "dpcalc.mechanisms.matrix_factorization:MatrixFactorization",
     "rdp-curve": "dpcalc.mechanisms.black_box:RdpTable",
-    "pate-lnmax": "dpcalc.mechanisms.pate:PateLNMax",
-    "pate-gnmax": "dpcalc.mechanisms.pate:PateGNMax",
-    "pate-confident-gnmax": "dpcalc.mechanisms.pate:PateConfidentGNMax",
+    "pate-lnmax": "dpcalc.mechanisms.pate:LNMax",
+    "pate-gnmax": "dpcalc.mechanisms.pate:GNMax",
+    "pate-confident-gnmax": "dpcalc.mechanisms.pate:ConfidentGNMax",
 }
 """Module and class of each mechanism by its `mechanism.type`; a module is imported when a config names its type."""
 

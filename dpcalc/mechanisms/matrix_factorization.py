@@ -93,7 +93,6 @@ class Toeplitz(Strategy):
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
         return f"{{toeplitz: [{', '.join(map(_number_text, self.coefficients))}]}}"
 
     @property
@@ -112,11 +111,9 @@ class Toeplitz(Strategy):
         return strategies.toeplitz_sensitivity(self.first_coefficients(steps), steps, participation)
 
     def bands(self, steps: int) -> int:
-        """Return the number of coefficients that a run of `steps` steps uses."""
         return len(self.first_coefficients(steps))
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Return (root mean squared, largest) deviation of the prefix sums."""
         return strategies.toeplitz_error(self.first_coefficients(steps), steps)
 
 
@@ -128,7 +125,6 @@ class Identity(Toeplitz):
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
         return "identity"
 
 
@@ -147,14 +143,12 @@ class BandedSquareRoot(Toeplitz):
     band_count: int
 
     def __post_init__(self) -> None:
-        """Compute the coefficients."""
         places = np.arange(1, self.band_count)
         values = np.cumprod(np.concatenate(([1.0], (2 * places - 1) / (2 * places))))
         object.__setattr__(self, "coefficients", tuple(values.tolist()))
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
         return f"{{banded: {{bands: {self.band_count}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
@@ -172,7 +166,6 @@ class PrefixSum(Strategy):
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
         return "prefix-sum"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
@@ -180,11 +173,9 @@ class PrefixSum(Strategy):
         return strategies.prefix_sum_sensitivity(steps, participation)
 
     def bands(self, steps: int) -> int:
-        """Return `steps`."""
         return steps
 
     def prefix_errors(self, steps: int) -> tuple[float, float]:
-        """Return (root mean squared, largest) deviation of the prefix sums."""
         return float(np.sqrt(steps)), float(np.sqrt(steps))
 
 
@@ -200,7 +191,6 @@ class Tree(Strategy):
 
     @property
     def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
         return "tree" if self.restart_every is None else f"{{tree: {{restart_every: {self.restart_every}}}}}"
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
@@ -208,12 +198,10 @@ class Tree(Strategy):
         return strategies.tree_sensitivity(steps, self.restart_every, participation)
 
     def bands(self, steps: int) -> int:
-        """Return 0: it is no lower triangular matrix."""
         del steps
         return 0
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Return (root mean squared, largest) deviation of the prefix sums."""
         return strategies.tree_error(steps, self.restart_every)
 
 
@@ -239,18 +227,15 @@ class Matrix(Strategy):
 
     @property
     def text(self) -> str:
-        """The words {file: NAME, sha256: DIGEST}; NAME in JSON quotes unless of letters, digits and ./-_ alone."""
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
         return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
 
     @property
     def identity(self) -> str:
-        """Text with the digest instead of the name."""
         return f"sha256 {self.digest}"
 
     @property
     def short_text(self) -> str:
-        """The text with the name cut to 60 characters and 16 digits of the digest."""
         return f"{self.text.partition(', sha256')[0][:_SHOWN]}, sha256: {self.digest[:16]}...}}"
 
     @property
@@ -263,7 +248,6 @@ class Matrix(Strategy):
         return _matrix_sensitivity(self, steps, participation)
 
     def bands(self, steps: int) -> int:
-        """Return the smallest w with C_ij = 0 for i - j >= w."""
         return strategies.matrix_bands(self.entries[:steps, :steps])
 
     def full_steps(self, steps: int, groups: int) -> int:
@@ -278,7 +262,6 @@ class Matrix(Strategy):
         return strategies.matrix_even_noise(self.entries, steps, period)
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Return (root mean squared, largest) deviation of the prefix sums."""
         return strategies.matrix_error(self.entries[:steps, :steps])
 
 
@@ -328,19 +311,7 @@ _STRATEGY: Schema = {
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixFactorization(Mechanism):
-    """Sums of clipped vectors with Gaussian noise that is correlated over the steps by a strategy.
-
-    Attributes:
-        strategy: the matrix C, or trees.
-        noise_multiplier: deviation of the independent noise Z of C G + Z over the clip norm times the largest column
-            norm of C; for trees the deviation of the noise of a node over the clip norm; >= 0.
-        max_grad_norm: clip norm, > 0; reported, epsilon does not depend on it.
-        max_participations: steps in which a unit takes part at most, >= 1; None for as many as the separation allows.
-        min_separation: smallest number of steps from one of them to the next, >= 1; None if there is only one, or if
-            the sampling scheme says when a unit takes part.
-        participation: "fixed-epochs" if units take part at the same place of each epoch of `min_separation` steps.
-        also: noise multipliers of other sums over the same sample with noise by the same strategy, as for Gaussian.
-    """
+    """Sums of clipped vectors with Gaussian noise that is correlated over the steps by a strategy."""
 
     name: ClassVar[str] = "matrix-factorization"
     is_correlated: ClassVar[bool] = True
@@ -387,12 +358,10 @@ class MatrixFactorization(Mechanism):
     also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
-        """Raise InputError for negative or non-finite numbers, and for 0 in `max_grad_norm` or `also`."""
         _ = self._as_gaussian
 
     @classmethod
     def of(cls, *, also: tuple[OtherSum, ...] = (), **parameters: object) -> "MatrixFactorization":
-        """Return the mechanism with the values of a config; of other sums their noise multipliers are kept."""
         noises = tuple(float(other.noise_multiplier) for other in also)
         return cls(**parameters, also=noises)  # type: ignore[arg-type]  # checked by the keys
 
@@ -409,7 +378,6 @@ class MatrixFactorization(Mechanism):
 
     @property
     def identity(self) -> dict[str, object]:
-        """Its parameters with the entries of the strategy for the name of its file."""
         return self.parameters | {"strategy": self.strategy.identity}
 
     @property

@@ -1,9 +1,9 @@
 """PATE: many teachers vote on the label of a query, and the most frequent label after noise is released.
 
 Every teacher is trained on its own part of the data, so that one record changes one teacher, whose vote moves from one
-label to another in any of the queries. `LNMax`, `GNMax` and `ConfidentGNMax` hold the analysis of the noise; the
-classes `Pate...` are the mechanisms of a plan, one query a step. All noise is in votes. By query, `top` has the votes
-of the most frequent label, and `other_wins` an upper bound on the probability that another label wins.
+label to another in any of the queries. An aggregation is the mechanism of a plan whose steps answer one query each. All
+noise is in votes. By query, `top` has the votes of the most frequent label, and `other_wins` an upper bound on the
+probability that another label wins.
 
 Source: docs/theory.md, Theorem 12.1 and Lemma 12.3.
 """
@@ -12,7 +12,7 @@ import math
 from abc import abstractmethod
 from dataclasses import replace
 from fractions import Fraction
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,30 +84,75 @@ class Votes:
         return np.asarray(probabilities.sum(axis=1), dtype=np.float64)
 
 
+VOTES = (
+    "every unit is in the data of one teacher only",
+    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
+    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
+)
+"""Assumptions of every guarantee of PATE."""
+_VOTES_FILE = Key(
+    kind=Structure({"type": "string"}),
+    meaning="For types pate-lnmax, pate-gnmax and pate-confident-gnmax: a file *.npy, *.csv or *.tsv, a row for each "
+    "query, a column for each label, the teachers that chose it. `epsilon` tells what these votes cost, which is "
+    "itself private; nothing else reads them.",
+    default=None,
+)
+
+
+class PateMechanism(Mechanism):
+    """Base of the aggregations: rules with their noise by which votes become a label; a phase holds its `votes`."""
+
+    assumptions: ClassVar[tuple[str, ...]] = VOTES
+    clips: ClassVar[bool] = False
+
+    @abstractmethod
+    def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
+        """Return losses that together bound a query's if `teachers` >= 1 change."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class LNMax:
+class LNMax(PateMechanism):
     """The label with the most votes after Laplace noise of scale 1/gamma on each count; (2 gamma, 0)-DP.
 
     Papernot et al. 2017 (1610.05755v4), Lemma 4 for the probability that one label overtakes another.
     """
 
-    gamma: float
+    name: ClassVar[str] = "pate-lnmax"
+    noise_key: ClassVar[str] = "gamma"
+    votes: ClassVar[Key] = _VOTES_FILE
+    gamma: float = key(
+        exact("1e-6", 50, "from 1e-6 to 50"),
+        "Inverse scale of the Laplace noise on each count, for type pate-lnmax.",
+        advice="the inverse scale of the Laplace noise on each count of votes",
+    )
 
     def __post_init__(self) -> None:
         require_positive("gamma", self.gamma)
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Scale of the noise in votes, 1/gamma."""
+        return 1 / self.gamma
+
+    def with_noise(self, value: float) -> Self:
+        """Return a copy with `value` > 0 as the scale of the noise in votes."""
+        return replace(self, gamma=1 / value)
 
     @property
     def epsilon(self) -> float:
         """Pure epsilon of one query: one count falls by one, another one rises by one."""
         return 2 * self.gamma
 
+    def louder(self, factor: float) -> Self:
+        """Return a copy with all noise multiplied by a factor > 0."""
+        return replace(self, gamma=self.gamma / factor)
+
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return (the loss that bounds a query if `teachers` >= 1 change,): 2 gamma teachers-DP."""
+        """Return the loss of 2 gamma teachers-DP."""
         return (ApproximateDp(epsilon=self.epsilon * teachers).pair(),)
 
     def overtake_probability(self, leads: Array) -> Array:
-        """Return the probability that Laplace noise on two counts makes up for a lead of >= 0 votes."""
-        # The difference of two Laplace variables of scale 1/gamma exceeds a lead l with probability (2 + gl) e^-gl / 4.
+        """Return Pr[X > lead], X the difference of two Laplace variables of scale 1/gamma: (2 + gl) e^-gl / 4."""
         x = self.gamma * leads
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
@@ -120,63 +165,88 @@ class LNMax:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax:
-    """The label with the most votes after Gaussian noise of deviation sigma on each count.
+class GNMax(PateMechanism):
+    """The label with the most votes after Gaussian noise on each count.
 
     Papernot et al. 2018 (1802.08908v1), Propositions 7 and 8.
     """
 
-    sigma: float
+    name: ClassVar[str] = "pate-gnmax"
+    votes: ClassVar[Key] = _VOTES_FILE
+    noise_multiplier: float = key(
+        POSITIVE_NOISE,
+        "Under pate-gnmax and pate-confident-gnmax the standard deviation of the noise on each count, in votes.",
+        advice="the standard deviation of the noise, in votes",
+    )
 
     def __post_init__(self) -> None:
-        require_positive("sigma", self.sigma)
+        require_positive("sigma", self.noise_multiplier)
 
-    @property
-    def shift(self) -> float:
-        """Distance of the counts of two neighbours in standard deviations: one falls by one, another one rises."""
-        return math.sqrt(2) / self.sigma
+    def louder(self, factor: float) -> Self:
+        """Return a copy with all noise multiplied by a factor > 0."""
+        return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return (the loss that bounds a query if `teachers` >= 1 change,): Gaussian at shift * teachers."""
-        return (_gaussian_profile(self.shift * teachers),)
+        """Return the Gaussian loss of the counts: of each teacher one falls by one, another one rises."""
+        return (_gaussian_profile(self._shift * teachers),)
+
+    @property
+    def _shift(self) -> float:
+        return math.sqrt(2) / self.noise_multiplier
 
     def overtake_probability(self, leads: Array) -> Array:
-        """Return Phi(-lead / (sqrt(2) sigma)), rounded up: the probability to make up for a lead; shape of `leads`."""
-        # The difference of two counts has noise of deviation sqrt(2) sigma.
-        return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.sigma)) + LOG_CDF_ERROR))
+        """Return Phi(-lead / (sqrt(2) sigma)), rounded up: the difference of two counts has sqrt(2) times the noise."""
+        return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
         """Return upper bounds as `LNMax.log_moments` does."""
-        return gaussian_moments(other_wins, orders, shift=self.shift)
+        return gaussian_moments(other_wins, orders, shift=self._shift)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfidentGNMax:
+class ConfidentGNMax(GNMax):
     """GNMax only where the largest count after a first noise reaches a threshold; else that it did not is released.
 
-    The first noise has deviation `check_sigma`, that of the label stands in `label`. Papernot et al. 2018
-    (1802.08908v1), Algorithm 1.
+    Papernot et al. 2018 (1802.08908v1), Algorithm 1.
     """
 
-    label: GNMax
-    threshold: float
-    check_sigma: float
+    name: ClassVar[str] = "pate-confident-gnmax"
+    votes: ClassVar[Key] = _VOTES_FILE
+    threshold: float = key(
+        exact(0, 10**9, "from 0 to 1e9"),
+        "Votes that the most frequent label must reach, after the noise of the check, to be released; for type "
+        "pate-confident-gnmax.",
+        advice="the votes that the most frequent label must reach",
+    )
+    threshold_noise_multiplier: float = key(
+        POSITIVE_NOISE,
+        "Standard deviation of the noise of that check, in votes.",
+        advice="the standard deviation of the noise of the check, in votes",
+    )
 
     def __post_init__(self) -> None:
-        require_positive("threshold sigma", self.check_sigma)
+        GNMax.__post_init__(self)
+        require_positive("threshold sigma", self.threshold_noise_multiplier)
         if not math.isfinite(self.threshold):
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
 
+    def louder(self, factor: float) -> Self:
+        """Return a copy with all noise multiplied by a factor > 0; the two noises keep their ratio."""
+        return replace(
+            self,
+            noise_multiplier=self.noise_multiplier * factor,
+            threshold_noise_multiplier=self.threshold_noise_multiplier * factor,
+        )
+
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the Gaussian losses of a query's label and of its check if `teachers` >= 1 teachers change.
+        """Return the Gaussian losses of the label and of the check, a release of the largest count.
 
-        The check is a Gaussian release of the largest count, which changes by one for each teacher.
+        Each teacher changes that count by one at most.
         """
-        return (*self.label.dominating_curves(teachers), _gaussian_profile(teachers / self.check_sigma))
-
-    def overtake_probability(self, leads: Array) -> Array:
-        """Return `label`'s upper bound for leads >= 0, valid whether or not the check passes; shape of `leads`."""
-        return self.label.overtake_probability(leads)
+        return (
+            *GNMax.dominating_curves(self, teachers),
+            _gaussian_profile(teachers / self.threshold_noise_multiplier),
+        )
 
     def answer_probability(self, top: NDArray[np.int64]) -> Array:
         """Return the probability that a query passes the check, given the votes of its top label; shape of `top`."""
@@ -186,7 +256,7 @@ class ConfidentGNMax:
         """Return upper bounds as `LNMax.log_moments` does, of check and label, for top votes of D' one off at most."""
         # The check is one bit, whose moment is exact, and its "yes" carries that of the label. The largest count of a
         # neighbour is equal or differs by one: the worst of the three counts.
-        ahead, back = self.label.log_moments(other_wins, top, orders)
+        ahead, back = GNMax.log_moments(self, other_wins, top, orders)
         own = self._log_check_probabilities(top)
         neighbours = [self._log_check_probabilities(top + change) for change in (-1, 0, 1)]
         return (
@@ -198,13 +268,12 @@ class ConfidentGNMax:
         """Return the log probabilities, by query, that the check passes and that it does not."""
         # Thousands of queries have few different counts: one exact scalar evaluation each.
         counts, index = np.unique(top, return_inverse=True)
-        deviations = ((counts - self.threshold) / self.check_sigma).tolist()
+        deviations = ((counts - self.threshold) / self.threshold_noise_multiplier).tolist()
         logs = np.array([[normal_log_cdf(sign * x) for x in deviations] for sign in (1, -1)])
         return logs[0, index], logs[1, index]
 
 
-Aggregation = LNMax | GNMax | ConfidentGNMax
-"""A rule with its noise by which votes become a label."""
+Aggregation = LNMax | GNMax
 
 
 def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
@@ -231,108 +300,3 @@ def _gaussian_profile(shift: float) -> GluedProfile:
     """Return the profile of N(0, 1) against N(shift, 1), which is symmetric."""
     pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
     return GluedProfile(own=pair, other=pair, shift=1.0)
-
-
-# Steps of a plan that answer one query each.
-
-
-VOTES = (
-    "every unit is in the data of one teacher only",
-    "only the noisy labels are released: no votes, no teacher, nothing about the noise",
-    "the queries, their number and the noise do not depend on the teachers' data or on earlier answers",
-)
-"""Assumptions of every guarantee of PATE."""
-_VOTES_FILE = Key(
-    kind=Structure({"type": "string"}),
-    meaning="For types pate-lnmax, pate-gnmax and pate-confident-gnmax: a file *.npy, *.csv or *.tsv, a row for each "
-    "query, a column for each label, the teachers that chose it. `epsilon` tells what these votes cost, which is "
-    "itself private; nothing else reads them.",
-    default=None,
-)
-_LABEL_NOISE = "Under pate-gnmax and pate-confident-gnmax the standard deviation of the noise on each count, in votes."
-
-
-class PateMechanism(Mechanism):
-    """Base of the mechanisms by which a step answers one query of PATE; `votes` is a key of the phase."""
-
-    assumptions: ClassVar[tuple[str, ...]] = VOTES
-    clips: ClassVar[bool] = False
-
-    @property
-    @abstractmethod
-    def aggregation(self) -> Aggregation:
-        """The aggregation rule with its noise."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PateLNMax(PateMechanism):
-    """A query answered by LNMax."""
-
-    name: ClassVar[str] = "pate-lnmax"
-    noise_key: ClassVar[str] = "gamma"
-    votes: ClassVar[Key] = _VOTES_FILE
-    gamma: float = key(
-        exact("1e-6", 50, "from 1e-6 to 50"),
-        "Inverse scale of the Laplace noise on each count, for type pate-lnmax.",
-        advice="the inverse scale of the Laplace noise on each count of votes",
-    )
-
-    def __post_init__(self) -> None:
-        _ = self.aggregation  # it checks its noise
-
-    @property
-    def aggregation(self) -> LNMax:
-        return LNMax(gamma=self.gamma)
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Scale of the noise in votes, 1/gamma."""
-        return 1 / self.gamma
-
-    def with_noise(self, value: float) -> "PateLNMax":
-        """Return a copy with `value` > 0 as the scale of the noise in votes."""
-        return replace(self, gamma=1 / value)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PateGNMax(PateMechanism):
-    """A query answered by GNMax."""
-
-    name: ClassVar[str] = "pate-gnmax"
-    votes: ClassVar[Key] = _VOTES_FILE
-    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice="the standard deviation of the noise, in votes")
-
-    def __post_init__(self) -> None:
-        _ = self.aggregation  # it checks its noise
-
-    @property
-    def aggregation(self) -> GNMax:
-        return GNMax(sigma=self.noise_multiplier)
-
-
-@dataclass(frozen=True, kw_only=True)
-class PateConfidentGNMax(PateMechanism):
-    """A query answered by GNMax where the largest count, after a first noise, reaches a threshold."""
-
-    name: ClassVar[str] = "pate-confident-gnmax"
-    votes: ClassVar[Key] = _VOTES_FILE
-    noise_multiplier: float = key(POSITIVE_NOISE, _LABEL_NOISE, advice="the standard deviation of the noise, in votes")
-    threshold: float = key(
-        exact(0, 10**9, "from 0 to 1e9"),
-        "Votes that the most frequent label must reach, after the noise of the check, to be released; for type "
-        "pate-confident-gnmax.",
-        advice="the votes that the most frequent label must reach",
-    )
-    threshold_noise_multiplier: float = key(
-        POSITIVE_NOISE,
-        "Standard deviation of the noise of that check, in votes.",
-        advice="the standard deviation of the noise of the check, in votes",
-    )
-
-    def __post_init__(self) -> None:
-        _ = self.aggregation  # it checks its noise
-
-    @property
-    def aggregation(self) -> ConfidentGNMax:
-        label = GNMax(sigma=self.noise_multiplier)
-        return ConfidentGNMax(label=label, threshold=self.threshold, check_sigma=self.threshold_noise_multiplier)

@@ -197,12 +197,12 @@ def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> t
             source, moments = "Papernot et al. 2017", LNMAX_MOMENTS
             independent = votes.queries * pure_dp_log_moments(2 * gamma, moments)
             dependent = lnmax_log_moments(other_wins, gamma, moments).sum(0)
-        case GNMax(sigma=sigma):
+        case ConfidentGNMax():
+            return ()
+        case GNMax(noise_multiplier=sigma):
             source, moments = "Papernot et al. 2018", GNMAX_ORDERS - 1
             independent = votes.queries * moments * (moments + 1) / sigma**2
             dependent = gnmax_log_moments(other_wins, sigma, moments).sum(0)
-        case _:
-            return ()
     # The tail bound of both papers: epsilon = min over l of (log moment - log delta) / l.
     by_number, by_votes = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
     note = "one direction only: from these votes to a neighbour's"

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 
 from dpcalc.config.source import visible
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax
+from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, LNMax
 from dpcalc.pate.answer import PateAnswer
 from dpcalc.planner.pate import DataDependentResult
 from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
@@ -77,7 +77,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
             "epsilon": question.target,
             "queries": count,
             "queries_with_these_votes": count_by_votes,
-            "least_noise": dataclasses.asdict(least_noise),
+            "least_noise": _noise_json(least_noise),
         }
 
     rows = list(query_rows(answer)) if verbose else []
@@ -89,7 +89,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         )
         costliest.append(("costliest", text))
     result: Json = {
-        "aggregation": dataclasses.asdict(aggregation),
+        "aggregation": _noise_json(aggregation),
         "queries": queries,
         "teachers": None if votes is None else votes.teachers,
         "labels": None if votes is None else votes.labels,
@@ -115,18 +115,16 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         command="pate",
         result=result,
         headline=f"epsilon <= {rounded_up(safe_epsilon)}   delta = {given_delta}   whatever the votes are",
-        blocks=[
-            [
-                *guarantee_lines(answer.by_number),
-                *head,
-                ("with_these_votes", votes_words),
-                ("answered", answered_words),
-                ("sanitised", sanitised_words),
-                *published,
-                *targets,
-                *costliest,
-                *lines({"assumptions": list(assumptions)}),
-            ]
+        lines=[
+            *guarantee_lines(answer.by_number),
+            *head,
+            ("with_these_votes", votes_words),
+            ("answered", answered_words),
+            ("sanitised", sanitised_words),
+            *published,
+            *targets,
+            *costliest,
+            *lines({"assumptions": list(assumptions)}),
         ],
         rows=[
             *head,
@@ -172,11 +170,22 @@ def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float
     yield from zip(itertools.count(1), *(column.tolist() for column in columns), strict=False)
 
 
+def _noise_json(aggregation: Aggregation) -> Json:
+    if isinstance(aggregation, LNMax):
+        return {"gamma": aggregation.gamma}
+    label: Json = {"sigma": aggregation.noise_multiplier}
+    if not isinstance(aggregation, ConfidentGNMax):
+        return label
+    check = aggregation.threshold_noise_multiplier
+    return {"label": label, "threshold": aggregation.threshold, "check_sigma": check}
+
+
 def _noise_text(aggregation: Aggregation, up: Callable[[float], str], down: Callable[[float], str]) -> str:
     """Return an aggregation and its noise in words; `up` writes a deviation, `down` gamma: each as costs no more."""
     if isinstance(aggregation, LNMax):
         return f"LNMax, gamma {down(aggregation.gamma)}"
-    if isinstance(aggregation, GNMax):
-        return f"GNMax, sigma {up(aggregation.sigma)}"
-    check, label = up(aggregation.check_sigma), up(aggregation.label.sigma)
+    label = up(aggregation.noise_multiplier)
+    if not isinstance(aggregation, ConfidentGNMax):
+        return f"GNMax, sigma {label}"
+    check = up(aggregation.threshold_noise_multiplier)
     return f"Confident-GNMax, threshold {as_given(aggregation.threshold)}, threshold sigma {check}, sigma {label}"

@@ -6,7 +6,6 @@ Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 
 import math
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from dpcalc.accountants.rdp import log_peak
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
+from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, LNMax, Votes, other_wins_bound
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 from dpcalc.records import dataclass
 
@@ -57,10 +56,9 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
     exact = gaussian_epsilon(counts, delta=delta, is_upper=True) if queries else 0.0
     if exact is not None:
         return _guarantee(exact, delta, "closed-form", "data-independent", "")
-    label = aggregation.label if isinstance(aggregation, ConfidentGNMax) else aggregation
-    rho = queries / label.sigma**2
+    rho = queries / aggregation.noise_multiplier**2
     if isinstance(aggregation, ConfidentGNMax):
-        rho += queries / (2 * aggregation.check_sigma**2)
+        rho += queries / (2 * aggregation.threshold_noise_multiplier**2)
     return _guarantee(rho + 2 * math.sqrt(rho * -math.log(delta)), delta, "rdp", "data-independent", "")
 
 
@@ -139,8 +137,9 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
     _refuse_target(target)
 
     def excess(log_factor: float) -> float:
-        scaled = with_scaled_noise(aggregation, math.exp(log_factor))
-        return data_independent_guarantee(scaled, queries, delta=delta).epsilon - target
+        return (
+            data_independent_guarantee(aggregation.louder(math.exp(log_factor)), queries, delta=delta).epsilon - target
+        )
 
     # Epsilon falls as noise grows. With e^50 times the noise no vote counts, with e^-50 there is none.
     low, high = -1.0, 1.0
@@ -154,19 +153,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
             raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
     # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
     root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
-    return with_scaled_noise(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
-
-
-def with_scaled_noise(aggregation: Aggregation, factor: float) -> Aggregation:
-    """Return the aggregation with all its noise multiplied by a factor > 0; gamma, an inverse scale, is divided."""
-    match aggregation:
-        case LNMax(gamma=gamma):
-            return LNMax(gamma=gamma / factor)
-        case GNMax(sigma=sigma):
-            return GNMax(sigma=sigma * factor)
-        case ConfidentGNMax(label=label, check_sigma=check):
-            louder = GNMax(sigma=label.sigma * factor)
-            return replace(aggregation, label=louder, check_sigma=check * factor)
+    return aggregation.louder(math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:

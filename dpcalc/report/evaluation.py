@@ -106,7 +106,7 @@ def evaluation_output(
         command="epsilon",
         result={"config": config_json(loaded), **_json(evaluation, loaded, checks)},
         headline=guarantee_headline(guarantee, limit),
-        blocks=[block],
+        lines=block,
         rows=[
             ("run", visible(loaded.plan.name)),
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),

@@ -5,6 +5,7 @@ The lines are texts, so that the names are known to help and completion before a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING
@@ -42,14 +43,19 @@ class ReportFormat:
 
     Attributes:
         text: turns the answer of a gate into a report.
-        is_report: takes the beginning and the end of a file. True for an earlier report in this format, which a new one
-            may replace; False for any other file: `--report FORMAT=config.yaml` must destroy nothing.
+        start, end: patterns of which one tells an earlier report in this format, at the beginning or at the end of a
+            file. A new one may replace it and no other file: `--report FORMAT=config.yaml` must destroy nothing.
         for_people: True if a terminal wraps and colours the report.
     """
 
     text: Callable[[GateAnswer], str]
-    is_report: Callable[[str, str], bool]
+    start: str = ""
+    end: str = ""
     for_people: bool = False
+
+    def is_report(self, start: str, end: str) -> bool:
+        """Return True for an earlier report, by the beginning and the end of a file."""
+        return bool((self.start and re.match(self.start, start)) or (self.end and re.search(self.end, end)))
 
 
 def report_format(name: str) -> ReportFormat:

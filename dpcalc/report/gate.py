@@ -12,7 +12,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import NamedTuple
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -30,14 +29,6 @@ from dpcalc.report.rules import RULES
 NO_BUDGET = "no budget"
 """What stands in the place of `passed` where there is nothing to compare with."""
 PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock": "read"}
-
-
-class Place(NamedTuple):
-    """A place for a report: file from the top of the repository ("" for standard input), line and column from 1."""
-
-    location: str
-    line: int
-    column: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,13 +59,16 @@ class GateAnswer:
     def location(self, result: Result) -> str:
         return "" if result.path == STDIN else self.locate(result.path)
 
-    def place(self, result: Result, finding: Diagnostic) -> Place:
-        """Return the place of a finding; if it is in a file that the gate's findings do not name, the file's start."""
+    def place(self, result: Result, finding: Diagnostic) -> tuple[str, int, int]:
+        """Return file (from the top of the repository, "" for standard input), line and column (from 1) of a finding.
+
+        If it is in a file that the gate's findings do not name, the start of the file that was judged.
+        """
         if finding.path == result.path:
-            return Place(self.location(result), finding.line or 1, finding.column or 1)
+            return self.location(result), finding.line or 1, finding.column or 1
         if any(finding.path == problem.path for problem in result.problems):
-            return Place(self.locate(finding.path), finding.line or 1, finding.column or 1)
-        return Place(self.location(result), 1, 1)
+            return self.locate(finding.path), finding.line or 1, finding.column or 1
+        return self.location(result), 1, 1
 
     def fingerprinted(self) -> Iterator[tuple[Result, Diagnostic, str]]:
         """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule.
@@ -167,14 +161,10 @@ def concise_text(gate: GateAnswer) -> str:
     return "".join(f"{line}\n" for line in [*lines, gate.summary()])
 
 
-def is_log(_: str, end: str) -> bool:
-    """Return True if the last line counts verdicts ("checked 3 files: ..."), as text reports of a gate end."""
-    # A config or a lock file has no such last line.
-    return re.search(r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z", end) is not None
-
-
-TEXT = ReportFormat(text=gate_text, is_report=is_log, for_people=True)
-CONCISE = ReportFormat(text=concise_text, is_report=is_log, for_people=True)
+# The last line counts verdicts ("checked 3 files: ..."), as no config and no lock file ends.
+_LOG = r"(?:\A|\n)(?:checked|read|compared) \d+ files?(?:: [^\n]*)?\n?\Z"
+TEXT = ReportFormat(text=gate_text, end=_LOG, for_people=True)
+CONCISE = ReportFormat(text=concise_text, end=_LOG, for_people=True)
 
 
 # JSON, every number in full
@@ -218,12 +208,7 @@ def gate_json(gate: GateAnswer) -> str:
     return json_document(gate.command, {"results": results, "verdict": str(gate.verdict)})
 
 
-def _is_json(start: str, _: str) -> bool:
-    """Return True for a text that begins as a JSON object with a `schema` of "dpcalc.result/" in any version."""
-    return re.match(r'\{\s*"schema":\s*"dpcalc\.result/', start) is not None
-
-
-JSON = ReportFormat(text=gate_json, is_report=_is_json)
+JSON = ReportFormat(text=gate_json, start=r'\{\s*"schema":\s*"dpcalc\.result/')  # in any version
 
 
 # Markdown: the summary of a CI step, or a comment on a pull request.
@@ -264,12 +249,7 @@ def markdown_text(gate: GateAnswer) -> str:
     return "\n".join(parts)
 
 
-def _is_markdown(start: str, _: str) -> bool:
-    """Return True if a text begins with the verdict of a dpcalc command in bold."""
-    return re.match(r"\*\*dpcalc \w+: ", start) is not None
-
-
-MARKDOWN = ReportFormat(text=markdown_text, is_report=_is_markdown)
+MARKDOWN = ReportFormat(text=markdown_text, start=r"\*\*dpcalc \w+: ")
 
 
 # Workflow commands of GitHub Actions: annotations on the lines of a pull request.
@@ -312,7 +292,7 @@ def github_commands(gate: GateAnswer) -> str:
     return "".join(lines) + gate_text(gate)
 
 
-GITHUB = ReportFormat(text=github_commands, is_report=is_log)
+GITHUB = ReportFormat(text=github_commands, end=_LOG)
 
 
 # A code quality report of GitLab.
@@ -344,13 +324,9 @@ def gitlab_json(gate: GateAnswer) -> str:
     return json.dumps(entries, indent=2) + "\n"
 
 
-def _is_gitlab(start: str, _: str) -> bool:
-    """Return True if a text begins as a list, maybe empty, of objects with a rule of ours as `check_name`."""
-    is_list_of_objects = re.match(r'\[\s*\{\s*"(description|check_name)": "', start) is not None
-    return start.strip() == "[]" or (is_list_of_objects and re.search(r'"check_name": "DPC\d{3}"', start) is not None)
-
-
-GITLAB = ReportFormat(text=gitlab_json, is_report=_is_gitlab)
+# A list, maybe empty, of objects with a rule of ours as `check_name`.
+_ENTRIES = r'\[\s*\{\s*(?="(?:description|check_name)": ")(?s:.*)"check_name": "DPC\d{3}"'
+GITLAB = ReportFormat(text=gitlab_json, start=rf"\s*\[\]\s*\Z|{_ENTRIES}")
 
 
 # JUnit XML: one test case a file.
@@ -393,12 +369,7 @@ def junit_xml(gate: GateAnswer) -> str:
     return f"{_XML}{ET.tostring(suites, encoding='unicode')}\n"
 
 
-def _is_junit(start: str, _: str) -> bool:
-    """Return True if a text begins with the test suites of dpcalc."""
-    return start.startswith(f'{_XML}<testsuites name="dpcalc" ')
-
-
-JUNIT = ReportFormat(text=junit_xml, is_report=_is_junit)
+JUNIT = ReportFormat(text=junit_xml, start=re.escape(f'{_XML}<testsuites name="dpcalc" '))
 
 
 # SARIF 2.1.0, for code scanning.
@@ -459,10 +430,7 @@ def sarif_json(gate: GateAnswer) -> str:
     return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
 
 
-def _is_sarif(start: str, _: str) -> bool:
-    """Return True if a text begins as SARIF whose first run is of a tool named dpcalc."""
-    run = r'"runs":\s*\[\s*\{\s*"tool":\s*\{\s*"driver":\s*\{\s*"name":\s*"dpcalc"'
-    return re.match(r'\{\s*"\$schema":\s*"[^"]*sarif[^"]*",\s*"version":\s*"2\.1\.0",\s*' + run, start) is not None
-
-
-SARIF = ReportFormat(text=sarif_json, is_report=_is_sarif)
+# Its first run is of a tool named dpcalc.
+_HEAD = r'\{\s*"\$schema":\s*"[^"]*sarif[^"]*",\s*"version":\s*"2\.1\.0",\s*'
+_RUN = r'"runs":\s*\[\s*\{\s*"tool":\s*\{\s*"driver":\s*\{\s*"name":\s*"dpcalc"'
+SARIF = ReportFormat(text=sarif_json, start=_HEAD + _RUN)

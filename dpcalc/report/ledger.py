@@ -62,16 +62,14 @@ def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
             "config_hash": account.loaded.config_hash,
         },
         headline=guarantee_headline(guarantee, limit),
-        blocks=[
-            [
-                *run_lines,
-                *lines(added),
-                *guarantee_lines(guarantee, limit),
-                ("steps", str(plan.steps)),
-                *lines({"assumptions": assumed}),
-                *lines(sums, sum_of_epsilons=rounded_up),
-                *budget_lines(guarantee.epsilon, limit),
-            ]
+        lines=[
+            *run_lines,
+            *lines(added),
+            *guarantee_lines(guarantee, limit),
+            ("steps", str(plan.steps)),
+            *lines({"assumptions": assumed}),
+            *lines(sums, sum_of_epsilons=rounded_up),
+            *budget_lines(guarantee.epsilon, limit),
         ],
         rows=[
             *run_rows,

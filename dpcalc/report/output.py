@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from dpcalc._version import __version__
 from dpcalc.config.source import ConfigError, Diagnostic, visible
@@ -46,7 +46,8 @@ class Output:
         command: its name.
         result: what JSON has after schema, version and command.
         headline: the result in one line, the first one on a terminal.
-        blocks: (key, text) of each plain line, an empty line between two blocks.
+        lines: (key, text) of each plain line.
+        blocks: in the place of lines, of several configs or the like; plain lines have an empty line between two.
         rows: (label, text) of each row on a terminal.
         table: what a terminal draws in the place of headline and rows, or None.
         quiet_text: whole lines for `--quiet`.
@@ -55,6 +56,7 @@ class Output:
     command: str
     result: Mapping[str, object]
     headline: str = ""
+    lines: Sequence[tuple[str, str]] = ()
     blocks: Sequence[Sequence[tuple[str, str]]] = ()
     rows: Sequence[tuple[str, str]] = ()
     table: Table | None = None
@@ -64,12 +66,13 @@ class Output:
         return json_document(self.command, self.result)
 
     def plain_text(self) -> str:
-        return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in self.blocks)
+        blocks = self.blocks or (self.lines,)
+        return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in blocks)
 
     def with_last(self, name: str, value: object, *, line: str, row: tuple[str, str]) -> Output:
-        """Return the result of one config with a further field, the last one in each form."""
-        (block,), result = self.blocks, {**self.result, name: value}
-        return replace(self, result=result, blocks=([*block, (name, line)],), rows=[*self.rows, row])
+        """Return the result with a further field, the last one in each form."""
+        result = {**self.result, name: value}
+        return replace(self, result=result, lines=[*self.lines, (name, line)], rows=[*self.rows, row])
 
 
 def lines(values: Mapping[str, object], prefix: str = "", /, **texts: str | Callable[[float], str]) -> Lines:
@@ -152,29 +155,21 @@ def origin_json(loaded: Loaded) -> Json:
     return {"diagnostics": diagnostics_json(loaded.diagnostics), "config_hash": loaded.config_hash}
 
 
-class ReportedError(NamedTuple):
-    """An exception with its message on standard error and its exit code, which `dpcalc.errors.diagnosis` returns."""
-
-    error: Exception
-    message: str
-    exit_code: int
-
-
-def error_json(errors: Sequence[ReportedError]) -> Json:
+def error_json(errors: Sequence[tuple[Exception, str, int]]) -> Json:
     """Return {"error": ...}: exit code and rule of the gravest error, all messages, and config findings.
 
-    A script that reads JSON gets the same facts as a person does, at the same places of the file.
+    Each exception comes with its message on standard error and its exit code, as of `dpcalc.errors.diagnosis`. A script
+    that reads JSON gets the same facts as a person does, at the same places of the file.
     """
-    worst = max(errors, key=lambda each: each.exit_code)
-    if worst.exit_code == NO_VERDICT:
-        code = no_verdict_reason(worst.error).code
-    else:
-        code = worst.error.diagnostics[0].code if isinstance(worst.error, ConfigError) else "DPC104"
-    located = [finding for each in errors if isinstance(each.error, ConfigError) for finding in each.error.diagnostics]
+    worst, _, exit_code = max(errors, key=lambda each: each[2])
+    code = worst.diagnostics[0].code if isinstance(worst, ConfigError) else "DPC104"
+    if exit_code == NO_VERDICT:
+        code = no_verdict_reason(worst).code
+    located = [finding for each, _, _ in errors if isinstance(each, ConfigError) for finding in each.diagnostics]
     error = {
-        "exit_code": worst.exit_code,
+        "exit_code": exit_code,
         "code": code,
-        "message": "\n".join(each.message.removeprefix("error: ") for each in errors),
+        "message": "\n".join(message.removeprefix("error: ") for _, message, _ in errors),
         "findings": diagnostics_json(located),
     }
     return {"error": error}

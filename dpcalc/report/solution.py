@@ -133,20 +133,18 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
             f"{key} {relation_to_solution(name)} {value_text(value)}   gives {goal.name} <= {reached} "
             f"({f'fails at {fails}' if fails else 'nothing beyond it fails'})"
         ),
-        blocks=[
-            [
-                ("name", visible(loaded.plan.name)),
-                ("solution.name", name),
-                ("solution.key", visible(solution.key)),
-                *lines({"value": found["value"]}, "solution."),
-                (f"solution.{measure}", reached),
-                ("solution.target", target),
-                ("solution.fails_at", fails),
-                ("solution.held", visible(held)),
-                *guarantee_lines(guarantee, epsilon=reached if is_epsilon else epsilon),
-                ("steps", str(plan.steps)),
-                *phase_lines,
-            ]
+        lines=[
+            ("name", visible(loaded.plan.name)),
+            ("solution.name", name),
+            ("solution.key", visible(solution.key)),
+            *lines({"value": found["value"]}, "solution."),
+            (f"solution.{measure}", reached),
+            ("solution.target", target),
+            ("solution.fails_at", fails),
+            ("solution.held", visible(held)),
+            *guarantee_lines(guarantee, epsilon=reached if is_epsilon else epsilon),
+            ("steps", str(plan.steps)),
+            *phase_lines,
         ],
         rows=[
             ("run", visible(loaded.plan.name)),
@@ -191,16 +189,14 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
             "config_hash": None,
         },
         headline=f"no value of {answer.name} gives {goal.name} <= {limit}   delta = {as_given(plan.delta)}",
-        blocks=[
-            [
-                ("name", visible(plan.name)),
-                ("solution.name", answer.name),
-                ("solution.value", "none"),
-                ("solution.target", limit),
-                *lines({"value": value}, "best."),
-                (f"best.{measure}", reached),
-                ("solution.held", held),
-            ]
+        lines=[
+            ("name", visible(plan.name)),
+            ("solution.name", answer.name),
+            ("solution.value", "none"),
+            ("solution.target", limit),
+            *lines({"value": value}, "best."),
+            (f"best.{measure}", reached),
+            ("solution.held", held),
         ],
         rows=[
             ("best", best),
@@ -269,12 +265,10 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
             "diagnostics": diagnostics_json(loaded.diagnostics),
         },
         headline=f"delta <= {rounded_up(answer.delta)}{lower}   epsilon = {as_given(answer.epsilon)}",
-        blocks=[
-            [
-                ("name", visible(plan.name)),
-                *lines(guarantee, delta=rounded_up, delta_lower=rounded_down, notes=""),
-                ("steps", str(plan.steps)),
-            ]
+        lines=[
+            ("name", visible(plan.name)),
+            *lines(guarantee, delta=rounded_up, delta_lower=rounded_down, notes=""),
+            ("steps", str(plan.steps)),
         ],
         rows=[
             ("run", visible(plan.name)),
@@ -333,18 +327,16 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         command="risk",
         result={"config": config_json(loaded), "risk": result, **origin_json(loaded)},
         headline=f"advantage <= {rounded_up(risk.advantage)}   (detections minus false alarms of the best attacker)",
-        blocks=[
-            [
-                ("name", visible(plan.name)),
-                *lines(result, advantage=rounded_up, detections="", belief="", gdp="", reconstructions=""),
-                *posteriors,
-                ("belief", f"{rounded_up(risk.belief)}, exception {exception}"),
-                ("gdp", gdp_line(risk.gdp)),
-                *(
-                    ("reconstructions", f"baseline {as_given(p)}: success {rounded_up(to)}")
-                    for p, to in risk.reconstructions
-                ),
-            ]
+        lines=[
+            ("name", visible(plan.name)),
+            *lines(result, advantage=rounded_up, detections="", belief="", gdp="", reconstructions=""),
+            *posteriors,
+            ("belief", f"{rounded_up(risk.belief)}, exception {exception}"),
+            ("gdp", gdp_line(risk.gdp)),
+            *(
+                ("reconstructions", f"baseline {as_given(p)}: success {rounded_up(to)}")
+                for p, to in risk.reconstructions
+            ),
         ],
         rows=[
             ("run", visible(plan.name)),

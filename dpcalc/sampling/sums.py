@@ -168,14 +168,29 @@ def rough_count_distributions(
     """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1})."""
     draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if isinstance(scheme, WithReplacement))
-    chernoff, log_members = _ChernoffBound.of(draws), math.log(members)
+    log_members = math.log(members)
+
+    # Chernoff's bound: log Pr[H >= h] <= log E e^{x H} - x h for every x > 0, at those `_SLOPES` whose log moment is
+    # below 1e5; at most 0, and raised by its round-off.
+    moments = _log_moment(draws, _SLOPES)
+    slopes, moments = _SLOPES[moments < _LARGEST_MOMENT], moments[moments < _LARGEST_MOMENT]
+
+    def log_tail(number: int) -> float:
+        return float((moments - slopes * number).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
+
     any_copy = 0.0  # log of the chance that a unit is drawn: the sum by level of log min(1, mean copies), or more
     for scheme, count in draws:
         expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
         any_copy += math.log(min(1.0, max(expected, 1e-300)))
+    # Pr[some member has at least h copies] by the transform, where the smallest slope shows few copies on average. A
+    # rare parent can draw very many: what the transform does not count is added at every point.
     by_transform = np.ones(2)
-    if largest > 1 and chernoff.has_few_copies:
-        by_transform = _tails_by_transform(draws, members, min(0.0, any_copy, chernoff.log_tail(_CIRCLE)))
+    if largest > 1 and slopes.size and moments[0] < _MAX_MEAN * slopes[0]:
+        angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
+        law = np.fft.fft(np.exp(_log_moment(draws, angles.astype(np.complex128)))).real / _CIRCLE
+        counted = np.minimum(np.cumsum(np.maximum(law, 0.0)[::-1])[::-1] + _ERROR, 1.0)
+        uncounted = math.exp(min(0.0, any_copy, log_tail(_CIRCLE)))
+        by_transform = np.minimum(members * (counted + uncounted), 1.0)
     # Bounds on log Pr[some member has at least h copies], made non-increasing, at 1 and counts that are each the next
     # or 2 % above the one before, up to the last above e^-830.
     points, logs = [1], [min(0.0, log_members + any_copy, math.log(by_transform[1]))]
@@ -183,7 +198,7 @@ def rough_count_distributions(
     while count < largest:
         count = min(largest, max(count + 1, math.ceil(count * _GROWTH)))
         log = math.log(by_transform[count]) if count < by_transform.size else 0.0
-        log = min(logs[-1], log_members + chernoff.log_tail(count), log)
+        log = min(logs[-1], log_members + log_tail(count), log)
         if log < -_VANISHING:
             end = count - 1
             break
@@ -193,7 +208,13 @@ def rough_count_distributions(
     first = min(len(points), _POINTS // 2)
     spread = min(len(points) - first, _POINTS // 2)
     kept = [*range(first), *(first + (len(points) - first) * i // spread for i in range(spread))]
-    tails = [*(_probability_upper(logs[i]) for i in kept), Fraction(0)]
+    tails = []  # with few digits; a power of 2 below e^-700
+    for i in kept:
+        if logs[i] > _MIN_EXPONENT:
+            tails.append(Fraction(min(1.0, math.exp(logs[i]) * (1 + _ROUNDED))))
+        else:
+            tails.append(Fraction(1, 2 ** int(-logs[i] / math.log(2))))
+    tails.append(Fraction(0))
     # Mass between two points is moved up to just before the next one.
     ends = [*(points[i] - 1 for i in kept[1:]), end]
     shares = (before - after for before, after in pairwise(tails))
@@ -202,51 +223,6 @@ def rough_count_distributions(
         for h, chance in zip(ends, shares, strict=True)
         if chance
     ]
-
-
-def _probability_upper(log: float) -> Fraction:
-    """Return a fraction with few digits that is at least e^log, for log <= 0; a power of 2 below e^-700."""
-    if log > _MIN_EXPONENT:
-        return Fraction(min(1.0, math.exp(log) * (1 + _ROUNDED)))
-    return Fraction(1, 2 ** int(-log / math.log(2)))
-
-
-class _ChernoffBound(NamedTuple):
-    """Chernoff's bound on the copies H of a unit: log Pr[H >= h] <= log E e^{x H} - x h for every x > 0.
-
-    Attributes:
-        slopes: x, ascending.
-        moments: log E e^{x H}, for each.
-    """
-
-    slopes: Array
-    moments: Array
-
-    @classmethod
-    def of(cls, draws: list[tuple[Scheme, int]]) -> "_ChernoffBound":
-        """Return Chernoff's bound, in floats, at those `_SLOPES` whose log moment is below 1e5."""
-        moments = _log_moment(draws, _SLOPES)
-        known = moments < _LARGEST_MOMENT
-        return cls(_SLOPES[known], moments[known])
-
-    @property
-    def has_few_copies(self) -> bool:
-        """True if the mean number of copies is below 1024, by the smallest slope."""
-        return bool(self.slopes.size and self.moments[0] < _MAX_MEAN * self.slopes[0])
-
-    def log_tail(self, number: int) -> float:
-        """Return the bound on log Pr[H >= number], at most 0 and raised by its round-off."""
-        return float((self.moments - self.slopes * number).min(initial=0.0)) * (1 - _ROUNDED) + _ROUNDED
-
-
-def _tails_by_transform(draws: list[tuple[Scheme, int]], members: int, log_uncounted: float) -> Array:
-    """Return upper bounds on Pr[some member has at least h copies] by h < 16384; `log_uncounted` is log Pr[more]."""
-    # A rare parent can draw very many copies: what the Fourier transform does not count is added at every point.
-    angles = 2j * np.pi * np.arange(_CIRCLE) / _CIRCLE
-    values = np.exp(_log_moment(draws, angles.astype(np.complex128)))
-    law = np.fft.fft(values).real / _CIRCLE
-    tails = np.minimum(np.cumsum(np.maximum(law, 0.0)[::-1])[::-1] + _ERROR, 1.0)
-    return np.asarray(np.minimum(members * (tails + math.exp(log_uncounted)), 1.0), dtype=np.float64)
 
 
 def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type: ignore[type-arg]  # real or complex

@@ -34,9 +34,9 @@ def test_what_is_told(real, ballots):
     ended = real("pate", ballots, *NOISE, "--target-eps", "1", "--teachers", "250")
     told = facts(ended)
     assert ended.code == 0
-    whatever = data_independent_guarantee(GNMax(sigma=40.0), 100, delta=1e-5).epsilon
+    whatever = data_independent_guarantee(GNMax(noise_multiplier=40.0), 100, delta=1e-5).epsilon
     of_votes = data_dependent_guarantee(
-        GNMax(sigma=40.0), Votes(counts=COUNTS, teachers=250), delta=1e-5
+        GNMax(noise_multiplier=40.0), Votes(counts=COUNTS, teachers=250), delta=1e-5
     ).guarantee.epsilon
     assert whatever <= float(told["epsilon"]) < whatever * 1.01
     assert told["bound"] == "data-independent"

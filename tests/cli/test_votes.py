@@ -15,9 +15,9 @@ COUNTS = np.array([[220, 20, 10], [120, 110, 20], [250, 0, 0], [180, 40, 30]] * 
 GNMAX = "{type: pate-gnmax, noise_multiplier: 40, votes: votes.npy}"
 KINDS = {
     "{type: pate-lnmax, gamma: 0.02, votes: votes.npy}": LNMax(gamma=0.02),
-    GNMAX: GNMax(sigma=40.0),
+    GNMAX: GNMax(noise_multiplier=40.0),
     "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: 180, threshold_noise_multiplier: 100, "
-    "votes: votes.npy}": ConfidentGNMax(label=GNMax(sigma=40.0), threshold=180.0, check_sigma=100.0),
+    "votes: votes.npy}": ConfidentGNMax(noise_multiplier=40.0, threshold=180.0, threshold_noise_multiplier=100.0),
 }
 TEXT = """version: 1
 data: {levels: [{name: teacher, count: 250}]}

@@ -11,7 +11,7 @@ def toy_text(gate: GateAnswer) -> str:
     return "".join(("<toy>\n", *pairs, "</toy>\n"))
 
 
-TOY = ReportFormat(text=toy_text, is_report=lambda text, _: text.startswith("<toy>\n"))
+TOY = ReportFormat(text=toy_text, start="<toy>\n")
 
 
 def toy_statement(view: StatementView, width: int) -> str:

@@ -12,7 +12,7 @@ from dpcalc.config.edit import Rewrite, edited
 from dpcalc.config.load import load, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
-from dpcalc.sampling.schemes import All, BallsInBins, Fixed, Poisson
+from dpcalc.sampling.schemes import All, BallsInBins, Fixed, Poisson, Shuffle, WithReplacement
 from tests.config.texts import FLAT, PATH, flat, nested, varied
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
@@ -109,22 +109,6 @@ def test_every_sample(sample, section):
         assert not set("#{}\n") & set(stretch)  # comments and all else are where they were
 
 
-@pytest.mark.parametrize("scheme", ["fixed", "with-replacement", "shuffle"])
-def test_the_size_of_any_scheme_that_has_one(scheme):
-    text = flat({"sampling": f"{{scheme: {scheme}}}", "training": "{steps: 9, batch_size: 256}  # of a loader"})
-    before = load_text(text, path=PATH).plan
-    drawn = replace(before.phases[0].hierarchy.level(1).scheme, size=300)
-    new, written = changed(text, "sampling", with_draw, drawn)
-    assert new == text.replace("256", "300")
-    assert written == (f"{PATH}:5: batch_size: 300 (was batch_size: 256)",)
-
-
-def test_a_draw_that_is_held_stays_so():
-    text = nested({"sampling": "{task: {size: 4, scheme: fixed, redraw_every: 10}}"})
-    new, _ = changed(text, "sampling", with_draw, Fixed(size=7))
-    assert new == text.replace("size: 4", "size: 7")
-
-
 SPACE = st.sampled_from(["", " ", "  "])
 COMMENT = st.text(st.characters(min_codepoint=32, max_codepoint=0x24F, exclude_characters="\x7f"), max_size=12).map(
     lambda text: f" # {''.join(one for one in text if one.isprintable())}"
@@ -180,168 +164,11 @@ def test_only_the_bytes_of_the_value_change(old, new, layout):
     assert float(written) == new
 
 
-@pytest.mark.parametrize(
-    ("lines", "change", "old", "new"),
-    [
-        ({"training": "{steps: 10_000}"}, ("training", with_steps, 9_999_999), "10_000", "9_999_999"),
-        ({"training": "{epochs: 2}"}, ("training", with_steps, 31), "epochs: 2", "steps: 31"),
-        ({}, ("sampling", with_draw, poisson("0.125")), "expected: 256", "expected: 7500"),
-        ({}, ("sampling", with_draw, poisson("0.1234567")), "expected: 256", "rate: 0.1234567"),
-        (
-            {"sampling": "{scheme: poisson}", "training": "{batch_size: 256, steps: 9}"},
-            ("sampling", with_draw, poisson("0.0012")),
-            "batch_size: 256",
-            "batch_size: 72",
-        ),
-        (
-            {"sampling": "{scheme: poisson}", "training": "{batch_size: 256, steps: 9}"},
-            ("sampling", with_draw, poisson("0.00123456")),
-            "batch_size: 256",
-            "batch_size: 74.0736",
-        ),
-        (
-            {"sampling": "{scheme: fixed}", "training": "{batch_size: 1_000, steps: 9}"},
-            ("sampling", with_draw, Fixed(size=1024)),
-            "batch_size: 1_000",
-            "batch_size: 1_024",
-        ),
-        (
-            {"sampling": "{scheme: fixed, size: 3}"},
-            ("sampling", with_draw, Fixed(size=60_000)),
-            "size: 3",
-            "size: 60000",
-        ),
-    ],
-)
-def test_short_forms_say_the_same_number_their_way(lines, change, old, new):
-    text = flat(lines)
-    fresh, (written,) = changed(text, *change)
-    assert fresh == text.replace(old, new)
-    assert written.endswith(f": {new} (was {old})") or f": {new}" in written
-
-
-def test_epochs_become_steps_where_they_would_follow_a_new_rate():
-    text = flat({"sampling": "{scheme: poisson, rate: 0.01}", "training": "{epochs: 1}"})
-    fresh, written = changed(text, "sampling", with_draw, poisson("0.02"))
-    assert fresh == text.replace("rate: 0.01", "rate: 0.02").replace("epochs: 1", "steps: 100")
-    assert len(written) == 2
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "expected"),
-    [
-        ("{max_grad_norm: 1.0}  # clip", "{max_grad_norm: 1.0, noise_multiplier: 2.5}  # clip"),
-        ("{}", "{noise_multiplier: 2.5}"),
-        ("\n  max_grad_norm: 1.0  # clip", "\n  max_grad_norm: 1.0  # clip\n  noise_multiplier: 2.5"),
-        (
-            "\n  type: gaussian\n  # clip\n  clip: example",
-            "\n  type: gaussian\n  noise_multiplier: 2.5\n  # clip\n  clip: example",
-        ),
-    ],
-)
-def test_a_missing_key_is_added(mechanism, expected):
-    assumed = ("mechanism.noise_multiplier=1",)
-    text = flat({"mechanism": mechanism})
-    fresh, _ = changed(text, "mechanism", with_noise, 2.5, assumed=assumed)
-    assert fresh == text.replace(mechanism, expected)
-    windows, _ = changed(text.replace("\n", "\r\n"), "mechanism", with_noise, 2.5, assumed=assumed)
-    assert windows == fresh.replace("\n", "\r\n")
-
-
-def test_a_missing_section_is_added_after_the_version():
-    text = flat({"training": None, "version": "1  # of the format"})
-    fresh, _ = changed(text, "training", with_steps, 12, assumed=("training.steps=1",))
-    assert fresh == text.replace("# of the format\n", "# of the format\ntraining: {steps: 12}\n")
-
-
-def test_an_assumed_value_that_happens_to_be_the_solution_is_written_too():
-    text = flat({"mechanism": "{max_grad_norm: 1.0}"})
-    fresh, _ = changed(text, "mechanism", with_noise, 1.0, assumed=("mechanism.noise_multiplier=1",))
-    assert "noise_multiplier: 1}" in fresh
-
-
 PHASES = {
     "mechanism": "{noise_multiplier: 1.5}  # of both",
     "training": None,
     "phases": "\n  - name: warm-up\n    training: {steps: 10}\n  - {name: main, training: {epochs: 1}}",
 }
-
-
-def test_what_all_phases_inherit_is_changed_where_it_stands():
-    text = flat(PHASES)
-    fresh, _ = changed(text, "mechanism", with_noise, 2.25, 2.25)
-    assert fresh == text.replace("1.5", "2.25")
-
-
-@pytest.mark.parametrize(
-    ("noises", "warm_up", "main"),
-    [
-        ((2.0, None), "\n    mechanism: {noise_multiplier: 2}", ""),
-        ((None, 3.0), "", ", mechanism: {noise_multiplier: 3}"),
-        ((2.0, 3.0), "\n    mechanism: {noise_multiplier: 2}", ", mechanism: {noise_multiplier: 3}"),
-    ],
-)
-def test_a_phase_that_inherits_gets_a_value_of_its_own(noises, warm_up, main):
-    text = flat(PHASES)
-    fresh, written = changed(text, "mechanism", with_noise, *noises)
-    expected = text.replace("name: warm-up", f"name: warm-up{warm_up}").replace("name: main", f"name: main{main}")
-    assert fresh == expected
-    assert all("phases[" in one for one in written)
-
-
-def test_inherited_epochs_give_way_to_a_phases_own_steps():
-    text = flat(PHASES | {"training": "{epochs: 3}", "phases": "[{name: a}, {name: b}]"})
-    fresh, _ = changed(text, "training", with_steps, 5, None)
-    assert fresh == text.replace("{name: a}", "{name: a, training: {steps: 5}}")
-
-
-def test_a_phase_that_inherits_a_draw_gets_a_rate_of_its_own():
-    text = flat(PHASES)
-    fresh, _ = changed(text, "sampling", with_draw, poisson("0.01"), None)
-    assert "name: warm-up\n    sampling: {example: {rate: 0.01}}\n" in fresh
-
-
-def test_a_nested_draw():
-    text = nested({})
-    fresh, _ = changed(text, "sampling", with_draw, Fixed(size=9))
-    assert fresh == text.replace("size: 4", "size: 9")
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        {"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "{<<: *base, max_grad_norm: 1}"},
-        {"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "*base"},
-        {"x-noise": "&noise 1.5", "mechanism": "{noise_multiplier: *noise}"},
-        {"mechanism": "{noise_multiplier: &noise 1.5}", "x-again": "*noise"},
-        {"mechanism": "&all {noise_multiplier: 1.5}", "x-again": "*all"},
-    ],
-)
-def test_what_an_anchor_repeats_is_left_alone(lines):
-    text = varied({key: lines[key] for key in lines if key != "x-again"}, flat_without(lines))
-    message = refused(text, "mechanism", with_noise, 2.5)
-    assert "comes from the anchor `&" in message
-    assert "By hand: `mechanism.noise_multiplier: 2.5`" in message
-
-
-def flat_without(lines):
-    """The rest of the flat file, what repeats an anchor last."""
-    rest = {key: value for key, value in FLAT.items() if key not in lines}
-    return rest | {key: value for key, value in lines.items() if key == "x-again"}
-
-
-def test_an_anchor_that_nobody_repeats_is_no_obstacle():
-    text = flat({"mechanism": "&m {noise_multiplier: &n 1.5}"})
-    assert changed(text, "mechanism", with_noise, 2.5)[0] == text.replace("1.5", "2.5")
-
-
-def test_an_absent_key_in_a_repeated_mapping_is_left_alone():
-    lines = {"x-base": "&base {max_grad_norm: 1}", "mechanism": "*base"}
-    text = varied(lines, flat_without(lines))
-    message = refused(text, "mechanism", with_noise, 2.5, assumed=("mechanism.noise_multiplier=1",))
-    assert "no place of its own" in message
-
-
 INSIDE = """\
 train:
   sigma: 1.1  # of the optimizer
@@ -353,53 +180,205 @@ train:
     training: {{steps: 100}}
     privacy: {{adjacency: add-remove, delta: 1e-6}}
 """
+IN_DPCALC = "train: {sigma: 1.1}\ndpcalc:\n" + "".join(f"  {line}\n" for line in flat({}).splitlines())
+NOISE, STEPS, DRAW = ("mechanism", with_noise), ("training", with_steps), ("sampling", with_draw)
+NO_NOISE = {"assumed": ("mechanism.noise_multiplier=1",)}
+BATCHES = {"training": "{batch_size: 256, steps: 9}  # of a loader"}
 
 
-def test_a_section_that_is_named():
-    text = INSIDE.format(key="dp", noise="1.10")
-    fresh, _ = changed(text, "mechanism", with_noise, 2.5, key="train.dp")
-    assert fresh == text.replace("1.10", "2.5")
-
-
-def test_the_section_for_dpcalc():
-    text = "train: {sigma: 1.1}\ndpcalc:\n" + "".join(f"  {line}\n" for line in flat({}).splitlines())
-    fresh, _ = changed(text, "training", with_steps, 7)
-    assert fresh == text.replace("steps: 100", "steps: 7")
-
-
-def test_a_reference_is_left_alone():
-    text = INSIDE.format(key="dp", noise='"${train.sigma}"')
-    message = refused(text, "mechanism", with_noise, 2.5, key="train.dp")
-    assert "is the reference `${train.sigma}`" in message
-    assert "By hand: `train.dp.mechanism.noise_multiplier: 2.5`" in message
-
-
-def test_no_short_decimal_no_edit():
-    text = flat({"sampling": "{scheme: poisson, rate: 0.5}"})
-    assert "1/3 is no decimal number" in refused(text, "sampling", with_draw, poisson("1/3"))
-
-
-def test_a_decimal_nobody_would_write_is_not_written():
-    text = flat({"sampling": "{scheme: poisson, rate: 0.5}"})
-    assert "has too many digits" in refused(text, "sampling", with_draw, poisson(f"0.{'1' * 30}"))
-    fresh, _ = changed(text, "sampling", with_draw, poisson("0.12345678901234567891"))
-    assert fresh == text.replace("0.5", "0.12345678901234567891")
-
-
-def test_a_value_that_something_else_refers_to_is_left_alone():
-    text = flat({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'})
-    message = refused(text, "mechanism", with_noise, 2.5)
-    assert "without changing something else" in message
+def edit(text, change, old, new, **options):
+    """A case: the text, what changes, the stretch that is replaced and its replacement, assumed values or a key."""
+    return pytest.param(text, change, old, new, options, id=f"{old} -> {new}".replace("\n", "|"))
 
 
 @pytest.mark.parametrize(
-    ("phase", "expected"),
+    ("text", "change", "old", "new", "options"),
     [
-        ("[{training: {steps: 10}}]", "[{mechanism: {noise_multiplier: 2.5}, training: {steps: 10}}]"),
-        ("\n  - training: {steps: 10}", "\n  - mechanism: {noise_multiplier: 2.5}\n    training: {steps: 10}"),
+        # A stated number, in the form that the user chose.
+        edit(flat({"training": "{steps: 10_000}"}), (*STEPS, 9_999_999), "steps: 10_000", "steps: 9_999_999"),
+        edit(flat({"training": "{epochs: 2}"}), (*STEPS, 31), "epochs: 2", "steps: 31"),
+        edit(flat({}), (*DRAW, poisson("0.125")), "expected: 256", "expected: 7500"),
+        edit(flat({}), (*DRAW, poisson("0.1234567")), "expected: 256", "rate: 0.1234567"),
+        edit(
+            flat({"sampling": "{scheme: poisson}", **BATCHES}),
+            (*DRAW, poisson("0.0012")),
+            "batch_size: 256",
+            "batch_size: 72",
+        ),
+        edit(
+            flat({"sampling": "{scheme: poisson}", **BATCHES}),
+            (*DRAW, poisson("0.00123456")),
+            "batch_size: 256",
+            "batch_size: 74.0736",
+        ),
+        edit(
+            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
+            (*DRAW, poisson("0.12345678901234567891")),
+            "rate: 0.5",
+            "rate: 0.12345678901234567891",
+        ),
+        edit(flat({"sampling": "{scheme: fixed}", **BATCHES}), (*DRAW, Fixed(size=300)), "size: 256", "size: 300"),
+        edit(
+            flat({"sampling": "{scheme: with-replacement}", **BATCHES}),
+            (*DRAW, WithReplacement(size=300)),
+            "size: 256",
+            "size: 300",
+        ),
+        edit(flat({"sampling": "{scheme: shuffle}", **BATCHES}), (*DRAW, Shuffle(size=300)), "size: 256", "size: 300"),
+        edit(
+            flat({"sampling": "{scheme: fixed}", "training": "{batch_size: 1_000, steps: 9}"}),
+            (*DRAW, Fixed(size=1024)),
+            "batch_size: 1_000",
+            "batch_size: 1_024",
+        ),
+        edit(flat({"sampling": "{scheme: fixed, size: 3}"}), (*DRAW, Fixed(size=60_000)), "size: 3", "size: 60000"),
+        edit(nested({}), (*DRAW, Fixed(size=9)), "size: 4", "size: 9"),
+        edit(
+            nested({"sampling": "{task: {size: 4, scheme: fixed, redraw_every: 10}}"}),
+            (*DRAW, Fixed(size=7)),
+            "size: 4",
+            "size: 7",
+        ),
+        edit(flat({"mechanism": "&m {noise_multiplier: &n 1.5}"}), (*NOISE, 2.5), "&n 1.5", "&n 2.5"),
+        edit(INSIDE.format(key="dp", noise="1.10"), (*NOISE, 2.5), "1.10", "2.5", key="train.dp"),
+        edit(IN_DPCALC, (*STEPS, 7), "steps: 100", "steps: 7"),
+        # A number, key or section that is missing.
+        edit(
+            flat({"mechanism": "{max_grad_norm: 1.0}  # clip"}),
+            (*NOISE, 2.5),
+            "1.0}  # clip",
+            "1.0, noise_multiplier: 2.5}  # clip",
+            **NO_NOISE,
+        ),
+        edit(
+            flat({"mechanism": "{max_grad_norm: 1.0}"}),
+            (*NOISE, 1.0),
+            "norm: 1.0}",
+            "norm: 1.0, noise_multiplier: 1}",
+            **NO_NOISE,
+        ),
+        edit(flat({"mechanism": "{}"}), (*NOISE, 2.5), "{}", "{noise_multiplier: 2.5}", **NO_NOISE),
+        edit(
+            flat({"mechanism": "\n  max_grad_norm: 1.0  # clip"}),
+            (*NOISE, 2.5),
+            "# clip",
+            "# clip\n  noise_multiplier: 2.5",
+            **NO_NOISE,
+        ),
+        edit(
+            flat({"mechanism": "\n  type: gaussian\n  # clip\n  clip: example"}),
+            (*NOISE, 2.5),
+            "gaussian\n",
+            "gaussian\n  noise_multiplier: 2.5\n",
+            **NO_NOISE,
+        ),
+        edit(
+            flat({"training": None, "version": "1  # of the format"}),
+            (*STEPS, 12),
+            "format\n",
+            "format\ntraining: {steps: 12}\n",
+            assumed=("training.steps=1",),
+        ),
+        edit(
+            flat({"phases": "[{training: {steps: 10}}]", "mechanism": None, "training": None}),
+            (*NOISE, 2.5),
+            "[{training",
+            "[{mechanism: {noise_multiplier: 2.5}, training",
+            **NO_NOISE,
+        ),
+        edit(
+            flat({"phases": "\n  - training: {steps: 10}", "mechanism": None, "training": None}),
+            (*NOISE, 2.5),
+            "- training",
+            "- mechanism: {noise_multiplier: 2.5}\n    training",
+            **NO_NOISE,
+        ),
+        # What phases inherit: changed where it stands if all change alike, else a phase gets a number of its own.
+        edit(flat(PHASES), (*NOISE, 2.25, 2.25), "1.5", "2.25"),
+        edit(flat(PHASES), (*NOISE, 2.0, None), "warm-up", "warm-up\n    mechanism: {noise_multiplier: 2}"),
+        edit(flat(PHASES), (*NOISE, None, 3.0), "name: main", "name: main, mechanism: {noise_multiplier: 3}"),
+        edit(
+            flat(PHASES | {"training": "{epochs: 3}", "phases": "[{name: a}, {name: b}]"}),
+            (*STEPS, 5, None),
+            "{name: a}",
+            "{name: a, training: {steps: 5}}",
+        ),
+        edit(flat(PHASES), (*DRAW, poisson("0.01"), None), "up\n", "up\n    sampling: {example: {rate: 0.01}}\n"),
     ],
 )
-def test_a_mapping_that_begins_with_a_section_gets_the_key_before_it(phase, expected):
-    text = flat({"phases": phase, "mechanism": None, "training": None})
-    fresh, _ = changed(text, "mechanism", with_noise, 2.5, assumed=("mechanism.noise_multiplier=1",))
-    assert fresh == text.replace(phase, expected)
+def test_the_edit_of_one_number(text, change, old, new, options):
+    assert text.count(old) == 1
+    fresh, (written,) = changed(text, *change, **options)
+    assert fresh == text.replace(old, new)
+    assert written.startswith(f"{PATH}:")
+    assert written.endswith(f" (was {old})") or f"(was {old})" not in written
+    windows, _ = changed(text.replace("\n", "\r\n"), *change, **options)
+    assert windows == fresh.replace("\n", "\r\n")
+
+
+def test_the_edits_of_two_numbers():
+    text = flat({"sampling": "{scheme: poisson, rate: 0.01}", "training": "{epochs: 1}"})
+    fresh, written = changed(text, "sampling", with_draw, poisson("0.02"))  # of which an epoch has other steps
+    assert fresh == text.replace("rate: 0.01", "rate: 0.02").replace("epochs: 1", "steps: 100")
+    assert written == (f"{PATH}:5: steps: 100 (was epochs: 1)", f"{PATH}:3: rate: 0.02 (was rate: 0.01)")
+    fresh, written = changed(flat(PHASES), "mechanism", with_noise, 2.0, 3.0)
+    expected = flat(PHASES).replace("warm-up", "warm-up\n    mechanism: {noise_multiplier: 2}")
+    assert fresh == expected.replace("name: main", "name: main, mechanism: {noise_multiplier: 3}")
+    assert all("phases[" in each for each in written)
+
+
+ANCHOR = "comes from the anchor `&"
+BASE = {key: value for key, value in FLAT.items() if key != "mechanism"}
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "words", "options"),
+    [
+        (
+            varied({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "{<<: *base, max_grad_norm: 1}"}, BASE),
+            (*NOISE, 2.5),
+            ANCHOR,
+            {},
+        ),
+        (varied({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "*base"}, BASE), (*NOISE, 2.5), ANCHOR, {}),
+        (varied({"x-n": "&noise 1.5", "mechanism": "{noise_multiplier: *noise}"}, BASE), (*NOISE, 2.5), ANCHOR, {}),
+        (flat({"mechanism": "{noise_multiplier: &noise 1.5}", "x-again": "*noise"}), (*NOISE, 2.5), ANCHOR, {}),
+        (flat({"mechanism": "&all {noise_multiplier: 1.5}", "x-again": "*all"}), (*NOISE, 2.5), ANCHOR, {}),
+        (
+            varied({"x-base": "&base {max_grad_norm: 1}", "mechanism": "*base"}, BASE),
+            (*NOISE, 2.5),
+            "no place of its own",
+            NO_NOISE,
+        ),
+        (
+            INSIDE.format(key="dp", noise='"${train.sigma}"'),
+            (*NOISE, 2.5),
+            "is the reference `${train.sigma}`",
+            {"key": "train.dp"},
+        ),
+        (
+            flat({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'}),
+            (*NOISE, 2.5),
+            "without changing something else",
+            {},
+        ),
+        (
+            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
+            (*DRAW, poisson("1/3")),
+            "1/3 is no decimal number",
+            {},
+        ),
+        (
+            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
+            (*DRAW, poisson(f"0.{'1' * 30}")),
+            "has too many digits",
+            {},
+        ),
+    ],
+)
+def test_what_is_left_alone(text, change, words, options):
+    message = refused(text, *change, **options)
+    assert words in message
+    key = f"{options['key']}." if "key" in options else ""
+    if change[0] == "mechanism":
+        assert f"By hand: `{key}mechanism.noise_multiplier: 2.5`" in message

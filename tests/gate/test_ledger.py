@@ -14,7 +14,7 @@ import pytest
 from dpcalc.config.files import exclusive_lock
 from dpcalc.config.load import load, load_text
 from dpcalc.errors import InputError
-from dpcalc.gate.ledger import LedgerEntry, account, add
+from dpcalc.gate.ledger import account, add
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.risk import risk
 from tests.oracles.exact_gaussian import exact_epsilon
@@ -52,13 +52,13 @@ def files(path):
     return [one.name for one in Path(path).parent.iterdir()]
 
 
-def entry(name="first", **options):
-    return LedgerEntry(run=options.pop("run", None) or run(), name=name, **options)
+def added(path, name="first", *, run=run(), **options):  # noqa: B008  read once
+    return add(path, run.plan, name=name, **options)
 
 
 def test_runs_are_composed_not_added(path):
     for number in range(4):
-        found, written = add(path, entry(f"run {number}"))
+        found, written = added(path, f"run {number}")
         assert written
     alone_, together = (float(exact_epsilon(steps, 20, 1e-5)) for steps in (4, 16))
     found = account(path)
@@ -69,7 +69,7 @@ def test_runs_are_composed_not_added(path):
 
 
 def test_a_ledger_is_a_config(path):
-    add(path, entry(opening=(1e-7, 3.5)))
+    added(path, opening=(1e-7, 3.5))
     plan = load(path).plan
     assert (plan.delta, plan.budget.epsilon, plan.name) == (1e-7, 3.5, "")
     assert guarantee(plan).epsilon == account(path).guarantee.epsilon
@@ -77,8 +77,8 @@ def test_a_ledger_is_a_config(path):
 
 def test_phases_keep_their_names_and_everything_else(path):
     first = load_text(PHASES, path="phases.yaml")
-    add(path, LedgerEntry(run=first, name="two"))
-    add(path, entry("one"))
+    added(path, "two", run=first)
+    added(path, "one")
     plan = load(path).plan
     assert [phase.name for phase in plan.phases] == ["two / warm up", "two / main", "one"]
     assert [phase.mechanism for phase in plan.phases] == [
@@ -91,20 +91,20 @@ def test_phases_keep_their_names_and_everything_else(path):
 
 
 def test_what_is_there_stays_byte_for_byte(path):
-    add(path, entry("a"))
+    added(path, "a")
     before = Path(path).read_bytes().removesuffix(b"\n") + b"  # kept \xe2\x9c\x93"  # no line break at the end
     Path(path).write_bytes(before)
-    add(path, entry("b"))
-    add(path, entry("c"))
+    added(path, "b")
+    added(path, "c")
     assert Path(path).read_bytes().startswith(before + b"\n")
     assert len(account(path).runs) == 3
 
 
 def test_line_ends_and_byte_order_marks_stay(path):
-    add(path, entry("a"))
+    added(path, "a")
     before = b"\xef\xbb\xbf" + Path(path).read_bytes().replace(b"\n", b"\r\n")
     Path(path).write_bytes(before)
-    add(path, entry("b"))
+    added(path, "b")
     after = Path(path).read_bytes()
     assert after.startswith(before)
     assert after.count(b"\r\n") == after.count(b"\n")
@@ -112,47 +112,47 @@ def test_line_ends_and_byte_order_marks_stay(path):
 
 
 def test_a_run_beyond_the_budget_is_not_added(path):
-    add(path, entry("a", opening=(None, 1.0)))
+    added(path, "a", opening=(None, 1.0))
     before = Path(path).read_bytes()
-    found, written = add(path, entry("b", run=run(400)))
+    found, written = added(path, "b", run=run(400))
     assert (written, found.keeps_budget, Path(path).read_bytes()) == (False, False, before)
-    found, written = add(path, entry("b", run=run(400), allow_over_budget=True))
+    found, written = added(path, "b", run=run(400), allow_over_budget=True)
     assert (written, found.keeps_budget, len(account(path).runs)) == (True, False, 2)
 
 
 def test_a_first_run_beyond_the_budget_makes_no_ledger(path):
-    found, written = add(path, entry(opening=(None, 0.1)))
+    found, written = added(path, opening=(None, 0.1))
     assert not written
     assert not found.keeps_budget
     assert files(path) == []
 
 
 def test_a_run_without_noise_has_no_place_in_a_ledger(path):
-    found, written = add(path, entry(run=run(noise=0)))
+    found, written = added(path, run=run(noise=0))
     assert (written, math.isinf(found.guarantee.epsilon)) == (False, True)
 
 
 def test_nothing_is_written_when_only_asked(path):
-    assert add(path, entry(dry_run=True))[1] is False
+    assert added(path, dry_run=True)[1] is False
     assert files(path) == []
 
 
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (entry("first"), "there is a run `first` already"),
-        (entry("b", run=run(count=1001)), "expected a run on its data, 1000 example, got one on 1001 example"),
-        (entry("b / c"), "expected a name without ` / `"),
-        (entry(""), "expected a name"),
-        (entry("b", opening=(1e-6, None)), "it states its own"),
-        (entry("b\nprivacy: {delta: 1}"), "printable characters"),
+        ({"name": "first"}, "there is a run `first` already"),
+        ({"name": "b", "run": run(count=1001)}, "expected a run on its data, 1000 example, got one on 1001 example"),
+        ({"name": "b / c"}, "expected a name without ` / `"),
+        ({"name": ""}, "expected a name"),
+        ({"name": "b", "opening": (1e-6, None)}, "it states its own"),
+        ({"name": "b\nprivacy: {delta: 1}"}, "printable characters"),
     ],
 )
 def test_what_is_not_added(path, second, words):
-    add(path, entry("first"))
+    added(path, "first")
     before = Path(path).read_bytes()
     with pytest.raises(InputError, match=words.replace("/", ".")):
-        add(path, second)
+        added(path, **second)
     assert Path(path).read_bytes() == before
 
 
@@ -164,25 +164,25 @@ def test_what_is_not_added(path, second, words):
     ],
 )
 def test_a_file_that_does_not_end_with_its_phases_stays(path, end):
-    add(path, entry("a"))
+    added(path, "a")
     text = Path(path).read_text(encoding="utf-8") + end
     Path(path).write_text(text, encoding="utf-8")
     with pytest.raises(InputError, match=r"cannot be appended: .*ends with its `phases:`"):
-        add(path, entry("b"))
+        added(path, "b")
     assert Path(path).read_text(encoding="utf-8") == text
 
 
 @pytest.mark.parametrize("name", ["a: b", "# x", "- c", "null", "0x1", '"', "'", "{}", "é ✓", "a" * 200])
 def test_any_name_is_kept(path, name):
-    add(path, entry(name, dry_run=False))
-    add(path, entry("last"))
+    added(path, name, dry_run=False)
+    added(path, "last")
     assert [one.name for one in account(path).runs] == [name, "last"]
 
 
 def test_appends_at_the_same_time_lose_nothing(path):
-    add(path, entry("first"))
+    added(path, "first")
     with ThreadPoolExecutor(8) as pool:
-        outcomes = list(pool.map(lambda number: add(path, entry(f"run {number}"))[1], range(8)))
+        outcomes = list(pool.map(lambda number: added(path, f"run {number}")[1], range(8)))
     assert all(outcomes)
     assert {one.name for one in account(path).runs} == {"first", *(f"run {number}" for number in range(8))}
     assert files(path) == ["all.yaml"]
@@ -201,9 +201,9 @@ def test_runs_that_fit_one_by_one_do_not_pass_the_budget_together(path):
 def _added(path, name, opening):
     """Whether a run was added, by a client that opens the ledger if there is none."""
     try:
-        return add(path, entry(name, opening=opening))[1]
+        return added(path, name, opening=opening)[1]
     except InputError:  # it is there by now
-        return add(path, entry(name))[1]
+        return added(path, name)[1]
 
 
 def test_nobody_waits_for_ever(path):
@@ -226,16 +226,16 @@ def test_nobody_waits_for_ever(path):
 
 
 def test_a_ledger_that_cannot_be_written_stays(path):
-    add(path, entry("a"))
+    added(path, "a")
     Path(path).chmod(0o444)
     with pytest.raises(InputError, match="read-only"):
-        add(path, entry("b"))
+        added(path, "b")
     assert stat.S_IMODE(Path(path).stat().st_mode) == 0o444
 
 
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(InputError, match="cannot be written: No such file"):
-        add(str(tmp_path / "none" / "all.yaml"), entry())
+        added(str(tmp_path / "none" / "all.yaml"))
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
@@ -243,10 +243,10 @@ def test_a_folder_that_is_not_there(tmp_path):
 def test_a_new_ledger_has_the_permissions_that_the_user_allows(path, mask, mode):
     before = os.umask(mask)
     try:
-        assert add(path, entry())[1]
+        assert added(path)[1]
         assert stat.S_IMODE(Path(path).stat().st_mode) == mode
         os.umask(0o077 ^ mask)  # an old file keeps its own
-        assert add(path, entry("second"))[1]
+        assert added(path, "second")[1]
         assert stat.S_IMODE(Path(path).stat().st_mode) == mode
     finally:
         os.umask(before)
@@ -278,7 +278,7 @@ def test_a_ledger_is_on_the_disk_before_it_has_its_name_and_its_name_is_too(path
         monkeypatch.setattr(os, how, named(how))
     for name in ("first", "second"):
         events.clear()
-        add(path, entry(name))
+        added(path, name)
         assert events == [f"file of {Path(path).stat().st_size} bytes", Path(path).name, "folder"]
 
 
@@ -305,7 +305,7 @@ def parted(steps=4, *, count=400, scheme="all", more="", adjacency="add-remove")
 @pytest.fixture
 def opened(path):
     """A ledger with a partition and one run of 4 steps on all data."""
-    add(path, entry("all", run=parted(count=1000, more=PARTITION)))
+    added(path, "all", run=parted(count=1000, more=PARTITION))
     return path
 
 
@@ -314,13 +314,13 @@ def exact(steps):
 
 
 def test_runs_on_different_parts_do_not_add_up(opened):
-    found, _ = add(opened, entry("n", run=parted(9), part="north"))
+    found, _ = added(opened, "n", run=parted(9), part="north")
     assert found.guarantee.epsilon == exact(4 + 9)
-    found, _ = add(opened, entry("s", run=parted(7, count=600), part="south"))
+    found, _ = added(opened, "s", run=parted(7, count=600), part="south")
     assert found.guarantee.epsilon == exact(4 + 9)
-    found, _ = add(opened, entry("s2", run=parted(3, count=600), part="south"))
+    found, _ = added(opened, "s2", run=parted(3, count=600), part="south")
     assert found.guarantee.epsilon == exact(4 + 7 + 3)
-    found, _ = add(opened, entry("more", run=parted(2, count=1000)))
+    found, _ = added(opened, "more", run=parted(2, count=1000))
     assert found.guarantee.epsilon == exact(4 + 7 + 3 + 2)
     shown = account(opened)
     assert [(one.name, one.part) for one in shown.runs] == [
@@ -336,7 +336,7 @@ def test_runs_on_different_parts_do_not_add_up(opened):
 
 def test_a_run_on_a_part_keeps_its_rate(opened):
     """It states an expected batch of its own part, of whose size the ledger knows nothing."""
-    found, _ = add(opened, entry("n", run=parted(9, count=700, scheme="poisson, expected: 100"), part="north"))
+    found, _ = added(opened, "n", run=parted(9, count=700, scheme="poisson, expected: 100"), part="north")
     (level,) = found.loaded.plan.phases[-1].hierarchy.levels
     assert (level.count, level.rate) == (1000, Fraction(1, 7))
     assert "scheme: poisson, rate: 1/7" in Path(opened).read_text(encoding="utf-8")
@@ -345,22 +345,28 @@ def test_a_run_on_a_part_keeps_its_rate(opened):
 @pytest.mark.parametrize(
     ("second", "words"),
     [
-        (entry("b", run=parted(), part="east"), "expected north or south, got `east`"),
-        (entry("b", run=parted(count=1000), part="north"), "a run on all data has no part"),
-        (entry("b", run=parted(count=1001), part="north"), "a run on all data has no part"),
-        (entry("b", run=parted(count=400)), "expected a run on its data, 1000 example, got one on 400"),
-        (entry("b", run=parted(scheme="fixed, size: 9"), part="north"), "whose size is not known, got fixed"),
-        (entry("b", run=parted(scheme="shuffle, size: 10"), part="north"), "whose size is not known, got shuffle"),
+        ({"name": "b", "run": parted(), "part": "east"}, "expected north or south, got `east`"),
+        ({"name": "b", "run": parted(count=1000), "part": "north"}, "a run on all data has no part"),
+        ({"name": "b", "run": parted(count=1001), "part": "north"}, "a run on all data has no part"),
+        ({"name": "b", "run": parted(count=400)}, "expected a run on its data, 1000 example, got one on 400"),
+        ({"name": "b", "run": parted(scheme="fixed, size: 9"), "part": "north"}, "whose size is not known, got fixed"),
         (
-            entry("b", run=parted(scheme="poisson, rate: 0.1, max_batch_size: 50"), part="north"),
+            {"name": "b", "run": parted(scheme="shuffle, size: 10"), "part": "north"},
+            "whose size is not known, got shuffle",
+        ),
+        (
+            {"name": "b", "run": parted(scheme="poisson, rate: 0.1, max_batch_size: 50"), "part": "north"},
             "whose size is not known, got poisson",
         ),
         (
-            entry("b", run=parted(count=1000, more=PARTITION.replace("sha256", "md5") + "\nphases: [{part: north}]")),
+            {
+                "name": "b",
+                "run": parted(count=1000, more=PARTITION.replace("sha256", "md5") + "\nphases: [{part: north}]"),
+            },
             "expected a run with the `partition` of the ledger",
         ),
         (
-            entry("b", run=parted(count=1000, more=PARTITION + "\nphases: [{part: north}]"), part="south"),
+            {"name": "b", "run": parted(count=1000, more=PARTITION + "\nphases: [{part: north}]"), "part": "south"},
             "a run whose phases name parts themselves",
         ),
     ],
@@ -368,27 +374,27 @@ def test_a_run_on_a_part_keeps_its_rate(opened):
 def test_what_is_no_run_on_a_part(opened, second, words):
     before = Path(opened).read_bytes()
     with pytest.raises(InputError, match=re.escape(words)):
-        add(opened, second)
+        added(opened, **second)
     assert Path(opened).read_bytes() == before
 
 
 def test_a_ledger_without_a_partition_takes_no_parts(path):
     with pytest.raises(InputError, match="--part: expected a ledger with a `partition`"):
-        add(path, entry("n", run=parted(), part="north"))
-    add(path, entry("all", run=parted(count=1000)))
+        added(path, "n", run=parted(), part="north")
+    added(path, "all", run=parted(count=1000))
     for run_on_part in (
-        entry("n", run=parted(), part="north"),
-        entry("n", run=parted(count=1000, more=PARTITION + "\nphases: [{part: north}]")),
+        {"name": "n", "run": parted(), "part": "north"},
+        {"name": "n", "run": parted(count=1000, more=PARTITION + "\nphases: [{part: north}]")},
     ):
         with pytest.raises(InputError, match=r"expected a (ledger|run) with (a|the) `partition`"):
-            add(path, run_on_part)
+            added(path, **run_on_part)
 
 
 def test_a_config_may_name_parts_itself(path):
     more = PARTITION + "\nphases: [{name: one}, {name: two, part: south, training: {steps: 6}}]"
-    found, _ = add(path, entry("all", run=parted(count=1000, more=more)))
+    found, _ = added(path, "all", run=parted(count=1000, more=more))
     assert found.guarantee.epsilon == exact(4 + 6)
-    found, _ = add(path, entry("n", run=parted(8), part="north"))
+    found, _ = added(path, "n", run=parted(8), part="north")
     assert found.guarantee.epsilon == exact(4 + 8)
     assert found.loaded.plan.partition.parts == ("north", "south")
 
@@ -415,7 +421,7 @@ def test_configs_with_parts(more, words):
 
 
 def test_other_questions_about_parts_are_refused_with_a_reason(opened):
-    add(opened, entry("n", run=parted(9), part="north"))
+    added(opened, "n", run=parted(9), part="north")
     with pytest.raises(InputError, match="the only ones answered for runs on parts of the data"):
         risk(load(opened).plan)
 

@@ -8,7 +8,7 @@ import pytest
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteGaussian
-from dpcalc.mechanisms.black_box import PureDp
+from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate
@@ -155,7 +155,7 @@ def test_an_unfinished_pass_of_a_group_costs_less_than_a_whole_one(delta):
 @pytest.mark.parametrize(
     ("mechanism", "changes"),
     [
-        (PureDp(epsilon=4.0), {"group_size": 2}),
+        (ApproximateDp(epsilon=4.0), {"group_size": 2}),
         (DiscreteGaussian(noise_multiplier=0.05), {"adjacency": Adjacency.REPLACE_ONE}),
         (DiscreteGaussian(noise_multiplier=0.05), {"group_size": 2}),
         (Gaussian(noise_multiplier=0.02), {"group_size": 3}),

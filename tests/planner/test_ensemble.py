@@ -12,7 +12,7 @@ from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.pate import PateConfidentGNMax, PateGNMax, PateLNMax
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.pate import data_independent_guarantee
 from dpcalc.planner.plan import Phase, Plan
@@ -26,9 +26,9 @@ from tests.planner.ballots import gaussian, laplace, log_winner, neighbours
 DELTA = 1e-5
 TEACHERS = Level(name="teacher", count=250, scheme=All())
 MECHANISMS = [
-    PateLNMax(gamma=0.05),
-    PateGNMax(noise_multiplier=40.0),
-    PateConfidentGNMax(noise_multiplier=40.0, threshold=200.0, threshold_noise_multiplier=150.0),
+    LNMax(gamma=0.05),
+    GNMax(noise_multiplier=40.0),
+    ConfidentGNMax(noise_multiplier=40.0, threshold=200.0, threshold_noise_multiplier=150.0),
 ]
 
 
@@ -92,7 +92,7 @@ def test_whatever_unit_and_relation(mechanism):
     for unit, adjacency in itertools.product((1, 2), Adjacency):
         assert guarantee(plan(mechanism, TEACHERS, records, unit=unit, adjacency=adjacency)).epsilon == found
     assert unsampled_epsilon(plan(mechanism)) == found
-    assert found == pytest.approx(data_independent_guarantee(mechanism.aggregation, 100, delta=DELTA).epsilon, rel=1e-4)
+    assert found == pytest.approx(data_independent_guarantee(mechanism, 100, delta=DELTA).epsilon, rel=1e-4)
 
 
 def test_a_phase_beside_training():
@@ -107,10 +107,10 @@ def test_a_phase_beside_training():
 
 def outcomes(row, mechanism):
     """Probabilities of each label, and of none."""
-    if isinstance(mechanism, PateLNMax):
+    if isinstance(mechanism, LNMax):
         return np.append(np.exp(log_winner(row, laplace(1 / mechanism.gamma))), 0.0)
     winner = np.exp(log_winner(row, gaussian(mechanism.noise_multiplier)))
-    if isinstance(mechanism, PateGNMax):
+    if isinstance(mechanism, GNMax):
         return np.append(winner, 0.0)
     away = (mechanism.threshold - max(row)) / mechanism.threshold_noise_multiplier / math.sqrt(2)
     return np.append(winner * math.erfc(away) / 2, math.erfc(-away) / 2)
@@ -119,9 +119,9 @@ def outcomes(row, mechanism):
 @pytest.mark.parametrize(
     "mechanism",
     [
-        PateLNMax(gamma=0.3),
-        PateGNMax(noise_multiplier=2.0),
-        PateConfidentGNMax(noise_multiplier=2.0, threshold=4.0, threshold_noise_multiplier=1.0),
+        LNMax(gamma=0.3),
+        GNMax(noise_multiplier=2.0),
+        ConfidentGNMax(noise_multiplier=2.0, threshold=4.0, threshold_noise_multiplier=1.0),
     ],
 )
 def test_actual_ensembles_cost_no_more(mechanism):
@@ -167,4 +167,4 @@ def test_solving(mechanism):
 def test_next_to_no_noise_costs_what_pure_privacy_does():
     """One bit that is true but for e^-102: delta(eps) = 1 - e^(eps - 102)."""
     exact = 102 + math.log1p(-1e-5)
-    assert exact <= guarantee(plan(PateLNMax(gamma=51.0), queries=1)).epsilon <= 102
+    assert exact <= guarantee(plan(LNMax(gamma=51.0), queries=1)).epsilon <= 102

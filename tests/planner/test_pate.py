@@ -16,7 +16,6 @@ from dpcalc.planner.pate import (
     max_queries,
     max_queries_by_votes,
     min_noise,
-    with_scaled_noise,
 )
 from tests.planner.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
 
@@ -24,13 +23,13 @@ DELTA = 1e-5
 ROWS = ([6, 2, 2], [8, 1, 1], [4, 3, 3], [9, 1, 0], [10, 0, 0], [5, 5, 0], [6, 4, 0], [30, 2, 1])
 ORDERS = np.array([0.3, 1.0, 3.0, 10.0, 30.0])
 NOISES = [
-    (GNMax(sigma=2.0), gaussian(2.0)),
-    (GNMax(sigma=0.8), gaussian(0.8)),
+    (GNMax(noise_multiplier=2.0), gaussian(2.0)),
+    (GNMax(noise_multiplier=0.8), gaussian(0.8)),
     (LNMax(gamma=0.5), laplace(2.0)),
     (LNMax(gamma=0.1), laplace(10.0)),
 ]
-CONFIDENT = ConfidentGNMax(label=GNMax(sigma=40.0), threshold=200.0, check_sigma=150.0)
-ALL = [LNMax(gamma=0.05), GNMax(sigma=40.0), CONFIDENT]
+CONFIDENT = ConfidentGNMax(noise_multiplier=40.0, threshold=200.0, threshold_noise_multiplier=150.0)
+ALL = [LNMax(gamma=0.05), GNMax(noise_multiplier=40.0), CONFIDENT]
 
 
 def chances(aggregation, votes):
@@ -60,12 +59,14 @@ def test_no_neighbour_is_told_apart_better_than_the_bound_says(aggregation, nois
     assert nearest > 0.5  # the bound is no more than twice what a data set attains
 
 
-@pytest.mark.parametrize("aggregation", [LNMax(gamma=0.05), GNMax(sigma=40.0), LNMax(gamma=1.0), GNMax(sigma=3.0)])
+@pytest.mark.parametrize(
+    "aggregation", [LNMax(gamma=0.05), GNMax(noise_multiplier=40.0), LNMax(gamma=1.0), GNMax(noise_multiplier=3.0)]
+)
 @pytest.mark.parametrize("lead", [0, 1, 7, 40])
 def test_the_chance_that_one_label_overtakes_another(aggregation, lead):
     with mpmath.workdps(30):
         if isinstance(aggregation, GNMax):
-            exact = mpmath.erfc(mpmath.mpf(lead) / (2 * aggregation.sigma)) / 2
+            exact = mpmath.erfc(mpmath.mpf(lead) / (2 * aggregation.noise_multiplier)) / 2
         else:
             g = mpmath.mpf(aggregation.gamma)  # P(Z1 > lead + Z2), Laplace both
             tail = lambda x: mpmath.exp(-g * x) / 2 if x >= 0 else 1 - mpmath.exp(g * x) / 2  # noqa: E731
@@ -78,7 +79,7 @@ def test_the_chance_that_one_label_overtakes_another(aggregation, lead):
 @mpmath.workdps(40)
 def test_the_check_of_confident_gnmax_is_exact():
     top = np.array([230, 200, 150, 40])
-    silent = replace(CONFIDENT, label=GNMax(sigma=1e9), check_sigma=20.0)  # labels that tell nothing
+    silent = replace(CONFIDENT, noise_multiplier=1e9, threshold_noise_multiplier=20.0)  # labels that tell nothing
     ahead, back = silent.log_moments(np.full(4, 0.5), top, ORDERS)
     for row, count in enumerate(top):
         p = mpmath.ncdf((mpmath.mpf(int(count)) - 200) / 20)
@@ -92,7 +93,7 @@ def test_the_check_of_confident_gnmax_is_exact():
 
 @mpmath.workdps(60)
 def test_a_check_with_little_noise_far_from_the_threshold():
-    sharp = replace(CONFIDENT, label=GNMax(sigma=1e9), check_sigma=0.02)
+    sharp = replace(CONFIDENT, noise_multiplier=1e9, threshold_noise_multiplier=0.02)
     ahead, _ = sharp.log_moments(np.array([0.5]), np.array([199]), np.array([60.0]))
     p, q = mpmath.ncdf(mpmath.mpf(-50)), mpmath.ncdf(mpmath.mpf(-100))  # the neighbour with one vote less
     truth = mpmath.log(p**61 / q**60 + (1 - p) ** 61 / (1 - q) ** 60)
@@ -104,9 +105,9 @@ def test_a_check_with_little_noise_far_from_the_threshold():
 
 def test_confident_gnmax_that_always_or_never_answers():
     votes = synthetic(40)
-    whole = data_dependent_guarantee(GNMax(sigma=40.0), votes, delta=DELTA).guarantee.epsilon
-    always = replace(CONFIDENT, threshold=-1e6, check_sigma=100.0)
-    never = replace(CONFIDENT, threshold=1e6, check_sigma=100.0)
+    whole = data_dependent_guarantee(GNMax(noise_multiplier=40.0), votes, delta=DELTA).guarantee.epsilon
+    always = replace(CONFIDENT, threshold=-1e6, threshold_noise_multiplier=100.0)
+    never = replace(CONFIDENT, threshold=1e6, threshold_noise_multiplier=100.0)
     assert data_dependent_guarantee(always, votes, delta=DELTA).guarantee.epsilon == pytest.approx(whole, rel=1e-4)
     assert data_dependent_guarantee(never, votes, delta=DELTA).guarantee.epsilon < 0.02
     assert list(always.answer_probability(votes.top)) == pytest.approx([1.0] * 40)
@@ -118,10 +119,10 @@ def test_confident_gnmax_that_always_or_never_answers():
 RECORDED = [
     (100, LNMax(gamma=0.05), 5.302585092994046, 2.064316503252266),
     (1000, LNMax(gamma=0.05), 20.75646273248512, 7.610625876760011),
-    (100, GNMax(sigma=40.0), 1.7590592937014984, 1.225314835309749),
-    (1000, GNMax(sigma=40.0), 5.995927881104495, 4.40916202864441),
-    (100, GNMax(sigma=100.0), 0.6886154548520655, 0.6886154548520658),
-    (1000, GNMax(sigma=100.0), 2.2464690919019263, 2.2464690919019157),
+    (100, GNMax(noise_multiplier=40.0), 1.7590592937014984, 1.225314835309749),
+    (1000, GNMax(noise_multiplier=40.0), 5.995927881104495, 4.40916202864441),
+    (100, GNMax(noise_multiplier=100.0), 0.6886154548520655, 0.6886154548520658),
+    (1000, GNMax(noise_multiplier=100.0), 2.2464690919019263, 2.2464690919019157),
 ]
 
 
@@ -168,25 +169,31 @@ def test_unpublished_aggregations_have_no_published_number():
 def test_whatever_the_votes_are():
     # T Gaussian releases of distance sqrt(2)/sigma are one, of mu = sqrt(2 T)/sigma: Balle, Wang 2018, Theorem 8
     mu = math.sqrt(2 * 1000) / 40
-    epsilon = data_independent_guarantee(GNMax(sigma=40.0), 1000, delta=DELTA).epsilon
+    epsilon = data_independent_guarantee(GNMax(noise_multiplier=40.0), 1000, delta=DELTA).epsilon
     with mpmath.workdps(30):
         delta = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
     assert float(delta) == pytest.approx(DELTA, rel=1e-6)
     assert float(delta) <= DELTA
     check = math.sqrt(1000 * (1 / 150**2 + 2 / 40**2))
-    same = data_independent_guarantee(GNMax(sigma=math.sqrt(2) / (check / math.sqrt(1000))), 1000, delta=DELTA).epsilon
+    same = data_independent_guarantee(
+        GNMax(noise_multiplier=math.sqrt(2) / (check / math.sqrt(1000))), 1000, delta=DELTA
+    ).epsilon
     assert data_independent_guarantee(CONFIDENT, 1000, delta=DELTA).epsilon == pytest.approx(same, rel=1e-9)
     assert data_independent_guarantee(LNMax(gamma=0.05), 1, delta=DELTA).epsilon <= 0.1
     assert data_independent_guarantee(LNMax(gamma=0.05), 7, delta=1e-12).epsilon == pytest.approx(0.7, rel=1e-3)
 
 
 @mpmath.workdps(60)
-@pytest.mark.parametrize("aggregation", [GNMax(sigma=0.02), replace(CONFIDENT, check_sigma=0.01), GNMax(sigma=40.0)])
+@pytest.mark.parametrize(
+    "aggregation",
+    [GNMax(noise_multiplier=0.02), replace(CONFIDENT, threshold_noise_multiplier=0.01), GNMax(noise_multiplier=40.0)],
+)
 @pytest.mark.parametrize("delta", [1e-5, 1e-295])
 def test_epsilon_beyond_the_floats_of_the_profile(aggregation, delta):
-    label = aggregation.label.sigma if isinstance(aggregation, ConfidentGNMax) else aggregation.sigma
-    check = 1 / mpmath.mpf(aggregation.check_sigma) ** 2 if isinstance(aggregation, ConfidentGNMax) else 0
-    mu = mpmath.sqrt(10 * (2 / mpmath.mpf(label) ** 2 + check))
+    check = (
+        1 / mpmath.mpf(aggregation.threshold_noise_multiplier) ** 2 if isinstance(aggregation, ConfidentGNMax) else 0
+    )
+    mu = mpmath.sqrt(10 * (2 / mpmath.mpf(aggregation.noise_multiplier) ** 2 + check))
     epsilon = mpmath.mpf(data_independent_guarantee(aggregation, 10, delta=delta).epsilon)
     truth = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
     assert truth <= delta
@@ -210,7 +217,7 @@ def test_laws(aggregation):
     split = ensemble([[126, 124, 0, 0]] * 60)
     assert cost(aggregation, unanimous) < here < cost(aggregation, split)
     assert (
-        data_independent_guarantee(with_scaled_noise(aggregation, 1.1), 60, delta=DELTA).epsilon
+        data_independent_guarantee(aggregation.louder(1.1), 60, delta=DELTA).epsilon
         < data_independent_guarantee(aggregation, 60, delta=DELTA).epsilon
     )
 
@@ -247,17 +254,17 @@ def test_what_a_budget_buys(aggregation):
 def test_the_least_noise(aggregation, target):
     least = min_noise(aggregation, 1000, target=target, delta=DELTA)
     assert data_independent_guarantee(least, 1000, delta=DELTA).epsilon <= target
-    assert data_independent_guarantee(with_scaled_noise(least, 1 - 1e-6), 1000, delta=DELTA).epsilon > target
+    assert data_independent_guarantee(least.louder(1 - 1e-6), 1000, delta=DELTA).epsilon > target
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
         lambda: LNMax(gamma=0.0),
-        lambda: GNMax(sigma=-1.0),
-        lambda: GNMax(sigma=math.nan),
+        lambda: GNMax(noise_multiplier=-1.0),
+        lambda: GNMax(noise_multiplier=math.nan),
         lambda: replace(CONFIDENT, threshold=math.inf),
-        lambda: replace(CONFIDENT, check_sigma=0.0),
+        lambda: replace(CONFIDENT, threshold_noise_multiplier=0.0),
         lambda: ensemble([[3, 4], [3, 3]]),
         lambda: Votes(counts=np.array([[4, -1]]), teachers=3),
         lambda: Votes(counts=np.array([[4]]), teachers=4),

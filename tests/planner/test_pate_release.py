@@ -16,10 +16,17 @@ from dpcalc.planner.pate import data_independent_guarantee
 from tests.planner.ballots import ensemble, gaussian, log_winner, neighbours, synthetic
 
 CHECKED = [
-    ConfidentGNMax(label=GNMax(sigma=2.0), threshold=5.0, check_sigma=3.0),
-    ConfidentGNMax(label=GNMax(sigma=4.0), threshold=8.0, check_sigma=10.0),
+    ConfidentGNMax(noise_multiplier=2.0, threshold=5.0, threshold_noise_multiplier=3.0),
+    ConfidentGNMax(noise_multiplier=4.0, threshold=8.0, threshold_noise_multiplier=10.0),
 ]
-AGGREGATIONS = [LNMax(gamma=0.05), LNMax(gamma=0.7), GNMax(sigma=4.0), GNMax(sigma=40.0), GNMax(sigma=0.4), CHECKED[1]]
+AGGREGATIONS = [
+    LNMax(gamma=0.05),
+    LNMax(gamma=0.7),
+    GNMax(noise_multiplier=4.0),
+    GNMax(noise_multiplier=40.0),
+    GNMax(noise_multiplier=0.4),
+    CHECKED[1],
+]
 TERMS = ReleaseTerms(order=9.0, smoothness=0.03, noise=5.0)
 
 
@@ -79,7 +86,7 @@ def test_the_public_sum_is_not_below_the_private_one(aggregation):
 
 def test_it_is_rarely_below_what_the_labels_cost():
     delta = 0.5
-    f, smooth, _ = pieces(GNMax(sigma=40.0), synthetic(50))
+    f, smooth, _ = pieces(GNMax(noise_multiplier=40.0), synthetic(50))
     z, c = TERMS.order - 1, TERMS.cost
     floor = f + c + math.log(z / (z + 1)) - (math.log(0.8 * delta) + math.log(z + 1)) / z
     assert floor > 0
@@ -97,22 +104,26 @@ def test_noise_is_as_told():
     assert (scales >= 0.01 * TERMS.noise).all()  # at delta 1e-5 never below S(D)
     rest = np.array([one.epsilon for one in found]) / scales
     assert np.std(rest - np.mean(rest)) > 0.9
-    assert drawn(GNMax(sigma=40.0), synthetic(9), seed=1) != drawn(GNMax(sigma=40.0), synthetic(9), seed=2)
+    assert drawn(GNMax(noise_multiplier=40.0), synthetic(9), seed=1) != drawn(
+        GNMax(noise_multiplier=40.0), synthetic(9), seed=2
+    )
 
 
 def test_terms_are_chosen_without_the_votes():
     assert "votes" not in inspect.signature(release_terms).parameters
-    chosen = release_terms(GNMax(sigma=40.0), 1000, target=4.0, delta=1e-5)
+    chosen = release_terms(GNMax(noise_multiplier=40.0), 1000, target=4.0, delta=1e-5)
     assert chosen.cost == pytest.approx(0.4)
     assert 1 < chosen.order < 20
-    some, many = (release_terms(GNMax(sigma=40.0), queries, target=None, delta=1e-5) for queries in (1000, 90_000))
+    some, many = (
+        release_terms(GNMax(noise_multiplier=40.0), queries, target=None, delta=1e-5) for queries in (1000, 90_000)
+    )
     assert 0.4 < some.cost < 0.5
-    assert many == release_terms(GNMax(sigma=40.0), 90_000, target=5.0, delta=1e-5)
+    assert many == release_terms(GNMax(noise_multiplier=40.0), 90_000, target=5.0, delta=1e-5)
 
 
 def test_agreeing_teachers_have_a_small_public_cost():
     agreeing = ensemble([[245, 3, 2, 0]] * 500)
-    aggregation = GNMax(sigma=30.0)
+    aggregation = GNMax(noise_multiplier=30.0)
     chosen = release_terms(aggregation, 500, target=4.0, delta=1e-5)
     found = drawn(aggregation, agreeing, seed=1, chosen=chosen)
     assert chosen.cost < found.epsilon < 0.6 * data_independent_guarantee(aggregation, 500, delta=1e-5).epsilon
@@ -132,7 +143,7 @@ def within_reach(teachers):
 
 
 @pytest.mark.parametrize(
-    "aggregation", [CHECKED[0], ConfidentGNMax(label=GNMax(sigma=0.7), threshold=3.0, check_sigma=0.9)]
+    "aggregation", [CHECKED[0], ConfidentGNMax(noise_multiplier=0.7, threshold=3.0, threshold_noise_multiplier=0.9)]
 )
 def test_smooth_sensitivity_of_all_votes_of_a_few_teachers(aggregation):
     """The largest change by one teacher of what d teachers can make of the votes, by trying all."""
@@ -161,8 +172,8 @@ def test_the_cost_of_checked_votes_against_all_outcomes(aggregation, row):
     costs, places = pate_release._divergence_grid(aggregation, ensemble([row]), TERMS.order)
 
     def outcomes(votes):
-        above = (aggregation.threshold - max(votes)) / aggregation.check_sigma / math.sqrt(2)
-        winner = log_winner(list(votes), gaussian(aggregation.label.sigma)) + math.log(math.erfc(above) / 2)
+        above = (aggregation.threshold - max(votes)) / aggregation.threshold_noise_multiplier / math.sqrt(2)
+        winner = log_winner(list(votes), gaussian(aggregation.noise_multiplier)) + math.log(math.erfc(above) / 2)
         return np.append(winner, math.log(math.erfc(-above) / 2))
 
     own = outcomes(row)
@@ -173,14 +184,14 @@ def test_the_cost_of_checked_votes_against_all_outcomes(aggregation, row):
 
 def test_a_public_cost_of_checked_answers():
     """Where most queries are answered by agreeing teachers it is below what holds whatever the votes are."""
-    confident = ConfidentGNMax(label=GNMax(sigma=30.0), threshold=150.0, check_sigma=60.0)
+    confident = ConfidentGNMax(noise_multiplier=30.0, threshold=150.0, threshold_noise_multiplier=60.0)
     chosen = release_terms(confident, 500, target=4.0, delta=1e-5)
     found = drawn(confident, ensemble([[245, 3, 2, 0]] * 500), seed=1, chosen=chosen)
     assert chosen.cost < found.epsilon < 0.6 * data_independent_guarantee(confident, 500, delta=1e-5).epsilon
 
 
 def test_too_many_teachers_whose_votes_are_checked():
-    confident = ConfidentGNMax(label=GNMax(sigma=400.0), threshold=500.0, check_sigma=100.0)
+    confident = ConfidentGNMax(noise_multiplier=400.0, threshold=500.0, threshold_noise_multiplier=100.0)
     with pytest.raises(UnsupportedError, match="at most 707 teachers"):
         drawn(confident, ensemble([[900, 100]]), seed=1)
 
@@ -210,4 +221,4 @@ def test_why_the_noise_is_not_scaled_by_the_sensitivity_itself():
 
 def test_no_release_where_nothing_costs_anything():
     with pytest.raises(InputError, match="epsilon above 0, got 0; publish that one"):
-        release_terms(GNMax(sigma=1e6), 1, target=None, delta=1e-5)
+        release_terms(GNMax(noise_multiplier=1e6), 1, target=None, delta=1e-5)
