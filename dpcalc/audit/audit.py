@@ -14,6 +14,7 @@ from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LevelCounts, LoggedLevel,
 from dpcalc.audit.laws import statistics_of
 from dpcalc.audit.log import Block, LogForm, read_blocks
 from dpcalc.audit.p_values import OF_NUMBERS, Statistic
+from dpcalc.audit.sampler import drawn_schemes
 from dpcalc.config.source import STDIN
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
@@ -68,7 +69,7 @@ class _PhaseAudit:
         hierarchy = phase.hierarchy
         self.phase, self.first = phase, first
         # A constructed task is a draw of its own: step s of t tasks becomes the steps s t to s t + t - 1.
-        self.tasks = hierarchy.episodes.tasks if hierarchy.episodes else 1
+        self.tasks, _ = drawn_schemes(hierarchy)
         self.has_tasks = hierarchy.episodes is not None
         self.steps = phase.steps * self.tasks
         self.levels = [LevelCounts(level=level) for level in _declared_levels(phase, self.steps)]
@@ -202,10 +203,8 @@ def _note(level: DeclaredLevel) -> str:
 
 def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     """Return the levels of a phase as declared, outermost first; UnsupportedError if a shuffle cannot be audited."""
-    hierarchy, episodes = phase.hierarchy, phase.hierarchy.episodes
-    schemes: list[Scheme] = [level.scheme for level in hierarchy.levels]
-    if episodes is not None:
-        schemes = [Fixed(size=episodes.ways), Fixed(size=episodes.records)]
+    hierarchy = phase.hierarchy
+    _, schemes = drawn_schemes(hierarchy)
     shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if isinstance(scheme, Shuffle)]
     if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
         raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")

@@ -137,10 +137,11 @@ def _load(
         wrong = cause.diagnostics
     used = [value for name, value in root.entries.items() if name not in {*RUN_KEYS, "phases"}]
     for run in runs(root):
-        used += [run.sections, *(run.at.entries[name] for name in ("name",) if name in run.at.entries)]
+        used.append(run.sections)
+        if "name" in run.at.entries:
+            used.append(run.at.entries["name"])
     idle = ineffective_errors(settings, used, has_phases="phases" in root.entries)
-    versions = _version_errors(root)
-    following = (*lost, *versions, *wrong, *idle)
+    following = (*lost, *_version_errors(root), *wrong, *idle)
     places = {(each.path, each.line, each.column) for each in broken}
     errors = [flaw.diagnostic for flaw in flaws if within(section, flaw.path)]
     errors += [*unreadable, *broken]

@@ -85,33 +85,6 @@ def test_the_schema_of_sarif_refuses_something():
         SARIF.validate(document)
 
 
-def test_sarif_holds_every_finding_at_its_place():
-    document = json.loads(drawn("sarif", (RISEN, NEAR)))
-    (run,) = document["runs"]
-    assert run["invocations"] == [{"executionSuccessful": True}]
-    places = [
-        (
-            one["ruleId"],
-            one["level"],
-            *one["locations"][0]["physicalLocation"]["artifactLocation"].values(),
-            *one["locations"][0]["physicalLocation"]["region"].values(),
-        )
-        for one in run["results"]
-    ]
-    root = "%SRCROOT%"
-    assert places == [
-        ("DPC301", "error", "conf/risen.yaml", root, 9, 12),
-        ("DPC303", "error", "conf/risen.yaml", root, 12, 10),
-        ("DPC404", "error", "conf/risen.yaml", root, 11, 23),
-        ("DPC405", "warning", "conf/risen.yaml", root, 6, 3),
-        ("DPC402", "error", "conf/risen.yaml", root, 9, 12),
-        ("DPC403", "error", "conf/risen.yaml", root, 1, 1),
-        ("DPC302", "warning", "near.yaml", root, 14, 19),
-        ("DPC406", "note", "near.yaml", root, 1, 1),
-    ]
-    assert len({json.dumps(one["partialFingerprints"]) for one in run["results"]}) == len(places)
-
-
 def test_a_run_without_a_verdict_was_not_successful():
     for results, successful in ((EVERYTHING, False), (RESULTS[:5], True)):
         (run,) = json.loads(drawn("sarif", results))["runs"]

@@ -37,16 +37,6 @@ def text_of(statement=STATEMENT, config=None):
     return " ".join(statement_text(statement_view(statement, config or loaded())).split())
 
 
-def test_upper_bounds_are_rounded_up_and_lower_ends_down():
-    text = text_of(replace(STATEMENT, evaluation=EVALUATION))
-    assert "epsilon at most 0.947 " in text
-    assert "epsilon_lower 0.946:" in text
-    assert "advantage at most 10.2%" in text
-    assert "right in at most 55.1% of cases" in text
-    assert "0.1% false alarms detects at most 0.230%, where guessing detects 0.1%" in text
-    assert "epsilon at most 697, if every draw held the unit" in text
-
-
 @pytest.mark.parametrize("budget", [None, Budget(epsilon=4.2613)])
 @pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.946867, 4.26123, 7.7251, 19.84, *(0.05 * 1.37**n for n in range(18))])
 def test_the_factor_is_that_of_the_printed_epsilon(epsilon, budget):
@@ -58,13 +48,6 @@ def test_the_factor_is_that_of_the_printed_epsilon(epsilon, budget):
     exact = Decimal(exponent).exp(Context(prec=40))
     excess = Decimal(factor) - exact
     assert 0 <= excess < Decimal(10) ** (exact.adjusted() - 2)
-
-
-def test_groups_say_what_is_not_known():
-    text = text_of()
-    assert "2 together (example) epsilon at most 2.19 at the same delta" in text
-    assert "5 together (example) no finite epsilon" in text
-    assert "10 together (example) no bound is known" in text
 
 
 @pytest.mark.parametrize(
@@ -96,17 +79,6 @@ def test_certain_detection_is_no_more_than_certain():
 def test_an_exceeded_budget_is_said():
     config = loaded(replace(PLAN, budget=Budget(epsilon=0.9468)))
     assert "budget 0.9468, 100.01% used: exceeded" in text_of(config=config)
-
-
-def test_json_holds_the_numbers_unrounded():
-    document = json.loads(statement_json(statement_view(STATEMENT, loaded())))
-    assert document["schema"] == "dpcalc.result/1"
-    assert document["attack"]["detection"][0] == {"false_positive_rate": 0.001, "true_positive_rate": 0.00229315}
-    assert [group["epsilon"] for group in document["groups"]] == [2.18446, None, None]
-    assert [group["finite"] for group in document["groups"]] == [True, False, None]
-    assert document["without_amplification"] == {"epsilon": 696.7838, "kind": "upper"}
-    assert document["guarantee"]["epsilon"] == GUARANTEE.epsilon
-    assert document["config_hash"] == loaded().config_hash
 
 
 def test_without_sampling_nothing_is_said_of_amplification():
