@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError
-from dpcalc.mechanisms.strategies import Participation
+from dpcalc.mechanisms.matrix_factorization import Participation
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import Scheme
 
