@@ -105,7 +105,6 @@ class ShownSizes:
     max_size: int | None = None  # larger draws are cut to it
 
     def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows at least `size` units]."""
         trials = self.trials(frame)
         above = binom.sf(size - 1, trials, self.probability)
         if self.is_nonempty:
@@ -113,7 +112,6 @@ class ShownSizes:
         return above if self.max_size is None else np.where(size > self.max_size, 0.0, above)
 
     def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows at most `size` units]."""
         trials = self.trials(frame)
         below = binom.cdf(size, trials, self.probability)
         if self.is_nonempty:
@@ -134,11 +132,7 @@ def _size_tests(
     needs_frame: bool = True,
     max_size: int | None = None,
 ) -> Iterator[Statistic]:
-    """Yield tests of the sizes of draws: exact, or total, quantiles and extremes; none if the log hides sizes.
-
-    The sizes, as of `ShownSizes`, are independent or negatively associated; without `needs_frame` the trials are the
-    same whatever the size of the frame.
-    """
+    """Yield tests of the sizes of draws, as of `ShownSizes`; none if the log hides them."""
     level = logged.level
     if level.shown is None or (needs_frame and not level.has_sizes):
         return
@@ -376,7 +370,6 @@ def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: 
 
 
 def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> Statistic:
-    """Return the test of how often both units of a neighbouring pair are in one draw."""
     together = Count(observed=int(logged.draws.pairs.sum()), expected=expected, trials=trials)
     return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
 
@@ -409,10 +402,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 def _repeats_in_windows_test(
     logged: LoggedLevel, draws: int, window: int, chance: Callable[[int, IntArray], Array]
 ) -> Statistic:
-    """Return the test of second and third draws of units in windows that cover all `draws`, the last maybe shorter.
-
-    `chance(n, lengths)` is Pr[n draws of a unit or more] in windows of these lengths.
-    """
+    """Return the test of repeats in windows, where `chance(n, lengths)` is Pr[n draws of a unit or more]."""
     level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
     repeats = [
         Count(
@@ -545,6 +535,5 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
 
 
 def _neighbouring_pairs(logged: LoggedLevel) -> int:
-    """Return the number of pairs of units 2 i and 2 i + 1 of one parent."""
     level = logged.level
     return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())

@@ -49,17 +49,12 @@ _HALVINGS = 24  # of the search for a multiplier: what is left of it is below 1e
 
 @dataclass(frozen=True, kw_only=True)
 class Participation:
-    """The steps in which one unit may take part.
+    """The steps in which one unit may take part."""
 
-    Attributes:
-        separation: b >= 1, the fewest steps from one of them to the next one; exactly so many with `fixed_epochs`.
-        max_times: k >= 1, most steps in which a unit takes part; None for as many as the separation allows.
-        fixed_epochs: True if a unit takes part at the same place of every epoch of `separation` steps.
-    """
-
-    separation: int
+    separation: int  # b >= 1, the fewest steps from one of them to the next one; with `fixed_epochs` exactly so many
+    # k >= 1, most steps in which a unit takes part; None for as many as the separation allows
     max_times: int | None = None
-    fixed_epochs: bool = False
+    fixed_epochs: bool = False  # True if a unit takes part at the same place of every epoch of `separation` steps
 
     def times(self, steps: int) -> int:
         """Return the most steps in which one unit can take part, limited by `max_times` unless epochs are fixed."""
@@ -77,19 +72,12 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Sensitivity:
-    """The squared sensitivity of a strategy, and what it is relative to.
+    """The squared sensitivity of a strategy, and what it is relative to."""
 
-    Attributes:
-        squared: bounds on sens(C)^2; explicit contributions attain the lower one.
-        column: bounds on the squared largest norm of a column of C; 1 where noise is stated for itself.
-        is_exact: True if both bounds are sens(C)^2 but for rounding.
-        how: how it was computed, in words.
-    """
-
-    squared: Bounds
-    column: Bounds
-    is_exact: bool
-    how: str
+    squared: Bounds  # on sens(C)^2; explicit contributions attain the lower one
+    column: Bounds  # on the squared largest norm of a column of C; 1 where noise is stated for itself
+    is_exact: bool  # True if both bounds are sens(C)^2 but for rounding
+    how: str  # how it was computed, in words
 
     @property
     def ratio(self) -> float:
@@ -103,15 +91,10 @@ class Sensitivity:
 
 
 class EvenNoise(NamedTuple):
-    """Factors >= 1 on the noise multiplier with which steps of equal columns stand for those of C (Theorem 16.10).
+    """Factors >= 1 on the noise multiplier with which steps of equal columns stand for those of C (Theorem 16.10)."""
 
-    Attributes:
-        for_upper: with it the steps i, i + period, ... together cost at least as much, whatever i; rounded down.
-        for_lower: with it each of the first steps - bands + 1 steps costs at most as much; rounded up.
-    """
-
-    for_upper: float
-    for_lower: float
+    for_upper: float  # the steps i, i + period, ... together cost at least as much, whatever i; rounded down
+    for_lower: float  # each of the first steps - bands + 1 steps costs at most as much; rounded up
 
 
 def _bounds(value: float, roundings: float) -> Bounds:
@@ -302,7 +285,6 @@ class Strategy(ABC):
 
     @property
     def max_steps(self) -> int:
-        """Steps of the longest run that it is for."""
         return MAX_COUNT
 
     @property
@@ -317,7 +299,6 @@ class Strategy(ABC):
 
     @property
     def short_text(self) -> str:
-        """The text, cut to 60 characters."""
         return self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}..."
 
     @property
@@ -343,21 +324,14 @@ class Strategy(ABC):
 
     @abstractmethod
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Declare estimates of the RMS and the largest deviation of prefix sums at noise multiplier 1, or None.
-
-        Estimates, no bounds; None where they take too long or have no finite value.
-        """
+        """Declare estimates of the (RMS, largest) deviation of prefix sums; None if too long or not finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Toeplitz(Strategy):
-    """C_ij = c_(i - j).
+    """C_ij = c_(i - j)."""
 
-    Attributes:
-        coefficients: c_0 other than 0, c_1, ...; 0 after their end.
-    """
-
-    coefficients: tuple[float, ...]
+    coefficients: tuple[float, ...]  # c_0 other than 0, c_1, ...; 0 after their end
 
     @property
     def text(self) -> str:
@@ -365,7 +339,6 @@ class Toeplitz(Strategy):
 
     @property
     def is_rising(self) -> bool:
-        """True if the coefficients are >= 0 and never rise, so that mu does not fall with the number of steps."""
         # After their end the coefficients are 0, so that the last one must not be below that.
         c = self.coefficients
         return c[-1] >= 0 and all(later <= earlier for earlier, later in pairwise(c))
@@ -404,14 +377,7 @@ class Identity(Toeplitz):
 
 @dataclass(frozen=True, kw_only=True)
 class BandedSquareRoot(Toeplitz):
-    """The first `band_count` coefficients of (1 - x)^(-1/2): 1, 1/2, 3/8, 5/16, ...
-
-    Attributes:
-        band_count: number of bands, from 1 to MAX_BANDS.
-
-    References:
-        Kalinin, Lampert 2024 (2405.13763), banded square root factorization.
-    """
+    """The first `band_count` of 1, 1/2, 3/8, ...: banded square root, Kalinin, Lampert 2024 (2405.13763)."""
 
     coefficients: tuple[float, ...] = field(default=(), init=False, repr=False, compare=False)
     band_count: int
@@ -459,11 +425,7 @@ class PrefixSum(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class Tree(Strategy):
-    """Binary trees whose nodes get noise of their own.
-
-    Attributes:
-        restart_every: steps of a tree, after which the next one begins; None for one tree.
-    """
+    """Binary trees whose nodes get noise of their own; after `restart_every` steps the next tree begins."""
 
     restart_every: int | None = None
 
@@ -522,22 +484,15 @@ class Tree(Strategy):
 
 @dataclass(frozen=True, kw_only=True)
 class Matrix(Strategy):
-    """A lower triangular matrix from a file; a shorter run uses its beginning, with the same noise.
+    """A lower triangular matrix from a file; a shorter run uses its beginning, with the same noise."""
 
-    Attributes:
-        name: of the file, as the config has it.
-        digest: SHA-256 of the number of rows, a newline and the entries, row by row in the order of bytes of float64;
-            64 hexadecimal digits.
-        entries: n x n, finite, the diagonal nowhere 0.
-    """
-
-    name: str = field(compare=False)
+    name: str = field(compare=False)  # of the file, as the config has it
+    # SHA-256 of the number of rows, a newline and the entries as float64, row by row; 64 hexadecimal digits
     digest: str
-    entries: Array = field(compare=False, repr=False)
+    entries: Array = field(compare=False, repr=False)  # n x n, finite, the diagonal nowhere 0
 
     @property
     def max_steps(self) -> int:
-        """Number of rows."""
         return len(self.entries)
 
     @property
@@ -555,11 +510,9 @@ class Matrix(Strategy):
 
     @property
     def is_rising(self) -> bool:
-        """False: the matrix is for one number of steps."""
         return False
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the sensitivity in the first steps, relative to the largest column of the whole matrix; cached."""
         return _matrix_sensitivity(self, steps, participation)
 
     def bands(self, steps: int) -> int:
@@ -611,12 +564,10 @@ def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participati
 
 
 def _number_text(value: float) -> str:
-    """Return the shortest text of a number, whole ones without a point."""
     return repr(int(value)) if float(value).is_integer() and abs(value) < MAX_COUNT else repr(value)
 
 
 def _mapping_schema(name: str, value: Schema) -> Schema:
-    """Return the JSON Schema of a mapping with one required key and no others but `x-` keys."""
     return {
         "type": "object",
         "properties": {name: value},
@@ -725,11 +676,9 @@ class MatrixFactorization(Mechanism):
 
     @property
     def joint_noise_multiplier(self) -> float:
-        """Noise multiplier of all sums together, rounded down: docs/theory.md, Theorem 7.5."""
         return self._as_gaussian.joint.noise_multiplier
 
     def sensitivity(self, steps: int) -> Sensitivity:
-        """Return the sensitivity for a run of `steps` >= 1 steps, at most those of the strategy."""
         return self.strategy.sensitivity(steps, self.limits)
 
     @property

@@ -40,11 +40,7 @@ EPSILON = "epsilon"
 def with_safe_decimal(
     solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
 ) -> Solution:
-    """Return the solution at a short decimal that still meets the target; unchanged if an int or if none does.
-
-    The decimal is another value than the one found, so that it is measured again: with six significant digits, nine or
-    seventeen where fewer would miss the target. A factor multiplies the noise of `before`, the plan before the search.
-    """
+    """Return the solution at the shortest decimal (6, 9, 17 digits) that still meets the target, measured again."""
     if isinstance(solution.value, int):
         return solution
     phase = solution.plan.phases[solution.phase]
@@ -76,11 +72,7 @@ def with_safe_decimal(
 
 
 def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
-    """Return the result of a solver: the value, its guarantee and the solved plan; the quiet text is the value alone.
-
-    Steps, phases and hash are those that `--write` (of the keys `written`) gives the file: the hash can be checked
-    afterwards. The measure is rounded up within the target, the value that fails away from the solution.
-    """
+    """Return the result of a solver; steps, phases and hash are those that `--write` gives the file."""
     plan, guarantee, goal = solution.plan, solution.guarantee, solution.goal
     name, value, fails_at = solution.name, solution.value, solution.fails_at
     reached, target = rounded_up_within(solution.reached, goal.limit), as_given(goal.limit)
@@ -162,7 +154,6 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
 
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
-    """Return the result of a failed search: the target and the nearest value, but no guarantee or plan."""
     plan, goal, limit = loaded.plan, answer.goal, as_given(answer.goal.limit)
     held, measure = _unchanged_noise_text(answer.name, plan), _measure(goal)
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)  # rounded to the target it would seem to meet it
@@ -221,12 +212,10 @@ def relation_to_solution(name: str) -> str:
 
 
 def label(solution: Solution) -> str:
-    """Return the name of a solution's value: its config key, or "noise_multiplier factor"."""
     return solution.name if solution.name == FACTOR else solution.key
 
 
 def value_text(value: Value) -> str:
-    """Return a value as it can be written into a config, unrounded."""
     return str(value) if isinstance(value, int) else as_given(float(value))
 
 
@@ -243,7 +232,6 @@ def _unchanged_noise_text(name: str, plan: Plan) -> str:
 
 
 def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc delta`: bounds on delta, rounded outward; the quiet text is the upper one alone."""
     plan = loaded.plan
     lower = "" if answer.delta_lower is None else f"   (at least {rounded_down(answer.delta_lower)})"
     guarantee = {
@@ -281,10 +269,7 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
 
 
 def risk_output(risk: Risk, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc risk`: the advantage as headline and upper bounds on attacks as fields.
-
-    Attacks are membership inference, attribute inference and reconstruction.
-    """
+    """Return the result of `dpcalc risk`: upper bounds on membership and attribute inference and reconstruction."""
     plan, prior, exception = loaded.plan, risk.prior, as_given(risk.exception)
     detections, posteriors, detection_rows, posterior_rows = [], list[tuple[str, str]](), [], []
     for each in risk.detections:

@@ -24,12 +24,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the number of records of each unit, nested by column, outermost first, units in the order of their names.
-
-    The same value under another parent is another unit. Every row is a record or, if `distinct`, the last column names
-    the records, so that equal rows are one. `on_progress` is called with the share of the file that is read.
-    InputError, with the line: the file or a line cannot be read, or lacks a column; or there is no row.
-    """
+    """Return the records of each unit, nested by column; `distinct` ones by the last column: equal rows are one."""
     rows = _csv_rows if path.lower().endswith((".csv", ".tsv")) else _jsonl_rows
 
     def keys(stream: BinaryIO) -> Iterator[Key]:
@@ -130,7 +125,6 @@ def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator
 
 
 def _no_value_error(path: str, line: int, column: str, value: object = "") -> InputError:
-    """Return the InputError that a row (line from 1) has no word or whole number in a column."""
     got = "nothing" if value in ("", None) else repr(value)[:40]
     return InputError(f"{path}:{line}: expected a word or a whole number in column `{column}`, got {got}")
 
