@@ -77,7 +77,8 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     name, value, fails_at = solution.name, solution.value, solution.fails_at
     reached, target = rounded_up_within(solution.reached, goal.limit), as_given(goal.limit)
     held, epsilon, lower = _unchanged_noise_text(name, plan), rounded_up(guarantee.epsilon), guarantee.epsilon_lower
-    measure = _measure(goal)
+    goal_fields = _goal_json(goal, solution.reached)
+    measure = goal_fields["measure"]
     is_epsilon = measure == EPSILON
     fails = "" if fails_at is None else str(fails_at)
     if isinstance(fails_at, float | Fraction):
@@ -104,10 +105,11 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         "target": goal.limit,
         "fails_at": None if fails_at is None else _number(fails_at),
         "key": solution.key,
-        "goal": _goal_json(goal, solution.reached),
+        "goal": goal_fields,
         "held": held or None,
     }
-    key = label(solution)
+    # All values that meet the goal are at least this noise, or at most this of anything else.
+    key, relation = name if name == FACTOR else solution.key, ">=" if name.startswith(NOISE) else "<="
     return Output(
         command=command,
         result={
@@ -122,7 +124,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
             "config_hash": fingerprint(plan),
         },
         headline=(
-            f"{key} {relation_to_solution(name)} {value_text(value)}   gives {goal.name} <= {reached} "
+            f"{key} {relation} {value_text(value)}   gives {goal.name} <= {reached} "
             f"({f'fails at {fails}' if fails else 'nothing beyond it fails'})"
         ),
         lines=[
@@ -155,7 +157,8 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
     plan, goal, limit = loaded.plan, answer.goal, as_given(answer.goal.limit)
-    held, measure = _unchanged_noise_text(answer.name, plan), _measure(goal)
+    held, goal_fields = _unchanged_noise_text(answer.name, plan), _goal_json(goal, answer.best_reached)
+    measure = goal_fields["measure"]
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)  # rounded to the target it would seem to meet it
     best = f"{answer.name} {value_text(answer.best_value)} gives {goal.name} <= {reached}"
     value = _number(answer.best_value)
@@ -169,7 +172,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
                 "value": value,
                 "epsilon": answer.best_reached if measure == EPSILON else None,
                 "target": goal.limit,
-                "goal": _goal_json(goal, answer.best_reached),
+                "goal": goal_fields,
                 "held": held or None,
             },
             "guarantee": None,
@@ -197,22 +200,10 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
     )
 
 
-def _measure(goal: Goal) -> str:
-    """Return the measure of a goal as a key: "true positive rate at ..." gives "true_positive_rate"."""
-    return goal.name.partition(" at ")[0].replace(" ", "_")
-
-
 def _goal_json(goal: Goal, reached: float) -> Json:
-    return {"measure": _measure(goal), "words": goal.name, "limit": goal.limit, "reached": reached}
-
-
-def relation_to_solution(name: str) -> str:
-    """Return the relation of all values that meet the goal to the solution: ">=" for noise, "<=" for anything else."""
-    return ">=" if name.startswith(NOISE) else "<="
-
-
-def label(solution: Solution) -> str:
-    return solution.name if solution.name == FACTOR else solution.key
+    # The measure as a key: "true positive rate at ..." gives "true_positive_rate".
+    measure = goal.name.partition(" at ")[0].replace(" ", "_")
+    return {"measure": measure, "words": goal.name, "limit": goal.limit, "reached": reached}
 
 
 def value_text(value: Value) -> str:
