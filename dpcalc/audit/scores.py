@@ -209,6 +209,21 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         roc = tuple(RocPoint(*map(float, point)) for point in zip(*columns, strict=True))
     if doubt and share < 0.5 - _REVERSED_DEVIATIONS * doubt:
         notes.append("canaries that were out score higher; a larger score must say `in`")
+    # What is taken for granted: canaries, coins or runs, rules, scores, counted units.
+    unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
+    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
+    is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)
+    assumptions = [f"each canary is what the config protects, one {unit}; one that is out {_OUT[plan.adjacency]}"]
+    if has_many_runs:
+        assumptions.append("runs are independent of each other, with one canary each, all trained as the config says")
+    else:
+        assumptions.append("each canary is in with probability 1/2, by a coin of its own that nothing else depends on")
+    if not has_many_runs or rules.thresholds:
+        what = "the thresholds were" if has_many_runs else "how many are guessed was"
+        assumptions.append(f"{what} fixed before anybody saw these scores")
+    assumptions.append("scores are computed from what the run releases, without knowledge of which canaries are in")
+    if is_sized and plan.adjacency is Adjacency.ADD_REMOVE:
+        assumptions.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
     # Several rules share the false alarm equally, as a union bound over them demands.
     error = rules.false_alarm / len(tests)
     return ScoreAudit(
@@ -221,7 +236,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         false_alarm=rules.false_alarm,
         epsilon_lower=max(counts.epsilon_lower(delta=plan.delta, error=error) for _, counts in counted),
         roc=roc,
-        assumptions=_assumptions(plan, has_many_runs=has_many_runs, rules=rules),
+        assumptions=tuple(assumptions),
         notes=tuple(notes),
     )
 
@@ -303,22 +318,3 @@ _OUT = {
     Adjacency.ZERO_OUT: "contributes zero",
     Adjacency.REPLACE_ONE: "is replaced by another one",
 }
-
-
-def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
-    """Return the assumptions of the audit as sentences: on canaries, coins or runs, rules, scores, counted units."""
-    unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
-    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
-    is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)
-    sentences = [f"each canary is what the config protects, one {unit}; one that is out {_OUT[plan.adjacency]}"]
-    if has_many_runs:
-        sentences.append("runs are independent of each other, with one canary each, all trained as the config says")
-    else:
-        sentences.append("each canary is in with probability 1/2, by a coin of its own that nothing else depends on")
-    if not has_many_runs or rules.thresholds:
-        what = "the thresholds were" if has_many_runs else "how many are guessed was"
-        sentences.append(f"{what} fixed before anybody saw these scores")
-    sentences.append("scores are computed from what the run releases, without knowledge of which canaries are in")
-    if is_sized and plan.adjacency is Adjacency.ADD_REMOVE:
-        sentences.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
-    return tuple(sentences)

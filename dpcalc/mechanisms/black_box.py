@@ -189,10 +189,6 @@ class Zcdp(RdpOnly, Promise):
         if not self.omega > 1:
             raise InputError(f"omega: expected a number above 1, got {self.omega!r}")
 
-    @property
-    def orders(self) -> tuple[float, ...]:
-        return MANY_ORDERS
-
     def rdp(self, order: float) -> float:
         return self.rho * order if order < self.omega else math.inf
 
@@ -207,10 +203,6 @@ class Exponential(RdpOnly, Promise):
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
-
-    @property
-    def orders(self) -> tuple[float, ...]:
-        return MANY_ORDERS
 
     def rdp(self, order: float) -> float:
         """Return min(epsilon, epsilon^2 a / 8): Cesar, Rogers 2020 (2004.07223v2), Lemma 3.2."""

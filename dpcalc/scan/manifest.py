@@ -58,7 +58,24 @@ def nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
     """Yield the columns' values of each row, empty rows skipped; InputError for a malformed row or an empty value."""
     lines = _lines(path, stream)
-    delimiter, header = _delimiter_and_header(path, next(lines, ""), columns)
+    first = next(lines, "")
+    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
+    fitting: list[tuple[str, list[str]]] = []
+    wrong = ""
+    for delimiter in DELIMITERS:
+        try:
+            header = next((cells for _, cells in _csv_records(path, [first], delimiter, start=1)), [])
+        except InputError as error:  # for another delimiter it may be a header
+            wrong = wrong or str(error)
+        else:
+            fitting += [(delimiter, header)] if set(columns) <= set(header) else []
+    if not fitting:
+        got = first.strip() or "an empty file"
+        raise InputError(wrong or f"{path}: expected columns {', '.join(columns)}, got {got}")
+    delimiter, header = fitting[0]
+    for column in columns:
+        if header.count(column) > 1:
+            raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
     places = [header.index(column) for column in columns]
     chosen = itemgetter(*places) if len(places) > 1 else None
     for line, row in _csv_records(path, lines, delimiter, start=2):
@@ -80,29 +97,6 @@ def _csv_records(path: str, lines: Iterable[str], delimiter: str, *, start: int)
             yield reader.line_num + start - 1, row
     except csv.Error as error:
         raise InputError(f"{path}:{reader.line_num + start - 1}: cannot be read as CSV: {error}") from error
-
-
-def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return (delimiter, column names) of a header; InputError unless it has each of the columns once."""
-    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
-    fitting: list[tuple[str, list[str]]] = []
-    wrong = ""
-    for delimiter in DELIMITERS:
-        try:
-            header = next((cells for _, cells in _csv_records(path, [line], delimiter, start=1)), [])
-        except InputError as error:  # for another delimiter it may be a header
-            wrong = wrong or str(error)
-        else:
-            fitting += [(delimiter, header)] if set(columns) <= set(header) else []
-    if not fitting:
-        if wrong:
-            raise InputError(wrong)
-        raise InputError(f"{path}: expected columns {', '.join(columns)}, got {line.strip() or 'an empty file'}")
-    delimiter, header = fitting[0]
-    for column in columns:
-        if header.count(column) > 1:
-            raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
-    return delimiter, header
 
 
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
