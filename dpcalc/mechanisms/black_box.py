@@ -169,7 +169,10 @@ def _log_convolve(a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Zcdp(RdpOnly, Promise):
-    """Any zCDP mechanism (Bun, Steinke 2016, 1605.02065v1): rdp(a) <= rho a at every order a in (1, omega)."""
+    """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
+
+    Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; Bun, Dwork, Rothblum, Steinke 2018, Definition 1 (truncated).
+    """
 
     name: ClassVar[str] = "zcdp"
     statement: ClassVar[str] = "the guarantee of each zcdp step"
