@@ -171,7 +171,7 @@ def _log_convolve(a: Array, b: Array) -> Array:
 class Zcdp(RdpOnly, Promise):
     """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
 
-    Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; Bun, Dwork, Rothblum, Steinke 2018, Definition 1 (truncated).
+    Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
     """
 
     name: ClassVar[str] = "zcdp"
