@@ -106,3 +106,26 @@ def test_a_user_whose_batch_is_seen_by_what_is_missing_in_it():
     example = "sampling.example={scheme: fixed, size: {at_most: 1000}}"
     changed = (example, "training.steps=2000", "mechanism.noise_multiplier=20")
     assert epsilon(*settings, *changed) == epsilon(*settings, *changed, "sampling.user.order=any")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["mechanism.noise_multiplier=0.01"],
+        ["mechanism.noise_multiplier=1e-6", "privacy.adjacency=zero-out"],
+        ["mechanism.noise_multiplier=1e9"],
+        ["mechanism.noise_multiplier=1e7"],
+        *[
+            [
+                *(f"mechanism={{noise_multiplier: {noise}, clip: example}}", f"privacy.adjacency={adjacency}"),
+                *("data.levels[0].count=1000", "data.levels[1].count=1", "sampling.user.size=1"),
+                *("sampling.example={scheme: poisson, rate: 0.001}", f"privacy.unit={unit}"),
+            ]
+            for noise in (0.15, 0.2, 0.22)
+            for adjacency in ("zero-out", "replace-one")
+            for unit in ("user", "example")
+        ],
+    ],
+)
+def test_next_to_no_noise_and_next_to_nothing_else(settings):
+    assert epsilon(*settings) <= epsilon(*settings, "sampling.user.order=any")
