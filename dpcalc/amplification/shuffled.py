@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import bdtr
 
 from dpcalc.arrays import Array
-from dpcalc.losses.atoms import Atoms, of_cells, public_mixture
+from dpcalc.losses.atoms import MAX_LOSSES, Atoms, of_cells, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
 from dpcalc.losses.coarsen import SplitPmf
 from dpcalc.losses.pmf import LossPmf, powers
@@ -27,9 +27,9 @@ from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _TILT = 1e-3  # of the masses of one step: next to none, since all losses matter alike
-_DEVIATIONS = 8.0  # of the number of labels, around its mean
-_NUMBERS = 24  # of labels that are told apart
-_POINTS = 1000  # lattice points in a deviation of S
+# Numbers of labels that are told apart, in deviations from their mean.
+_NUMBERS = (-8, -5, -3.5, -2.5, -2, -1.5, -1.2, -0.9, -0.6, -0.3, 0, 0.3, 0.6, 0.9, 1.2, 1.5, 2, 3)
+_POINTS = 500  # lattice points in a deviation of S
 _ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far above the round-off
 _MANY = 50  # batches, of which the last one may be left out of account
 _MOST_HIDDEN = 60.0  # log of the largest q that is tried
@@ -80,7 +80,10 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     spread = math.sqrt(float((masses * values**2).sum()))
     usual = 1 + (batches - 1) * labelled
     level = math.floor(math.log2(spread * min(math.sqrt(usual) / _POINTS, 1 / 8)))
-    sums = powers(_on_lattice(values, masses, level).to_longdouble(), numbers)
+    on_lattice = _on_lattice(values, masses, level)
+    sums = powers(on_lattice, numbers)
+    if max(law.noise * math.sqrt(law.mass.size) for law in sums) > budget / 50:
+        sums = powers(on_lattice.to_longdouble(), numbers)
 
     losses, logs, lost = [], [], 0.0
     for number, chance, law in zip(numbers, chances, sums, strict=True):
@@ -95,7 +98,13 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     spend(20 * ELEMENT * sum(each.size for each in losses))
     loss, log = np.concatenate(losses), np.concatenate(logs)
     loss += _ROUNDED * np.sign(loss)
-    plain = of_cells(loss, log, infinity_mass=0.0, only_other=0.0)
+    is_symmetric = step.swapped == step  # then so is the law of C, and losses above 0 say all
+    if is_symmetric:
+        loss, log = loss[loss > 0], log[loss > 0]
+    plain = of_cells(loss, log, infinity_mass=0.0, only_other=0.0, max_losses=2001 if is_symmetric else MAX_LOSSES)
+    if is_symmetric:
+        above = np.array(plain.losses), np.array(plain.log_masses)
+        plain = symmetric_pair(np.append(-above[0][::-1], above[0]), np.append((above[1] - above[0])[::-1], above[1]))
     apart = plain.delta(0.0)
     if apart > 1 / 2:
         return None
@@ -105,6 +114,7 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
         log_masses=tuple(log + math.log1p(-infinite) for log in plain.log_masses),
         infinity_mass=infinite,
         other_infinite=infinite,
+        is_symmetric=is_symmetric,
     )
 
 
@@ -131,10 +141,7 @@ def _law_of_a_label(step: PrivacyProfile) -> tuple[Array, Array, float]:
 def _numbers_of_labels(mates: int, chance: float) -> tuple[tuple[int, ...], list[float]]:
     """Return numbers of labels, the unit's among them, with their chances, each number rounded down: an upper bound."""
     mean, deviation = mates * chance, math.sqrt(mates * chance * (1 - chance))
-    lowest = max(0, math.floor(mean - _DEVIATIONS * deviation))
-    highest = min(mates, math.ceil(mean + _DEVIATIONS * deviation))
-    inner = np.unique(np.linspace(lowest, highest, _NUMBERS).astype(int)).tolist()
-    numbers = sorted({0, *inner})
+    numbers = sorted({0, *(min(mates, max(0, math.floor(mean + deviation * each))) for each in _NUMBERS)})
     below = [0.0, *(float(bdtr(number - 1, mates, chance)) for number in numbers[1:]), 1.0]
     chances = [high - low for low, high in itertools.pairwise(below)]
     kept = [(number + 1, chance) for number, chance in zip(numbers, chances, strict=True) if chance > 0]
