@@ -180,8 +180,7 @@ train:
     training: {{steps: 100}}
     privacy: {{adjacency: add-remove, delta: 1e-6}}
 """
-NOISE, STEPS, DRAW = ("mechanism", with_noise), ("training", with_steps), ("sampling", with_draw)
-NO_NOISE = {"assumed": ("mechanism.noise_multiplier=1",)}
+NOISE = ("mechanism", with_noise)
 
 
 @pytest.mark.parametrize("case", corpus("edits"), ids=lambda case: str(case["edit"]))
@@ -211,57 +210,34 @@ def test_the_edits_of_two_numbers():
 
 
 ANCHOR = "comes from the anchor `&"
-BASE = {key: value for key, value in FLAT.items() if key != "mechanism"}
 
 
 @pytest.mark.parametrize(
-    ("text", "change", "words", "options"),
+    ("changes", "words"),
     [
-        (
-            varied({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "{<<: *base, max_grad_norm: 1}"}, BASE),
-            (*NOISE, 2.5),
-            ANCHOR,
-            {},
-        ),
-        (varied({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "*base"}, BASE), (*NOISE, 2.5), ANCHOR, {}),
-        (varied({"x-n": "&noise 1.5", "mechanism": "{noise_multiplier: *noise}"}, BASE), (*NOISE, 2.5), ANCHOR, {}),
-        (flat({"mechanism": "{noise_multiplier: &noise 1.5}", "x-again": "*noise"}), (*NOISE, 2.5), ANCHOR, {}),
-        (flat({"mechanism": "&all {noise_multiplier: 1.5}", "x-again": "*all"}), (*NOISE, 2.5), ANCHOR, {}),
-        (
-            varied({"x-base": "&base {max_grad_norm: 1}", "mechanism": "*base"}, BASE),
-            (*NOISE, 2.5),
-            "no place of its own",
-            NO_NOISE,
-        ),
-        (
-            INSIDE.format(key="dp", noise='"${train.sigma}"'),
-            (*NOISE, 2.5),
-            "is the reference `${train.sigma}`",
-            {"key": "train.dp"},
-        ),
-        (
-            flat({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'}),
-            (*NOISE, 2.5),
-            "without changing something else",
-            {},
-        ),
-        (
-            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
-            (*DRAW, poisson("1/3")),
-            "1/3 is no decimal number",
-            {},
-        ),
-        (
-            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
-            (*DRAW, poisson(f"0.{'1' * 30}")),
-            "has too many digits",
-            {},
-        ),
+        ({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "{<<: *base, max_grad_norm: 1}"}, ANCHOR),
+        ({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "*base"}, ANCHOR),
+        ({"x-n": "&noise 1.5", "mechanism": "{noise_multiplier: *noise}"}, ANCHOR),
+        ({"mechanism": "{noise_multiplier: &noise 1.5}", "x-again": "*noise"}, ANCHOR),
+        ({"mechanism": "&all {noise_multiplier: 1.5}", "x-again": "*all"}, ANCHOR),
+        ({"x-base": "&base {max_grad_norm: 1}", "mechanism": "*base"}, "no place of its own"),
+        ({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'}, "without changing something else"),
     ],
 )
-def test_what_is_left_alone(text, change, words, options):
-    message = refused(text, *change, **options)
+def test_what_is_left_alone(changes, words):
+    message = refused(flat(changes), *NOISE, 2.5, assumed=("mechanism.noise_multiplier=1",))
     assert words in message
-    key = f"{options['key']}." if "key" in options else ""
-    if change[0] == "mechanism":
-        assert f"By hand: `{key}mechanism.noise_multiplier: 2.5`" in message
+    assert "By hand: `mechanism.noise_multiplier: 2.5`" in message
+
+
+def test_a_reference_is_left_alone():
+    message = refused(INSIDE.format(key="dp", noise='"${train.sigma}"'), *NOISE, 2.5, key="train.dp")
+    assert "is the reference `${train.sigma}`" in message
+    assert "By hand: `train.dp.mechanism.noise_multiplier: 2.5`" in message
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"), [("1/3", "1/3 is no decimal number"), (f"0.{'1' * 30}", "has too many digits")]
+)
+def test_a_rate_that_no_file_states_is_not_written(rate, words):
+    assert words in refused(flat({"sampling": "{scheme: poisson, rate: 0.5}"}), "sampling", with_draw, poisson(rate))
