@@ -44,10 +44,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def pytest_configure(config):
-    """Choose the profile: HYPOTHESIS_PROFILE, else `random` for `pytest -m slow`, else `fixed`; keep byte code.
-
-    The default suite tries the same examples every time, the slow suite new ones.
-    """
+    """Try the same examples every time, in the slow suite new ones, if HYPOTHESIS_PROFILE does not say."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles dpcalc anew
     slow = config.getoption("markexpr") == "slow"
     settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or ("random" if slow else "fixed"))
@@ -64,7 +61,7 @@ def _forget():
 
 @pytest.fixture
 def fresh_caches():
-    """Begin and end with empty caches: for tests that patch what cached functions compute with.
+    """Begin and end with empty caches, for tests that patch what cached functions compute with.
 
     Used as a mark, it is set up before `monkeypatch`, hence torn down after it.
     """
@@ -134,25 +131,15 @@ def process():
     """Run a command in a process of its own."""
 
     def ran(*arguments, env=None, **options):
-        return subprocess.run(
-            [sys.executable, STAND_IN, *arguments],
-            env=environment(**(env or {})),
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-            **options,
-        )
+        options |= {"env": environment(**(env or {})), "capture_output": True, "text": True, "timeout": 60}
+        return subprocess.run([sys.executable, STAND_IN, *arguments], check=False, **options)
 
     return ran
 
 
 @pytest.fixture
 def children_hear_ctrl_c():
-    """Let child processes hear Ctrl-C, even if the tests run in the background of a script, where it is ignored.
-
-    A child inherits only that a signal is ignored; a handler of ours is the default action there.
-    """
+    """Let child processes hear Ctrl-C, which those of tests in the background of a script would ignore as they do."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -9,8 +9,7 @@ from dataclasses import replace
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.mechanisms.matrix_factorization import Identity, Matrix, MatrixFactorization, Strategy, Tree
-from dpcalc.mechanisms.strategies import ALMOST
+from dpcalc.mechanisms.matrix_factorization import ALMOST, Identity, Matrix, MatrixFactorization, Strategy, Tree
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import (
     All,

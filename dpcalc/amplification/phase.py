@@ -94,10 +94,13 @@ def _secret_order_bound(
     levels = (replace(hierarchy.level(1), scheme=All()), *inner)
     drawn, whole = replace(path, schemes=(All(), *path.schemes[1:])), replace(hierarchy, levels=levels)
     step = native_bound(whole, drawn, clip=clip, adjacency=adjacency, group=Group())
+    # Another unit in the place of the unit's may contribute more than that does.
+    mate = _path_down_to(drawn, 1)
+    mate = replace(mate, contributions=(max(*mate.contributions, *mate.siblings),), mates=())
     return replace(
         step,
         secret=shuffle.places(path.counts[0]),
-        mates=native_bound(whole, _path_down_to(drawn, 1), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group()),
+        mates=native_bound(whole, mate, clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group()),
         steps_of_a_pass=shuffle.steps_of_a_pass(path.counts[0]),
         links="-" * group.size,
         is_gaussian_alone=True,

@@ -18,7 +18,8 @@ import numpy as np
 from scipy.special import bdtr
 
 from dpcalc.arrays import Array
-from dpcalc.losses.atoms import Atoms, of_cells, public_mixture
+from dpcalc.errors import TooLargeError, WorkExceededError
+from dpcalc.losses.atoms import MAX_LOSSES, Atoms, of_cells, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
 from dpcalc.losses.coarsen import SplitPmf
 from dpcalc.losses.pmf import LossPmf, powers
@@ -27,12 +28,16 @@ from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _TILT = 1e-3  # of the masses of one step: next to none, since all losses matter alike
-_DEVIATIONS = 8.0  # of the number of labels, around its mean
-_NUMBERS = 24  # of labels that are told apart
-_POINTS = 1000  # lattice points in a deviation of S
+# Numbers of labels that are told apart, in deviations from their mean.
+_NUMBERS = (-8, -5, -3.5, -2.5, -2, -1.5, -1.2, -0.9, -0.6, -0.3, 0, 0.3, 0.6, 0.9, 1.2, 1.5, 2, 3)
+_POINTS = 500  # lattice points in a deviation of S
 _ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far above the round-off
 _MANY = 50  # batches, of which the last one may be left out of account
 _MOST_HIDDEN = 60.0  # log of the largest q that is tried
+_FARTHEST = 700.0  # loss of a step up to which mates may be unlike the unit; floats end at e^709
+_TOLERATED = 5e-6  # by which masses may exceed 1 for round-off, times the number of labels: of more, some are not used
+_MOST_POINTS = 1 << 20  # of the lattice of one label: a wider one is an upper bound, too
+_WIDEST = -3  # log2 of the widest spacing of that lattice
 
 
 @cached_with_cost(64)
@@ -76,65 +81,114 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     labelled = math.exp(-high) * (1 - _ROUNDED)
 
     values, masses, error = _law_of_a_label(step)
-    numbers, chances = _numbers_of_labels(batches - 1, labelled)
+    if error > _TOLERATED:
+        return None
+    most = math.floor(_TOLERATED / error)
+    numbers, chances = _numbers_of_labels(batches - 1, labelled, most=most)
     spread = math.sqrt(float((masses * values**2).sum()))
-    usual = 1 + (batches - 1) * labelled
+    if not spread:
+        return None
+    usual = 1 + min((batches - 1) * labelled, most)
     level = math.floor(math.log2(spread * min(math.sqrt(usual) / _POINTS, 1 / 8)))
-    sums = powers(_on_lattice(values, masses, level).to_longdouble(), numbers)
+    level = max(level, math.ceil(math.log2(float(np.ptp(values)) / _MOST_POINTS)))
+    while True:
+        try:
+            law_of_one = _on_lattice(values, masses, level)
+            sums = powers(law_of_one, numbers)
+            if max(law.noise * math.sqrt(law.mass.size) for law in sums) > budget / 50:
+                sums = powers(law_of_one.to_longdouble(), numbers)
+            break
+        except WorkExceededError:
+            raise
+        except TooLargeError:
+            if level >= _WIDEST:
+                raise
+            level = min(level + 2, _WIDEST)
 
-    losses, logs, lost = [], [], 0.0
+    losses, logs, lost, ends = [], [], 0.0, [0.0, 0.0]
     for number, chance, law in zip(numbers, chances, sums, strict=True):
         share = law.losses / number
         inside = (law.mass > 0) & (np.abs(share) < 1)
         mass = law.mass[inside].astype(np.float64) * (1 + error * number)
-        # All of what the transform may have moved, twice, since densities reach 2, and what lies at the two ends.
-        at_end = float(law.mass[np.abs(share) >= 1].sum())
-        lost += 2 * chance * (law.lost + law.noise * math.sqrt(law.mass.size) + at_end)
+        # All of what the transform may have moved, twice, since densities reach 2. The two ends have infinite losses.
+        lost += 2 * chance * (law.lost + law.noise * math.sqrt(law.mass.size))
+        ends[0] += 2 * chance * float(law.mass[share >= 1].sum())
+        ends[1] += 2 * chance * float(law.mass[share <= -1].sum())
         losses.append(2 * np.arctanh(share[inside]))
         logs.append(np.log(chance * mass) + np.log1p(share[inside]))
     spend(20 * ELEMENT * sum(each.size for each in losses))
     loss, log = np.concatenate(losses), np.concatenate(logs)
-    loss += _ROUNDED * np.sign(loss)
-    plain = of_cells(loss, log, infinity_mass=0.0, only_other=0.0)
-    apart = plain.delta(0.0)
+    margin = _ROUNDED * np.sign(loss)  # losses above 0 rise with their P mass, those below 0 fall with their Q mass
+    loss, log = loss + margin, log + np.minimum(margin, 0.0)
+    is_symmetric = step.swapped == step  # then so is the law of C, and losses above 0 say all
+    if is_symmetric:
+        loss, log = loss[loss > 0], log[loss > 0]
+    most_losses = MAX_LOSSES // 2 if is_symmetric else MAX_LOSSES
+    plain = of_cells(loss, log, infinity_mass=ends[0], only_other=ends[1], max_losses=most_losses)
+    if is_symmetric:
+        above, logs_above = np.array(plain.losses), np.array(plain.log_masses)
+        plain = symmetric_pair(
+            np.append(-above[::-1], above),
+            np.append((logs_above - above)[::-1], logs_above),
+            infinity_mass=plain.infinity_mass,
+        )
+    apart = max(plain.delta(0.0), plain.swapped.delta(0.0))
     if apart > 1 / 2:
         return None
     infinite = (unlike(high) + lost) / (1 - apart)
     return Atoms(
         losses=plain.losses,
         log_masses=tuple(log + math.log1p(-infinite) for log in plain.log_masses),
-        infinity_mass=infinite,
-        other_infinite=infinite,
+        infinity_mass=infinite + (1 - infinite) * plain.infinity_mass,
+        other_infinite=infinite + (1 - infinite) * plain.only_other,
+        is_symmetric=is_symmetric,
     )
 
 
 def _grid_of_losses(step: PrivacyProfile, budget: float) -> list[float]:
     """Return losses up to one that a step exceeds with a tenth of the budget at most, in both directions."""
     most = max(step.epsilon(budget / 10), step.swapped.epsilon(budget / 10))
-    return [most * part / 32 for part in range(33)] if most < math.inf else [0.0]
+    return [min(most, _FARTHEST) * part / 32 for part in range(33)] if most < math.inf else [0.0]
 
 
 def _law_of_a_label(step: PrivacyProfile) -> tuple[Array, Array, float]:
     """Return (values of C, U masses, relative error of these) of a law that dominates a step."""
-    aim = Resolution(tilt=_TILT, log_norm=0.0, copies=1, budget=1e-9, truncated_mass=1e-25)
-    pmf = discretize_pessimistic(cells(step, aim))
-    parts = [pmf.bulk, pmf.jumps] if isinstance(pmf, SplitPmf) else [pmf]
-    losses = np.concatenate([part.losses for part in parts])
-    p = np.concatenate([part.mass * np.exp(part.log_norm - _TILT * part.losses) for part in parts])
-    ends = (step.swapped.infinity_mass / 2, step.infinity_mass / 2)
-    values = np.concatenate([[-1.0], np.tanh(losses / 2), [1.0]])
-    masses = np.concatenate([ends[:1], p * (1 + np.exp(-losses)) / 2, ends[1:]])
-    total = float(masses.sum())
-    return values, masses / total, _ROUNDED + 4 * abs(total - 1)
+    # Losses above 0 by their P masses, losses below 0 by their Q masses: each is cut where its own mass is negligible.
+    # Of rare losses below 0 the P masses say too little: of 1e-22 at loss -37 the Q mass is 1e-6.
+    above, p = _losses_above_zero(step)
+    below, q = _losses_above_zero(step.swapped)
+    values = np.concatenate([-np.tanh(below / 2), np.tanh(above / 2)])
+    masses = np.concatenate([q * (1 + np.exp(-below)) / 2, p * (1 + np.exp(-above)) / 2])
+    # What is missing to 1 has loss 0. Rounded up, one half may take more than the other, which is given as much more.
+    mean, width = float((masses * values).sum()), math.sqrt(float((masses * values**2).sum()))
+    if mean and width:
+        values, masses = np.append(values, -math.copysign(min(width, 1.0), mean)), np.append(masses, abs(mean) / width)
+    rest = 1 - float(masses.sum())
+    values, masses = np.append(values, 0.0), np.append(masses, max(rest, 0.0))
+    return values, masses / float(masses.sum()), _ROUNDED + 4 * max(-rest, 0.0)
 
 
-def _numbers_of_labels(mates: int, chance: float) -> tuple[tuple[int, ...], list[float]]:
-    """Return numbers of labels, the unit's among them, with their chances, each number rounded down: an upper bound."""
+def _losses_above_zero(step: PrivacyProfile) -> tuple[Array, Array]:
+    """Return (losses above 0, P masses), which bound the profile from above at every epsilon >= 0."""
+    losses, masses = np.zeros(0), np.zeros(0)
+    if step.delta(0.0) > step.infinity_mass:
+        aim = Resolution(tilt=_TILT, log_norm=0.0, copies=1, budget=1e-9, truncated_mass=1e-25)
+        pmf = discretize_pessimistic(cells(step, aim))
+        parts = [pmf.bulk, pmf.jumps] if isinstance(pmf, SplitPmf) else [pmf]
+        losses = np.concatenate([part.losses for part in parts])
+        masses = np.concatenate([part.mass * np.exp(part.log_norm - _TILT * part.losses) for part in parts])
+    is_above = (losses > 0) & (masses > 0)
+    infinite = step.infinity_mass
+    if infinite:
+        return np.append(losses[is_above], math.inf), np.append(masses[is_above], infinite)
+    return losses[is_above], masses[is_above]
+
+
+def _numbers_of_labels(mates: int, chance: float, *, most: int) -> tuple[tuple[int, ...], list[float]]:
+    """Return numbers of labels up to `most`, the unit's too, with chances, all rounded down: an upper bound."""
     mean, deviation = mates * chance, math.sqrt(mates * chance * (1 - chance))
-    lowest = max(0, math.floor(mean - _DEVIATIONS * deviation))
-    highest = min(mates, math.ceil(mean + _DEVIATIONS * deviation))
-    inner = np.unique(np.linspace(lowest, highest, _NUMBERS).astype(int)).tolist()
-    numbers = sorted({0, *inner})
+    inner = (min(mates, max(0, math.floor(mean + deviation * each))) for each in _NUMBERS)
+    numbers = sorted({0, *(min(number, most - 1) for number in inner)})
     below = [0.0, *(float(bdtr(number - 1, mates, chance)) for number in numbers[1:]), 1.0]
     chances = [high - low for low, high in itertools.pairwise(below)]
     kept = [(number + 1, chance) for number, chance in zip(numbers, chances, strict=True) if chance > 0]

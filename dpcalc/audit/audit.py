@@ -58,7 +58,6 @@ class Audit:
 
     @property
     def agrees(self) -> bool:
-        """True if no test contradicts the declared law."""
         return not any(each.contradicts for each in self.tests)
 
 
@@ -77,7 +76,6 @@ class _PhaseAudit:
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
-        """Count a block's entries of this phase at every level; InputError for an index beyond its frame."""
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
         steps = (block.steps[begin:end] - self.first) * self.tasks
         columns, lines = list(block.paths[begin:end].T), block.lines[begin:end]
@@ -122,10 +120,7 @@ class _PhaseAudit:
 
 
 def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) -> Audit:
-    """Test a log of batches against a plan's sampling.
-
-    All tests; an honest log contradicts any of them with probability at most FALSE_ALARM.
-    """
+    """Test a log of batches; an honest one contradicts any test with probability at most FALSE_ALARM."""
     # One header describes the whole log, so that its columns must mean the same in every phase.
     columns = {
         (*((TASK,) if phase.hierarchy.episodes else ()), *(level.name for level in phase.hierarchy.levels))
@@ -281,24 +276,21 @@ def _entry_probability(hierarchy: Hierarchy, schemes: Sequence[Scheme], place: i
     if shown is None:
         return None
     level, below, scheme = hierarchy.levels[place], hierarchy.levels[place + 1], schemes[place + 1]
-    nonempty = {_nonempty_probability(scheme, size, shown) for size in (below.min_count, below.count)}
-    probability = nonempty.pop()
-    if nonempty or probability is None:
+    # Of draws that show any unit. It varies where units choose their steps, and where passes, copies or cut batches
+    # hold units without an entry.
+    nonempty = set()
+    for size in (below.min_count, below.count):
+        match scheme:
+            case Poisson(probability=rate):
+                nonempty.add(float(1 - (1 - float(rate) * shown) ** size))
+            case CappedPoisson(probability=rate) if shown >= CERTAIN:
+                nonempty.add(float(1 - (1 - float(rate)) ** size))
+            case Fixed() | All():
+                nonempty.add(float(1 - (1 - shown) ** scheme.max_drawn(size)))
+            case WithReplacement() | Shuffle() if shown >= CERTAIN:
+                nonempty.add(1.0)
+            case _:  # how many units choose a step depends on the other steps
+                return None
+    if len(nonempty) > 1:
         return None
-    return 1 - (1 - probability) ** (level.redraw_every // below.redraw_every)
-
-
-def _nonempty_probability(scheme: Scheme, size: int, shown: float) -> float | None:
-    """Return Pr[a draw from `size` units shows any], each drawn one with probability `shown`; None if it varies."""
-    # It varies where units choose their steps, and where passes, copies or cut batches hold units without an entry.
-    match scheme:
-        case Poisson(probability=rate):
-            return float(1 - (1 - float(rate) * shown) ** size)
-        case CappedPoisson(probability=rate) if shown >= CERTAIN:
-            return float(1 - (1 - float(rate)) ** size)
-        case Fixed() | All():
-            return float(1 - (1 - shown) ** scheme.max_drawn(size))
-        case WithReplacement() | Shuffle():
-            return 1.0 if shown >= CERTAIN else None
-        case _:  # how many units choose a step depends on the other steps
-            return None
+    return 1 - (1 - nonempty.pop()) ** (level.redraw_every // below.redraw_every)

@@ -227,7 +227,7 @@ def _pairs_and_repeats(logged: LoggedLevel) -> tuple[float, float]:
 
 
 def _parts_of_a_step(logged: LoggedLevel) -> str:
-    """Return the question whether steps are logged in k parts, if draws hold 1/k of the declared units; else ""."""
+    """Return the question whether steps are logged in k parts, if draws hold 1/k of the units; else ""."""
     scheme, sizes = logged.level.scheme, logged.draws.sizes
     usual, doubt = float(np.bincount(sizes).argmax()), 0.0
     match scheme:

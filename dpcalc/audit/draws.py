@@ -14,7 +14,7 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError
-from dpcalc.mechanisms.strategies import Participation
+from dpcalc.mechanisms.matrix_factorization import Participation
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import Scheme
 
@@ -53,7 +53,6 @@ class DeclaredLevel:
 
     @property
     def is_shown(self) -> bool:
-        """True if every drawn unit has an entry in the log."""
         return self.shown is not None and self.shown >= CERTAIN
 
     @property
@@ -68,19 +67,15 @@ class DeclaredLevel:
 
     @property
     def units(self) -> int:
-        """Return the number of units of the level."""
         return self.parents * self.sizes if isinstance(self.sizes, int) else int(self.sizes.sum())
 
     def frame_sizes(self, parents: IntArray) -> IntArray:
-        """Return the number of units in the frame of each of these parents."""
         return np.full(parents.size, self.sizes) if isinstance(self.sizes, int) else self.sizes[parents]
 
     def first_units(self, parents: IntArray) -> IntArray:
-        """Return the number of the first unit in the frame of each of these parents."""
         return parents * self.sizes if isinstance(self.sizes, int) else self.starts[parents]
 
     def parents_of(self, units: IntArray) -> IntArray:
-        """Return the parent's number for each of these units, both numbered through all frames."""
         if isinstance(self.sizes, int):
             return units // self.sizes
         return np.searchsorted(self.starts, units, side="right") - 1
@@ -110,7 +105,6 @@ class Events:
     first: tuple[int, int] | None = None
 
     def add(self, entries: IntArray, steps: IntArray, units: IntArray) -> None:
-        """Add some entries of a later block, given by their places in its `steps` and `units`."""
         self.number += entries.size
         if entries.size and self.first is None:
             place = int(entries.min())
@@ -137,7 +131,6 @@ class LevelCounts:
     unheld: Events = field(default_factory=Events)  # draws of a unit that are not in all steps of their redraw period
 
     def __post_init__(self) -> None:
-        """Allocate zero counts of units and of parents; InputError for more than MAX_UNITS units."""
         units = self.level.units
         if units > MAX_UNITS:
             raise InputError(
@@ -184,7 +177,15 @@ class LevelCounts:
         begins = _begins_of_equal(parents, times)
         sizes = np.diff(begins, append=units.size)
         draw = np.repeat(np.arange(begins.size), sizes)
-        numbers = times[begins] if level.is_every else self._next_numbers(parents[begins])
+        numbers = times[begins]
+        if not level.is_every:  # in order of time each parent goes on from its earlier draws
+            order = np.argsort(parents[begins], kind="stable")
+            ordered = parents[begins][order]
+            firsts = _begins_of_equal(ordered)
+            lengths = np.diff(firsts, append=ordered.size)
+            numbers = np.zeros(ordered.size, dtype=np.int64)
+            numbers[order] = np.arange(ordered.size) - np.repeat(firsts, lengths) + self._draws_of_parent[ordered]
+            self._draws_of_parent[ordered[firsts]] += lengths.astype(np.int32)
 
         # The draws of each unit in a row, and how many draws ago it was last drawn, 0 for never.
         order = np.argsort(units, kind="stable")
@@ -221,17 +222,6 @@ class LevelCounts:
         twice = np.minimum(twice, np.iinfo(np.int32).max)
         columns = (parents[begins], numbers, times[begins], sizes, entries, twice, repeated, pairs)
         self._parts.append(tuple(each.astype(np.int32) for each in columns))
-
-    def _next_numbers(self, parents: IntArray) -> IntArray:
-        """Return the numbers of new draws of these parents, in order of time; each goes on from its earlier draws."""
-        order = np.argsort(parents, kind="stable")
-        ordered = parents[order]
-        begins = _begins_of_equal(ordered)
-        lengths = np.diff(begins, append=ordered.size)
-        numbers = np.zeros(parents.size, dtype=np.int64)
-        numbers[order] = np.arange(ordered.size) - np.repeat(begins, lengths) + self._draws_of_parent[ordered]
-        self._draws_of_parent[ordered[begins]] += lengths.astype(np.int32)
-        return numbers
 
     def draws(self) -> Draws:
         """Return all draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
@@ -290,9 +280,7 @@ class LoggedLevel:
     first_step: int  # of the phase in the log, from 0
 
     def first_place(self, events: Events) -> str:
-        """Return words for the place in the log of the first of these events; "" for none."""
         return "" if events.first is None else self.place(*events.first)
 
     def step(self, time: int) -> int:
-        """Return the step of the log at which a period of this level begins."""
         return self.first_step + time * self.level.period

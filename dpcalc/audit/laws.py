@@ -56,19 +56,15 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         case AnyOrder():  # before All, which it extends
             yield from _any_order_tests(logged)
         case All():
-            yield from _size_tests(logged, _as_is)
+            yield from _size_tests(logged)
         case Fixed(size=size, at_most=at_most):
-
-            def trials(frame: IntArray) -> IntArray:
-                return np.minimum(frame, size)
-
-            yield from _size_tests(logged, trials, needs_frame=at_most)
-            yield from _subset_tests(logged, lambda frame: trials(frame) / frame)
+            yield from _size_tests(logged, largest=size, needs_frame=at_most)
+            yield from _subset_tests(logged, lambda frame: np.minimum(frame, size) / frame)
         case Poisson(probability=rate):
-            yield from _size_tests(logged, _as_is, probability=float(rate))
+            yield from _size_tests(logged, probability=float(rate))
             yield from _subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
         case CappedPoisson(probability=rate, max_batch_size=max_size):
-            yield from _size_tests(logged, _as_is, probability=float(rate), max_size=max_size)
+            yield from _size_tests(logged, probability=float(rate), max_size=max_size)
             # The units of a draw are not negatively associated before its size is known.
             yield from _subset_tests(logged, None)
         case WithReplacement(size=entries):
@@ -99,22 +95,17 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 class ShownSizes:
     """Law of the number of units that the log shows of one draw: binomial, some trials a frame, cut to a maximum."""
 
-    trials: Callable[[IntArray], IntArray]  # number of trials, from the size of a frame, any shape
     probability: float  # that a trial succeeds and the unit has entries
     is_nonempty: bool  # True if only draws with entries are in the log: then the law is conditioned on one unit
     max_size: int | None = None  # larger draws are cut to it
 
-    def tail(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows at least `size` units]."""
-        trials = self.trials(frame)
+    def tail(self, size: IntArray, trials: IntArray) -> Array:
         above = binom.sf(size - 1, trials, self.probability)
         if self.is_nonempty:
             above = np.where(size <= 1, 1.0, above / binom.sf(0, trials, self.probability))
         return above if self.max_size is None else np.where(size > self.max_size, 0.0, above)
 
-    def head(self, size: IntArray, frame: IntArray) -> Array:
-        """Return Pr[a draw shows at most `size` units]."""
-        trials = self.trials(frame)
+    def head(self, size: IntArray, trials: IntArray) -> Array:
         below = binom.cdf(size, trials, self.probability)
         if self.is_nonempty:
             empty = binom.pmf(0, trials, self.probability)
@@ -122,37 +113,28 @@ class ShownSizes:
         return below if self.max_size is None else np.where(size >= self.max_size, 1.0, below)
 
 
-def _as_is(frame: IntArray) -> IntArray:
-    return frame
-
-
 def _size_tests(
     logged: LoggedLevel,
-    trials: Callable[[IntArray], IntArray],
     *,
+    largest: int | None = None,
     probability: float = 1.0,
     needs_frame: bool = True,
     max_size: int | None = None,
 ) -> Iterator[Statistic]:
-    """Yield tests of the sizes of draws: exact, or total, quantiles and extremes; none if the log hides sizes.
-
-    The sizes, as of `ShownSizes`, are independent or negatively associated; without `needs_frame` the trials are the
-    same whatever the size of the frame.
-    """
+    """Yield tests of the sizes of draws from whole frames, or at most `largest` units; none if the log hides them."""
     level = logged.level
     if level.shown is None or (needs_frame and not level.has_sizes):
         return
     # Of a batch that was cut, the log must show all units: those that are cut off are not known.
     if max_size is not None and not level.is_shown:
         return
-    shown = ShownSizes(
-        trials=trials, probability=probability * level.shown, is_nonempty=not level.is_every, max_size=max_size
-    )
+    shown = ShownSizes(probability=probability * level.shown, is_nonempty=not level.is_every, max_size=max_size)
     frames, sizes, number = all_draws(logged)
     if shown.probability >= CERTAIN and max_size is None:
-        yield _wrong_size_test(logged, trials(logged.draws.frames), int(number[sizes == 0].sum()))
+        expected_sizes = logged.draws.frames if largest is None else np.minimum(logged.draws.frames, largest)
+        yield _wrong_size_test(logged, expected_sizes, int(number[sizes == 0].sum()))
         return
-    tried, draws = trials(frames), float(number.sum())
+    tried, draws = frames if largest is None else np.minimum(frames, largest), float(number.sum())
     if level.is_every and max_size is None:
         every = float((tried * number).sum())
         total = Count(observed=float((sizes * number).sum()), expected=every * shown.probability, trials=every)
@@ -160,14 +142,14 @@ def _size_tests(
     reached = []
     for tail in _TAILS:
         threshold = binom.isf(tail, tried, shown.probability).astype(np.int64) + 1
-        expected = float((shown.tail(threshold, frames) * number).sum())
+        expected = float((shown.tail(threshold, tried) * number).sum())
         reached.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
     yield count_test(Kind.SIZES, "draws by size", reached)
     for kind, tail_of in ((Kind.LARGEST, shown.tail), (Kind.SMALLEST, shown.head)):
         if not sizes.size:
             yield count_test(kind, f"{kind} draw", [])
             continue
-        chance = tail_of(sizes, frames)
+        chance = tail_of(sizes, tried)
         place = int(np.argmin(chance))
         value = draws * float(chance[place])  # union bound over all draws
         yield Statistic(
@@ -376,7 +358,6 @@ def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: 
 
 
 def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> Statistic:
-    """Return the test of how often both units of a neighbouring pair are in one draw."""
     together = Count(observed=int(logged.draws.pairs.sum()), expected=expected, trials=trials)
     return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
 
@@ -409,10 +390,7 @@ def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
 def _repeats_in_windows_test(
     logged: LoggedLevel, draws: int, window: int, chance: Callable[[int, IntArray], Array]
 ) -> Statistic:
-    """Return the test of second and third draws of units in windows that cover all `draws`, the last maybe shorter.
-
-    `chance(n, lengths)` is Pr[n draws of a unit or more] in windows of these lengths.
-    """
+    """Return the test of repeats in windows, where `chance(n, lengths)` is Pr[n draws of a unit or more]."""
     level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
     repeats = [
         Count(
@@ -493,7 +471,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
         of_pass = replace(level, times=min(bins, level.times))
         independent = replace(logged, level=of_pass, draws=replace(draws, **columns))
-    yield from _size_tests(independent, _as_is, probability=1 / bins)
+    yield from _size_tests(independent, probability=1 / bins)
     chance, times, pairs = (level.shown or 0.0) / bins, independent.level.times, _neighbouring_pairs(logged)
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
@@ -526,7 +504,7 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     )
     if not level.has_known_law:
         return
-    yield from _size_tests(logged, _as_is, probability=times / steps)
+    yield from _size_tests(logged, probability=times / steps)
     if not level.is_shown:
         return
     units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps
@@ -545,6 +523,5 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
 
 
 def _neighbouring_pairs(logged: LoggedLevel) -> int:
-    """Return the number of pairs of units 2 i and 2 i + 1 of one parent."""
     level = logged.level
     return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())

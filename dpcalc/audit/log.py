@@ -37,7 +37,6 @@ class LogForm:
 
     @property
     def entry(self) -> str:
-        """Return the words for one entry of a batch: "an index of example" or "a path [task, example]"."""
         return f"an index of {self.names[0]}" if len(self.names) == 1 else f"a path [{', '.join(self.names)}]"
 
 
@@ -104,12 +103,10 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
 
 
 def numbered_lines(start: int, text: str) -> Iterator[tuple[int, str]]:
-    """Yield (number, line) of the lines of a text that are not blank."""
     return ((line, words) for line, words in enumerate(text.split("\n"), start=start) if words.strip())
 
 
 def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
-    """Return UTF-8 as text with LF line ends, without a byte order mark; InputError, with the line, for other bytes."""
     try:
         return data.decode("utf-8-sig" if is_begin else "utf-8").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
@@ -118,7 +115,6 @@ def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
 
 
 def _count_error(place: str, form: LogForm, got: str) -> InputError:
-    """Return the error that a log does not have as many steps as the config; `got` says in words how many."""
     return InputError(
         f"{place}: expected {counted(form.steps, 'step')}, as the config says, got {got}; "
         "for a shorter run, state its length: --steps N"
@@ -250,7 +246,7 @@ def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray
 
 
 def _csv_rows(name: str, start: int, text: str, columns: list[str]) -> IntArray:
-    """Return the rows (step, index of each level, line) of CSV text; indices are -1 for an empty batch."""
+    """Return rows (step, index of each level, line); indices are -1 for an empty batch."""
     table = plain_table(text, len(columns), b"", np.int64)
     if table is not None and table.max() < 10**18:
         return np.column_stack([table, np.arange(start, start + len(table))])

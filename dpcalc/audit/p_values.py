@@ -66,7 +66,6 @@ class Statistic:
     sentence: str = ""  # what the log shows, for one that contradicts; "" if the numbers say it
 
     def contradicts(self, tests: int) -> bool:
-        """Return True if the p-value is at most FALSE_ALARM / tests."""
         return self.log_p_value <= math.log(FALSE_ALARM / tests)
 
 
@@ -210,13 +209,12 @@ class Guesses:
     correct: int  # number of right guesses
 
     def p_value(self, curve: PrivacyCurve) -> float:
-        """Return an upper bound on the p-value of so many right guesses, the smaller of Theorems 18.2 and 18.3."""
         if not self.correct:
             return 1.0
         return min(1.0, self._shifted_p_value(curve), self._recursive_p_value(curve))
 
     def _shifted_p_value(self, curve: PrivacyCurve) -> float:
-        """Return the p-value by Theorem 18.2, the least over epsilons of a binomial tail plus what delta adds."""
+        """Return the p-value by Theorem 18.2."""
         tails, masses = _binomial_tail_and_mass(self.guessed, self.correct, curve.epsilons)
         lost = tails * (1 - tails) / np.maximum(self.correct * masses, _UNDERFLOW)
         lost = np.where(masses > _UNDERFLOW, lost, np.inf)
@@ -225,7 +223,7 @@ class Guesses:
         return float(shifted.min())
 
     def _recursive_p_value(self, curve: PrivacyCurve) -> float:
-        """Return the p-value by Theorem 18.3, an upper bound on the largest probability that the curve allows."""
+        """Return the p-value by Theorem 18.3."""
         low, high = _MIN_LOG_P_VALUE, 0.0
         if self._is_possible(np.zeros(1), curve)[0]:
             return 1.0

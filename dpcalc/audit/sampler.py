@@ -66,7 +66,6 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
 
 
 def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
-    """Return the place, from 0, of each row among those of its frame; rows stand frame after frame."""
     return np.arange(frames.size) - (np.cumsum(sizes) - sizes)[frames]
 
 
@@ -150,12 +149,7 @@ def draw_rounds(
     rng: Generator,
     on_progress: Callable[[float], None],
 ) -> tuple[list[LevelDraws], IntArray]:
-    """Return the totals of each level, and how often each step of each round draws the watched units of a level.
-
-    The data is synthetic, of the declared sizes; where these are only known to lie between two ends the first unit of
-    each level holds the fewest children, all others the most. The draws have shape (rounds, steps). InputError for
-    steps that draw too many units.
-    """
+    """Return the totals of each level, and how often each step draws the watched units, shape (rounds, steps)."""
     copies, schemes = drawn_schemes(hierarchy)
     length = steps_per_round(hierarchy)
     totals, members, done = [LevelDraws() for _ in schemes], [], 0

@@ -89,20 +89,20 @@ def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
         if len(cells) != len(columns):
             expected = f"expected {len(columns)} columns ({', '.join(columns)})"
             raise InputError(f"{name}:{line}: {expected}, got {len(cells)}")
-        rows.append([_cell(f"{name}:{line}", column, cell) for column, cell in zip(columns, cells, strict=True)])
+        row = []
+        for column, cell in zip(columns, cells, strict=True):
+            if column == MEMBER and cell.lower() in _MEMBERSHIPS:
+                row.append(_MEMBERSHIPS[cell.lower()])
+            elif (column == RUN and _RUN.fullmatch(cell)) or (
+                column == SCORE and _NUMBER.fullmatch(cell) and math.isfinite(float(cell))
+            ):
+                row.append(float(cell))
+            else:
+                expected = {MEMBER: "0 (out) or 1 (in)", RUN: "a whole number", SCORE: "a finite number"}[column]
+                got = short(cell) or "nothing"
+                raise InputError(f"{name}:{line}: expected {expected} in column `{column}`, got {got}")
+        rows.append(row)
     return np.array(rows, dtype=np.float64).reshape(-1, len(columns))
-
-
-def _cell(place: str, column: str, cell: str) -> float:
-    """Return a cell as a number: member 0 or 1 (false, out, true, in), run whole, score finite; else InputError."""
-    if column == MEMBER and cell.lower() in _MEMBERSHIPS:
-        return _MEMBERSHIPS[cell.lower()]
-    if column == RUN and _RUN.fullmatch(cell):
-        return float(cell)
-    if column == SCORE and _NUMBER.fullmatch(cell) and math.isfinite(float(cell)):
-        return float(cell)
-    expected = {MEMBER: "0 (out) or 1 (in)", RUN: "a whole number", SCORE: "a finite number"}[column]
-    raise InputError(f"{place}: expected {expected} in column `{column}`, got {short(cell) or 'nothing'}")
 
 
 # Audit membership inference scores of canaries: test them against the trade-off curve that a plan certifies.
@@ -161,15 +161,11 @@ class ScoreAudit:
 
     @property
     def agrees(self) -> bool:
-        """True if the scores do not contradict the config."""
         return self.p_value > self.false_alarm
 
 
 def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Test if scores of canaries contradict a guarantee, by alarms over many runs or by guesses in one run.
-
-    The result; an honest run is contradicted with probability at most `rules.false_alarm`.
-    """
+    """Test scores of canaries; an honest run is contradicted with probability at most `rules.false_alarm`."""
     composition = composed(run)
     plan = composition.stated
     has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))
@@ -194,8 +190,40 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         notes.append(ROUGH_NOTE)
     if not profiles:
         notes.append("without noise nothing is certified that scores could contradict")
-    if _is_reversed(scores):
+    ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
+    roc: tuple[RocPoint, ...] = ()
+    share = doubt = 0.0
+    if len(ins) and len(outs):
+        # Mann and Whitney's statistic, equal scores in the mean, and its deviation if membership does not matter.
+        _, place, number = np.unique(scores.scores, return_inverse=True, return_counts=True)
+        ranks = (np.cumsum(number) - (number - 1) / 2)[place]
+        share = (float(ranks[scores.included].sum()) - len(ins) * (len(ins) + 1) / 2) / (len(ins) * len(outs))
+        doubt = math.sqrt((len(ins) + len(outs) + 1) / (12 * len(ins) * len(outs)))
+        # Below one false alarm among all that are out, scores say nothing.
+        rates = np.geomspace(1 / len(outs), 1.0, _POINTS)
+        # At most so many of those that are out are above the threshold, which is the next smaller one of their scores.
+        numbers = np.minimum(np.floor(rates * len(outs) * (1 + 1e-12)).astype(int), len(outs))
+        edges = np.where(numbers < len(outs), outs[np.maximum(len(outs) - 1 - numbers, 0)], -np.inf)
+        detected = 1 - np.searchsorted(ins, edges, side="right") / len(ins)
+        columns = (rates, detected, curve.true_positive_rates(rates))
+        roc = tuple(RocPoint(*map(float, point)) for point in zip(*columns, strict=True))
+    if doubt and share < 0.5 - _REVERSED_DEVIATIONS * doubt:
         notes.append("canaries that were out score higher; a larger score must say `in`")
+    # What is taken for granted: canaries, coins or runs, rules, scores, counted units.
+    unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
+    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
+    is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)
+    assumptions = [f"each canary is what the config protects, one {unit}; one that is out {_OUT[plan.adjacency]}"]
+    if has_many_runs:
+        assumptions.append("runs are independent of each other, with one canary each, all trained as the config says")
+    else:
+        assumptions.append("each canary is in with probability 1/2, by a coin of its own that nothing else depends on")
+    if not has_many_runs or rules.thresholds:
+        what = "the thresholds were" if has_many_runs else "how many are guessed was"
+        assumptions.append(f"{what} fixed before anybody saw these scores")
+    assumptions.append("scores are computed from what the run releases, without knowledge of which canaries are in")
+    if is_sized and plan.adjacency is Adjacency.ADD_REMOVE:
+        assumptions.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
     # Several rules share the false alarm equally, as a union bound over them demands.
     error = rules.false_alarm / len(tests)
     return ScoreAudit(
@@ -207,8 +235,8 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         p_value=min(1.0, len(tests) * min(test.p_value for test in tests)),
         false_alarm=rules.false_alarm,
         epsilon_lower=max(counts.epsilon_lower(delta=plan.delta, error=error) for _, counts in counted),
-        roc=_roc(scores, curve),
-        assumptions=_assumptions(plan, has_many_runs=has_many_runs, rules=rules),
+        roc=roc,
+        assumptions=tuple(assumptions),
         notes=tuple(notes),
     )
 
@@ -270,7 +298,6 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
 
 
 def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarms:
-    """Return the alarms of some runs at a threshold; InputError unless some have the canary and some do not."""
     included, alarm = scores.included[places], scores.scores[places] >= threshold
     counts = Alarms(
         included=int(included.sum()),
@@ -286,55 +313,8 @@ def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarm
     return counts
 
 
-def _roc(scores: Scores, curve: PrivacyCurve) -> tuple[RocPoint, ...]:
-    """Return the receiver operating characteristic of the scores and its certified bound; () if all are in, or out."""
-    ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
-    if not len(ins) or not len(outs):
-        return ()
-    # Below one false alarm among all that are out, scores say nothing.
-    rates = np.geomspace(1 / len(outs), 1.0, _POINTS)
-    # At most so many of those that are out are above the threshold, which is the next smaller one of their scores.
-    numbers = np.minimum(np.floor(rates * len(outs) * (1 + 1e-12)).astype(int), len(outs))
-    edges = np.where(numbers < len(outs), outs[np.maximum(len(outs) - 1 - numbers, 0)], -np.inf)
-    detected = 1 - np.searchsorted(ins, edges, side="right") / len(ins)
-    columns = (rates, detected, curve.true_positive_rates(rates))
-    return tuple(RocPoint(*map(float, point)) for point in zip(*columns, strict=True))
-
-
-def _is_reversed(scores: Scores) -> bool:
-    """Return True if canaries that are out score higher by 4 deviations of Mann and Whitney's statistic."""
-    included, total = int(scores.included.sum()), len(scores.scores)
-    excluded = total - included
-    if not included or not excluded:
-        return False
-    # Mann and Whitney's statistic, equal scores in the mean, and its deviation if membership does not matter.
-    _, place, number = np.unique(scores.scores, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(number) - (number - 1) / 2)[place]
-    share = (float(ranks[scores.included].sum()) - included * (included + 1) / 2) / (included * excluded)
-    return share < 0.5 - _REVERSED_DEVIATIONS * math.sqrt((total + 1) / (12 * included * excluded))
-
-
 _OUT = {
     Adjacency.ADD_REMOVE: "is not in the data",
     Adjacency.ZERO_OUT: "contributes zero",
     Adjacency.REPLACE_ONE: "is replaced by another one",
 }
-
-
-def _assumptions(plan: Plan, *, has_many_runs: bool, rules: ScoreRules) -> tuple[str, ...]:
-    """Return the assumptions of the audit as sentences: on canaries, coins or runs, rules, scores, counted units."""
-    unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
-    schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
-    is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)
-    sentences = [f"each canary is what the config protects, one {unit}; one that is out {_OUT[plan.adjacency]}"]
-    if has_many_runs:
-        sentences.append("runs are independent of each other, with one canary each, all trained as the config says")
-    else:
-        sentences.append("each canary is in with probability 1/2, by a coin of its own that nothing else depends on")
-    if not has_many_runs or rules.thresholds:
-        what = "the thresholds were" if has_many_runs else "how many are guessed was"
-        sentences.append(f"{what} fixed before anybody saw these scores")
-    sentences.append("scores are computed from what the run releases, without knowledge of which canaries are in")
-    if is_sized and plan.adjacency is Adjacency.ADD_REMOVE:
-        sentences.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
-    return tuple(sentences)

@@ -70,7 +70,6 @@ class Check:
 
     @property
     def agrees(self) -> bool:
-        """True if the interval and the computed bounds overlap, up to a relative 1e-9 of round-off."""
         slack = 1e-9 * abs(self.observed)
         return self.interval[0] <= self.computed[1] + slack and self.computed[0] <= self.interval[1] + slack
 
@@ -87,11 +86,7 @@ class Simulation:
 def simulate_plan(
     plan: Plan, *, seed: int = 1, draws: int | None = None, on_progress: Callable[[float], None]
 ) -> Simulation:
-    """Check the sampling of a plan's phases by simulation; the same seed gives the same result.
-
-    `draws` steps are drawn of each phase, by default as many as take a second in all. UnsupportedError for shuffles
-    whose passes do not end together, InputError for steps that draw too many units.
-    """
+    """Check the sampling of a plan's phases by simulation; `draws` steps of each, by default a second of work."""
     protected, rng = composed(plan).likeliest, np.random.default_rng(seed)
     checks: list[Check] = []
     notes: list[str] = []
@@ -116,7 +111,6 @@ def _phase_checks(
     rng: Generator,
     on_progress: Callable[[float], None],
 ) -> Iterator[Check]:
-    """Draw rounds of a phase and yield checks of the protected units, of each level's draws and of the batch size."""
     phase = plan.phases[index]
     hierarchy, name = phase.hierarchy, phase.name if len(plan.phases) > 1 else ""
     copies, schemes = drawn_schemes(hierarchy)

@@ -38,7 +38,13 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
         )
         level = f"{f'{visible(each.phase)}: ' if each.phase else ''}{visible(each.level)}"
         expected = f"{_number(test.expected)}{' (mean)' if test.kind in EXTREMES else ''}"
-        logged, p_value = _number(test.observed), _p_value(test.log_p_value)
+        logged = _number(test.observed)
+        # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
+        p_value = "0"
+        if test.log_p_value > math.log(0.01):
+            p_value = f"<= {math.ceil(100 * math.exp(test.log_p_value)) / 100:g}"
+        elif test.log_p_value > -math.inf:
+            p_value = f"<= 1e{math.ceil(test.log_p_value / math.log(10))}"
         note = visible(test.sentence) if each.contradicts else ""
         rows.append((level, test.quantity, expected, logged, p_value, yes_no(not each.contradicts), note))
         end = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
@@ -71,18 +77,7 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
 
 
 def _number(value: float) -> str:
-    """Format a number of events: whole numbers exactly, others with five digits."""
     return str(int(value)) if float(value).is_integer() else f"{value:.5g}"
-
-
-def _p_value(log_p_value: float) -> str:
-    """Return a p-value as text, "<= P" rounded up; "0" if the log is impossible."""
-    # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
-    if log_p_value == -math.inf:
-        return "0"
-    if log_p_value > math.log(0.01):
-        return f"<= {math.ceil(100 * math.exp(log_p_value)) / 100:g}"
-    return f"<= 1e{math.ceil(log_p_value / math.log(10))}"
 
 
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
@@ -154,12 +149,10 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
 
 
 def _bound_text(value: float) -> str:
-    """Return "<= P", P rounded up to two significant digits."""
     return f"<= {rounded_up(value, digits=2)}"
 
 
 def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
-    """Return the chart of true over false positive rates: certified, of the scores, and by guessing."""
     rates, detected, certified = zip(*result.roc, strict=True)
     name = "scores of the runs" if result.has_many_runs else "scores of the canaries"
     return Chart(

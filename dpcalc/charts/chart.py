@@ -39,19 +39,14 @@ class Axis:
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """A line over increasing xs; a y is None where there is no answer, infinite where there is no bound.
+    """A line over increasing xs; a reference is a line to compare with, such as guessing."""
 
-    `name` is that of a config, an accountant or a direction; `kind` the claim of its numbers; `method` the accountant,
-    "" if the name says it; `about` has the unit, adjacency and delta as far as the lines of the chart differ in them. A
-    reference is a line to compare with, such as guessing.
-    """
-
-    name: str
-    kind: Kind
+    name: str  # of a config, an accountant or a direction
+    kind: Kind  # the claim of its numbers
     xs: tuple[float, ...]
-    ys: tuple[float | None, ...]
-    method: str = ""
-    about: str = ""
+    ys: tuple[float | None, ...]  # None where there is no answer, infinite where there is no bound
+    method: str = ""  # the accountant, "" if the name says it
+    about: str = ""  # unit, adjacency and delta as far as the lines of the chart differ in them
     is_reference: bool = False
 
 
@@ -66,16 +61,7 @@ class Limit:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart(Result):
-    """Lines over one pair of axes.
-
-    Attributes:
-        title: one line.
-        subtitle: facts that all lines share: run, unit, sampling, noise; then a line for each run; "" for none.
-        x: the horizontal axis.
-        y: the vertical axis.
-        series: the lines, at least one.
-        limits: budgets and deltas.
-    """
+    """Lines over one pair of axes; the subtitle has facts that all lines share, then a line for each run."""
 
     title: str
     subtitle: str = ""
@@ -155,10 +141,7 @@ def legend(series: Series) -> str:
 
 
 def chart_rows(chart: Chart) -> tuple[tuple[str, ...], ...]:
-    """Return a header and a row for each x, rounded to the safe side; "-" where a line has no answer.
-
-    A heading has the kind of the numbers, unless that is clear from the line's name.
-    """
+    """Return a header and a row for each x, rounded to the safe side; "-" where a line has no answer."""
     header = [chart.x.name]
     for series in chart.series:
         name = visible(", ".join(filter(None, (series.name, series.about))))
@@ -185,10 +168,7 @@ def _values_by_x(chart: Chart) -> list[tuple[float, list[float | None]]]:
 
 
 def chart_lines(chart: Chart, *, marks: str = "", width: int = 0) -> str:
-    """Return the chart as an aligned table that fits a terminal (`width` 0: a pipe), followed by its limits.
-
-    Where the names of the lines are too wide, their marks in the chart name the columns.
-    """
+    """Return an aligned table, then the limits; on a terminal too narrow for the names marks head the columns."""
     rows = chart_rows(chart)
     short = (chart.x.name, *(mark for mark, _ in zip(itertools.cycle(marks), chart.series, strict=False)))
     lines = fitted(rows, short=short, width=width) if width else aligned(rows)
@@ -211,7 +191,6 @@ def fitted(rows: Sequence[Sequence[str]], *, short: Sequence[str], width: int) -
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return rows as lines whose columns are aligned to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.rjust(size) for cell, size in zip(row, widths, strict=True)).rstrip() for row in rows]
 
@@ -229,7 +208,7 @@ def chart_csv(chart: Chart) -> str:
 
 
 def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
-    """Return the result of `curve KIND` for JSON: configs, axes, lines with all their points, limits, diagnostics."""
+    """Return the result of `curve KIND` for JSON."""
     sources = []
     for loaded in configs:
         named = {"path": loaded.path, "name": loaded.plan.name, "config_hash": loaded.config_hash}
@@ -255,5 +234,4 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
 
 
 def x_text(x: float) -> str:
-    """Return an x for people: a whole number exactly, any other with six digits."""
     return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.6g}"

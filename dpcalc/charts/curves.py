@@ -15,7 +15,7 @@ import numpy as np
 from dpcalc.accountants import METHODS as ACCOUNTING_METHODS
 from dpcalc.accountants.rdp import sum_rounded_up
 from dpcalc.arrays import Array
-from dpcalc.charts.chart import LINEAR, LOG, Axis, Chart, Limit, Series, scale_for
+from dpcalc.charts.chart import LINEAR, LOG, LOWER, Axis, Chart, Limit, Series, scale_for
 from dpcalc.errors import InputError, WorkExceededError
 from dpcalc.guarantee import Kind, Row
 from dpcalc.losses.moments import composed_moments, total_infinity_mass
@@ -60,30 +60,23 @@ from dpcalc.sampling.schemes import (
     Fixed,
     Poisson,
     RandomAllocation,
-    Scheme,
     Shuffle,
     WithReplacement,
 )
 from dpcalc.work import FAILURES, SECOND, allowance
 
-LOWER = "lower"
 POINTS = 25  # of a curve by default
 _MOST_DESCRIBED = 6  # plans that a line below the title describes: more would leave no room for the chart
 
 
 @dataclass(frozen=True, kw_only=True)
 class CurveRequest:
-    """Plans, methods and grid of a curve.
+    """Plans, methods and grid of a curve; the first plan decides the default range."""
 
-    `plans` are pairs of name and plan, at least one, of which the first decides the default range; `methods` some of
-    METHODS, () for that of each plan; `grid` the increasing values of the horizontal axis, () for a default range;
-    `on_progress` is called with the finished share, in [0, 1].
-    """
-
-    plans: tuple[tuple[str, Plan], ...]
-    methods: tuple[str, ...] = ()
-    grid: tuple[float, ...] = ()
-    on_progress: Callable[[float], object] = float
+    plans: tuple[tuple[str, Plan], ...]  # at least one (name, plan)
+    methods: tuple[str, ...] = ()  # some of METHODS, () for that of each plan
+    grid: tuple[float, ...] = ()  # increasing values of the horizontal axis, () for a default range
+    on_progress: Callable[[float], object] = float  # called with the finished share
 
     @property
     def first(self) -> Plan:
@@ -94,7 +87,7 @@ class CurveRequest:
         return tuple(plan for _, plan in self.plans)
 
     def subtitle(self, *without: str) -> str:
-        """Return the facts that all plans share, `without` some, and for up to 6 plans a line on how each differs."""
+        """Return the facts that all plans share, and for up to 6 plans a line on how each differs."""
         shared = shared_facts(self.runs, without=without)
         if len(self.plans) == 1:
             return f"{self.plans[0][0]}: {shared}" if self.plans[0][0] else shared
@@ -108,12 +101,10 @@ class CurveRequest:
         return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
 
     def line_name(self, label: str, quantity: str) -> str:
-        """Return "LABEL, QUANTITY", or the quantity alone if there is only one plan."""
         return f"{label}, {quantity}" if len(self.plans) > 1 else quantity
 
 
 def whole_numbers(grid: Iterable[float]) -> tuple[float, ...]:
-    """Return the nearest whole numbers, without repetitions."""
     return tuple(dict.fromkeys(float(round(x)) for x in grid))
 
 
@@ -140,7 +131,6 @@ METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 
 def claimed_kind(method: str) -> Kind:
-    """Return the kind of number that a method claims; InputError for an unknown method."""
     if method not in METHODS:
         raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
     if method == LOWER:
@@ -196,11 +186,7 @@ _VARIED_FACT = {
 def _epsilon_chart(
     request: CurveRequest, x: Axis, grid: Sequence[float], with_value: Callable[[Plan, float], Plan]
 ) -> Chart:
-    """Return the chart of epsilon over the quantity of axis x, a line for each plan and method, limits for budgets.
-
-    If no method is named, lower bounds of up to 3 plans are drawn as well. InputError for a line without any answer
-    whose plan no bound covers.
-    """
+    """Return the chart of epsilon over x, a line for each plan and method; InputError for a line no bound covers."""
     for method in request.methods:
         claimed_kind(method)  # refuses unknown methods before the first line is computed
     below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
@@ -257,7 +243,6 @@ def _epsilon_chart(
 
 
 def _over_steps(request: CurveRequest) -> Chart:
-    """Over steps, by default from 1 to the first plan's; longer runs go on with their last phase."""
     grid = whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
     return _epsilon_chart(request, Axis(name="steps"), grid, lambda plan, steps: with_total_steps(plan, int(steps)))
 
@@ -295,7 +280,6 @@ def _epochs_of_a_step(plan: Plan) -> Fraction:
 
 
 def _over_noise(request: CurveRequest) -> Chart:
-    """Over the noise multiplier; for several phases, which may have different noise, over one factor on all of them."""
     is_factor = len(request.first.phases) > 1
     start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
     grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
@@ -307,28 +291,12 @@ def _over_noise(request: CurveRequest) -> Chart:
 
 
 def _over_rate(request: CurveRequest) -> Chart:
-    """Over the rate, size, bins or times of the outermost sampled level, whichever it has.
-
-    By default from 1/8 to 8 times the first plan's, as far as a bound covers the plans; that value alone where none
-    does, so that the line is refused with the reason.
-    """
-    # By plan: the name of the quantity, its value, and the largest value with which the level is still sampled.
-    quantities: list[tuple[str, float, float]] = []
+    """Over what the outermost sampled level is drawn by, from 1/8 to 8 times the first plan's as far as bounds go."""
     level_names = set()
     for plan in request.runs:
         phase, _, level = _sampled_level(plan)
         level_names.add(level.name if phase.hierarchy.depth > 1 else "")
-        match level.scheme:
-            case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
-                quantities.append(("rate", float(scheme.probability), 1.0))
-            case BallsInBins() as scheme:
-                quantities.append(("bins", float(scheme.bins), float(phase.steps)))
-            case RandomAllocation() as scheme:
-                quantities.append(("times", float(scheme.times), float(scheme.steps)))
-            case scheme:  # a unit is left out of each frame; with `at_most`, of the largest one
-                is_limited = isinstance(scheme, Fixed) and scheme.at_most
-                largest = max(1, (level.count if is_limited else level.min_count) - 1)
-                quantities.append(("size", float(getattr(scheme, "size", 1)), float(largest)))
+    quantities = list(map(_varied, request.runs))
     name, first, _ = quantities[0]
     if len({each[0] for each in quantities}) > 1:
         pairs = zip(request.plans, quantities, strict=True)
@@ -356,22 +324,27 @@ def _over_rate(request: CurveRequest) -> Chart:
     return _epsilon_chart(request, Axis(name=name, scale=LOG if is_log else LINEAR, title=title), grid, _with_rate)
 
 
-def _with_rate(plan: Plan, value: float) -> Plan:
-    """Return the plan with another rate, size, bins or times of its outermost sampled level, whichever it has."""
-    phase, place, level = _sampled_level(plan)
-    changed: Scheme
+def _varied(plan: Plan) -> tuple[str, float, float]:
+    """Return (name, value, largest value with which the level is still sampled) of the quantity that a draw goes by."""
+    phase, _, level = _sampled_level(plan)
     match level.scheme:
-        case Fixed() | WithReplacement() | Shuffle() as scheme:
-            changed = replace(scheme, size=int(value))
-        case BallsInBins() as scheme:
-            changed = replace(scheme, bins=int(value))
-        case RandomAllocation() as scheme:
-            changed = replace(scheme, times=int(value))
         case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
-            changed = replace(scheme, probability=Fraction(repr(value)))
-        case All() as scheme:
-            changed = scheme
-    return with_level(plan, phase, place, replace(level, scheme=changed))
+            return "rate", float(scheme.probability), 1.0
+        case BallsInBins() as scheme:
+            return "bins", float(scheme.bins), float(phase.steps)
+        case RandomAllocation() as scheme:
+            return "times", float(scheme.times), float(scheme.steps)
+        case scheme:  # a unit is left out of each frame; with `at_most`, of the largest one
+            is_limited = isinstance(scheme, Fixed) and scheme.at_most
+            largest = max(1, (level.count if is_limited else level.min_count) - 1)
+            return "size", float(getattr(scheme, "size", 1)), float(largest)
+
+
+def _with_rate(plan: Plan, value: float) -> Plan:
+    phase, place, level = _sampled_level(plan)
+    name = _varied(plan)[0]
+    varied = {"probability": Fraction(repr(value))} if name == "rate" else {name: int(value)}
+    return with_level(plan, phase, place, replace(level, scheme=replace(level.scheme, **varied)))
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -383,7 +356,6 @@ def _has_equal_factors(grid: Sequence[float]) -> bool:
 
 
 def _single_phase(plan: Plan) -> Phase:
-    """Return the phase of a plan that has one phase; InputError for several."""
     if len(plan.phases) > 1:
         names = ", ".join(phase.name for phase in plan.phases)
         raise InputError(f"curve: expected a run of one phase, got {names}; draw them over steps, sigma or group")
@@ -400,7 +372,6 @@ def _sampled_level(plan: Plan) -> tuple[Phase, int, Level]:
 
 
 def _over_group(request: CurveRequest) -> Chart:
-    """Over group size, by default up to 16, or to 4 if the unit has a parent."""
     default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
     max_group = min(default, *(largest_group(plan) for plan in request.runs))
     grid = whole_numbers(request.grid or range(1, max_group + 1))
@@ -422,7 +393,6 @@ def _refuse_methods(request: CurveRequest) -> None:
 
 
 def _profile(request: CurveRequest) -> Chart:
-    """Delta over epsilon, by default up to 1.5 times that of the first plan, with lower bounds where there are any."""
     _refuse_methods(request)
     grid = request.grid
     if not grid:
@@ -457,7 +427,6 @@ def _profile(request: CurveRequest) -> Chart:
 
 
 def _tradeoff(request: CurveRequest) -> Chart:
-    """An attacker's largest true over its false positive rate, for units in the data and for absent ones."""
     _refuse_methods(request)
     grid = request.grid or _RATES
     series = []

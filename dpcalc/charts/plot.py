@@ -45,7 +45,7 @@ _SETTINGS = {
 
 
 def picture_format(path: str) -> str:
-    """Return a file name's ending "svg", "png" or "pdf"; InputError for any other, or if matplotlib is missing."""
+    """Return a file name's ending; InputError if it is none of FORMATS, or without matplotlib."""
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise InputError(f"--plot: expected a file name ending in {', '.join(FORMATS)}, got {path}")
@@ -77,10 +77,7 @@ def _load_matplotlib() -> None:
 
 
 def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
-    """Return the file, in one of FORMATS, of what `draw` draws into an empty figure: always the same bytes.
-
-    InputError for another ending, or without matplotlib.
-    """
+    """Return the picture of what `draw` draws into an empty figure, always the same bytes; InputError if it cannot."""
     if ending not in FORMATS:
         raise InputError(f"format of a picture: expected one of {', '.join(FORMATS)}, got {ending!r}")
     _load_matplotlib()
@@ -100,7 +97,6 @@ def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:
-    """Set the figure's title and, in small letters, the subtitle in the fewest lines of at most 110 characters."""
     axes.figure.suptitle(plain_text(title))
     lines: list[str] = []
     for text in subtitle.split("\n"):
@@ -112,12 +108,11 @@ def set_titles(axes: Axes, title: str, subtitle: str) -> None:
 
 
 def tick_text(number: float) -> str:
-    """Return the label of a tick: a whole number below a million with separators, any other with six digits."""
     return f"{number:,.0f}" if number == round(number) and abs(number) < 1e6 else f"{number:g}"
 
 
 def plain_text(text: str) -> str:
-    """Return a text that matplotlib shows unchanged, not as a formula, with control characters escaped."""
+    """Return a text that matplotlib shows unchanged, not as a formula."""
     return visible(text).replace("$", r"\$")
 
 
@@ -282,10 +277,7 @@ class _Scale:
 
 
 def chart_text(chart: Chart, *, width: int) -> str:
-    """Return the chart drawn in characters for a terminal of this width, at least 60 columns: titles, axes, legend.
-
-    Infinite and missing numbers are left out.
-    """
+    """Return the chart in characters, at least 60 columns; infinite and missing numbers are left out."""
 
     def wrapped(text: str) -> list[str]:
         return textwrap.wrap(visible(text), max(width, _MIN_WIDTH), subsequent_indent="  ", break_on_hyphens=False)

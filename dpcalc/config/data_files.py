@@ -325,7 +325,7 @@ def _matrix(name: str, files: Files) -> "Array":
     """Return the lower triangular matrix in a file; Refusal for another file, a wrong shape or a wrong entry."""
     import numpy as np
 
-    from dpcalc.mechanisms.strategies import MAX_SIDE
+    from dpcalc.mechanisms.matrix_factorization import MAX_SIDE
 
     limits = {".npy": 8 * MAX_SIDE**2 + 4096, ".csv": _MAX_CSV_BYTES}
     suffix, content = _content(name, files, limits, Refusal("DPC110", "is no NumPy or CSV file", _FILE_HINT))
@@ -350,7 +350,7 @@ def _matrix(name: str, files: Files) -> "Array":
 
 def _side(shape: tuple[object, ...]) -> int:
     """Return the side of a square array shape; Refusal for any other shape or above MAX_SIDE."""
-    from dpcalc.mechanisms.strategies import MAX_SIDE
+    from dpcalc.mechanisms.matrix_factorization import MAX_SIDE
 
     if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
         raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)

@@ -22,6 +22,7 @@ from dpcalc.imports.run import (
     NoJsonError,
     Terms,
     called_name,
+    constants_of,
     json_value,
     literal_value,
     outermost_calls,
@@ -106,7 +107,7 @@ def _text_value(text: str) -> Any:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     if calls:
-        return literal_value(calls[0])
+        return literal_value(calls[0], constants_of(tree))
     # The call of a library that is not read is named, with a way out.
     for call in outermost_calls(tree, lambda name: bool(_library(name)) or name == "PrivacyEngine"):
         name = called_name(call)

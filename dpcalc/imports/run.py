@@ -5,9 +5,12 @@ import math
 import operator
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 from dpcalc.config.json_text import json_content
@@ -135,8 +138,9 @@ def called_name(node: ast.Call) -> str:
     return name.removeprefix("_").removesuffix("NamedTupleWrapper")
 
 
-def literal_value(node: ast.expr, depth: int = 0) -> Any:
-    """Return the value of literals, arithmetic and calls, an Expression for other code; InputError if too deep."""
+def literal_value(node: ast.expr, constants: Mapping[str, Any] = MappingProxyType({}), depth: int = 0) -> Any:
+    """Return the value of literals, `constants`, arithmetic and calls, an Expression for other code; InputError if
+    too deep."""
     if depth > MAX_DEPTH:
         raise _too_deep()
     deeper = depth + 1
@@ -145,8 +149,10 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:
             return plain_value(constant)
         case ast.Name(id="inf" | "nan"):
             return number_value(float(node.id))
+        case ast.Name(id=name) if name in constants:
+            return constants[name]
         case ast.List() | ast.Tuple():
-            return [literal_value(each, deeper) for each in node.elts]
+            return [literal_value(each, constants, deeper) for each in node.elts]
         case ast.Dict():
             keys = [str(key.value) for key in node.keys if isinstance(key, ast.Constant)]
             if len(keys) == len(node.keys):
@@ -154,20 +160,20 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:
                     raise InputError(
                         f"line {node.lineno}: expected each key of a dictionary once, got one twice; delete one"
                     )
-                values = [literal_value(each, deeper) for each in node.values]
+                values = [literal_value(each, constants, deeper) for each in node.values]
                 return call_if_class_named(dict(zip(keys, values, strict=True)))
         case ast.UnaryOp(op=ast.USub()):
-            operand = literal_value(node.operand, deeper)
+            operand = literal_value(node.operand, constants, deeper)
             if isinstance(operand, (Fraction, float)):
                 return -operand
-        # People write 64 / 60_000 into calls. It is computed exactly; names and functions are never looked up.
+        # People write 64 / 60_000 into calls. It is computed exactly; functions are never looked up.
         case ast.BinOp():
-            left, right = literal_value(node.left, deeper), literal_value(node.right, deeper)
+            left, right = literal_value(node.left, constants, deeper), literal_value(node.right, constants, deeper)
             result = _arithmetic(node.op, left, right)
             if result is not None:
                 return result
         case ast.Call() if all(each.arg for each in node.keywords):
-            arguments, name = tuple(literal_value(each, deeper) for each in node.args), called_name(node)
+            arguments, name = tuple(literal_value(each, constants, deeper) for each in node.args), called_name(node)
             first: Any = arguments[0] if len(arguments) == 1 else None
             if name == ORDERED and len(arguments) == 1:
                 # It prints as a list of pairs, or as a dictionary.
@@ -176,7 +182,7 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:
             if name in _CONVERSIONS and isinstance(first, (Fraction, float)):
                 return Fraction(int(first)) if name in _TRUNCATING and math.isfinite(first) else first
             # dp_accounting prints a named tuple of an event as a call with the name of the class among its keywords.
-            keywords = {str(each.arg): literal_value(each.value, deeper) for each in node.keywords}
+            keywords = {str(each.arg): literal_value(each.value, constants, deeper) for each in node.keywords}
             event = call_if_class_named(keywords)
             if isinstance(event, Call):
                 name, keywords = event.name, dict(event.keywords)
@@ -185,6 +191,39 @@ def literal_value(node: ast.expr, depth: int = 0) -> Any:
         return Expression(ast.unparse(node)[:80])
     except RecursionError:
         raise _too_deep() from None
+
+
+def constants_of(tree: ast.Module) -> dict[str, Any]:
+    """Return the names that a file binds once in all, at its top level, to a number or bool, with their values."""
+    bound: Counter[str] = Counter()
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(names=[ast.alias(name="*")]):
+                return {}
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                bound[name] += 1
+            case ast.alias(name=name, asname=other):
+                bound[other or name.partition(".")[0]] += 1
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                bound[name] += 1
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                bound[name] += 1
+            case ast.MatchMapping(rest=str(name)):
+                bound[name] += 1
+            case ast.Global(names=names) | ast.Nonlocal(names=names):
+                bound.update(names)
+    found: dict[str, Any] = {}
+    for statement in tree.body:
+        match statement:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=value)
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
+            ) if bound[name] == 1:
+                with suppress(InputError):  # nan, or too deep: then it is code like any other
+                    number = literal_value(value, found)
+                    if isinstance(number, (bool, Fraction)):
+                        found[name] = number
+    return found
 
 
 def call_if_class_named(entries: dict[str, Any]) -> Any:

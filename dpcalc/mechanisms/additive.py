@@ -57,11 +57,9 @@ class Laplace(AdditiveNoise):
         require_positive("max_grad_norm", self.max_grad_norm)
 
     def pair(self, shift: int) -> Atoms:
-        """Return a dominating pair for sums that differ by `shift` >= 1 clip norms in the 1-norm; it is symmetric."""
         return laplace_pair(shift / self.noise_multiplier)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return a function: order > 1 -> exact Renyi divergence of sums that differ in one coordinate."""
         return partial(laplace_rdp, shift / self.noise_multiplier)
 
     def cell_count(self, centers: list[int]) -> float:
@@ -89,11 +87,7 @@ def laplace_pair(pure: float) -> Atoms:
 
 
 def _laplace_chords(losses: Array) -> Atoms:
-    """Return the pair whose profile is chords of Laplace noise's profile between the given losses: an upper bound.
-
-    References:
-        Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 3.
-    """
+    """Return chords of Laplace noise's profile (Balle et al. 2018, 1807.01647v2, Theorem 3): an upper bound."""
     # The profile is delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure: the loss is pure with probability 1/2,
     # -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2) / 4 at x. It is convex in e^eps, so
     # chords are an upper bound. Of each interval of length h they leave e^((a - pure) / 2) w to either end a of it,
@@ -116,11 +110,7 @@ def _laplace_losses(pure: float) -> Array:
 
 
 def laplace_rdp(pure: float, order: float) -> float:
-    """Return the exact Renyi divergence of order > 1 of Lap(0, 1) and Lap(pure, 1); `pure` at order inf.
-
-    References:
-        Mironov 2017 (1702.07476v3), Proposition 6.
-    """
+    """Return the exact divergence of Lap(0, 1) and Lap(pure, 1): Mironov 2017 (1702.07476v3), Proposition 6."""
     if math.isinf(order):
         return pure
     # In log space: for large `pure` no float holds the exponentials.
@@ -157,19 +147,11 @@ class DiscreteGaussian(AdditiveNoise):
             )
 
     def pair(self, shift: int) -> Atoms:
-        """Return a symmetric dominating pair for numbers `shift` apart, exact for up to 16,000 noisy values; cached.
-
-        References:
-            Canonne, Kamath, Steinke 2020 (2004.00010v4), Definition 1.
-        """
+        """Return a pair for numbers `shift` apart (Canonne et al. 2020, 2004.00010v4, Definition 1); cached."""
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return order * shift^2 / (2 sigma^2), an upper bound on the divergence, as a function of the order.
-
-        References:
-            Canonne, Kamath, Steinke 2020 (2004.00010v4), Proposition 5.
-        """
+        """Return the upper bound of Canonne et al. 2020 (2004.00010v4), Proposition 5."""
         return lambda order: order * shift**2 / (2 * self.noise_multiplier**2)
 
     def cell_count(self, centers: list[int]) -> float:
@@ -222,10 +204,7 @@ def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
 
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
-    """Return log P masses at the m + 1 ends of m cells (rows), to which masses move so that P and Q both keep them.
-
-    Source: chords of the profile, which is convex in e^epsilon (Doroshenko et al. 2022, 2207.04380v3, section 4).
-    """
+    """Return log P masses moved to the ends of cells (rows), P and Q kept: 2207.04380v3, section 4."""
     # A mass m with loss l between the ends a < b of its cell becomes m_a + m_b = m with m_a e^-a + m_b e^-b = m e^-l:
     # the mass in Q.
     width = cells.shape[1]
@@ -250,15 +229,10 @@ class DiscreteLaplace(AdditiveNoise):
         require_positive("noise_multiplier", self.noise_multiplier)
 
     def pair(self, shift: int) -> Atoms:
-        """Return a dominating pair for numbers that differ by `shift` >= 1; symmetric, exact where shift < 16,000.
-
-        References:
-            Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2.
-        """
+        """Return the pair of Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2."""
         return _discrete_laplace_pair(self.noise_multiplier, shift)
 
     def batch_rdp(self, shift: int) -> Renyi:
-        """Return a function: order > 1 -> Renyi divergence of `pair`: exact below shift 16,000, else upper."""
         return self.pair(shift).rdp
 
     def cell_count(self, centers: list[int]) -> float:

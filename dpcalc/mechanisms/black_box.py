@@ -61,15 +61,10 @@ class ApproximateDp(PairOnly, Promise):
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
 
     def pair(self) -> Atoms:
-        """Return the exact symmetric pair: infinite loss with mass delta, else +-epsilon; no losses for epsilon 0.
-
-        References:
-            Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
-        """
+        """Return the exact symmetric pair: Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1."""
         return approximate_pair(self.epsilon, self.delta)
 
     def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
-        """Return a function: order > 1 -> divergence of epsilon-DP, `shift` ignored; None if delta > 0."""
         return None if self.delta else partial(pure_dp_rdp, self.epsilon)
 
 
@@ -87,11 +82,7 @@ class PureDp(Promise):
 
 
 def pure_dp_rdp(epsilon: float, order: float) -> float:
-    """Return the largest Renyi divergence of order > 1 of an epsilon-DP mechanism; epsilon at order inf.
-
-    References:
-        Mironov 2017 (1702.07476v3), Proposition 5.
-    """
+    """Return epsilon-DP's largest divergence of order > 1: Mironov 2017 (1702.07476v3), Proposition 5."""
     if math.isinf(order) or epsilon == 0:
         return epsilon
     log_true, log_false = log_answers(epsilon)
@@ -107,10 +98,7 @@ def pure_dp_rdp(epsilon: float, order: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomizedResponse(PairOnly):
-    """Every drawn record answers with its own category with one probability, else with a uniform other category.
-
-    Records are exchanged between neighbouring data sets (replace-one).
-    """
+    """Every drawn record answers with its own category with one probability, else with a uniform other one."""
 
     name: ClassVar[str] = "randomized-response"
     relation: ClassVar[str] = "replace-one"
@@ -158,7 +146,6 @@ class RandomizedResponse(PairOnly):
         return symmetric_pair(loss * np.arange(-answers, answers + 1, dtype=np.float64), logs)
 
     def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
-        """Return a function: order > 1 -> Renyi divergence of the pair of one answer; `shift` is ignored."""
         return self.pair().rdp
 
 
@@ -184,8 +171,7 @@ def _log_convolve(a: Array, b: Array) -> Array:
 class Zcdp(RdpOnly, Promise):
     """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
 
-    References:
-        Bun, Steinke 2016 (1605.02065v1), Definition 1.1; Bun, Dwork, Rothblum, Steinke 2018, Definition 1 (truncated).
+    Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
     """
 
     name: ClassVar[str] = "zcdp"
@@ -206,12 +192,7 @@ class Zcdp(RdpOnly, Promise):
         if not self.omega > 1:
             raise InputError(f"omega: expected a number above 1, got {self.omega!r}")
 
-    @property
-    def orders(self) -> tuple[float, ...]:
-        return MANY_ORDERS
-
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the Renyi divergence of an order above 1; `inf` from omega on."""
         return self.rho * order if order < self.omega else math.inf
 
 
@@ -226,16 +207,8 @@ class Exponential(RdpOnly, Promise):
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
 
-    @property
-    def orders(self) -> tuple[float, ...]:
-        return MANY_ORDERS
-
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the Renyi divergence of an order a > 1: epsilon^2 a / 8, at most epsilon.
-
-        References:
-            Cesar, Rogers 2020 (2004.07223v2), Lemma 3.2 (bounded range epsilon is epsilon^2 / 8-zCDP).
-        """
+        """Return min(epsilon, epsilon^2 a / 8): Cesar, Rogers 2020 (2004.07223v2), Lemma 3.2."""
         return min(self.epsilon, self.epsilon**2 * order / 8)
 
     @property
@@ -284,7 +257,6 @@ class RdpTable(RdpOnly, Promise):
 
     @property
     def words(self) -> str:
-        """Description for people: both ends of the curve, the pure epsilon if finite, and known odd moments."""
         (first_order, first), (last_order, last) = self.curve[0], self.curve[-1]
         ends = f"{first:g} at order {first_order:g} to {last:g} at order {last_order:g}"
         pure = "" if math.isinf(self.epsilon) else f", epsilon {self.epsilon:g}"
@@ -298,5 +270,4 @@ class RdpTable(RdpOnly, Promise):
         return (*(order for order, _ in self.curve), *larger)
 
     def rdp(self, order: float) -> float:
-        """Return an upper bound on the Renyi divergence of an order above 1, interpolated; `inf` if none is known."""
         return min(self.epsilon, self._rdp_curve.rdp(order))

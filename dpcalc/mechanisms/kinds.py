@@ -49,18 +49,12 @@ CLIP = Key(
 
 @dataclass(frozen=True, kw_only=True)
 class Mechanism(ABC):
-    """Base of all mechanisms, frozen dataclasses whose fields are the keys of `mechanism` in a config.
+    """Base of all mechanisms, frozen dataclasses whose fields are the keys of `mechanism` in a config."""
 
-    Attributes:
-        name: the word of `mechanism.type`.
-        assumptions: what must be true of the training code, one sentence each.
-        noise_key: key that a solver of the noise sets.
-        is_correlated: True if the noise of a step depends on that of other steps, so that a phase has no one-step loss.
-    """
-
-    name: ClassVar[str]
-    assumptions: ClassVar[tuple[str, ...]] = ()
-    noise_key: ClassVar[str] = "noise_multiplier"
+    name: ClassVar[str]  # the word of `mechanism.type`
+    assumptions: ClassVar[tuple[str, ...]] = ()  # what must be true of the training code, one sentence each
+    noise_key: ClassVar[str] = "noise_multiplier"  # key that a solver of the noise sets
+    # True if the noise of a step depends on that of others: a phase has no one-step loss
     is_correlated: ClassVar[bool] = False
 
     @property
@@ -70,7 +64,6 @@ class Mechanism(ABC):
 
     @classmethod
     def of(cls, **parameters: Any) -> "Mechanism":
-        """Return the mechanism with the values of a config."""
         return cls(**parameters)
 
     @property
@@ -84,15 +77,10 @@ class Mechanism(ABC):
         return self.parameters
 
     def with_noise(self, value: float) -> Self:
-        """Return a copy with another `noise_multiplier`, of a mechanism that has one."""
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
 
     def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
-        """Return a function from orders to upper bounds on neighbouring batches' divergence; None unless overridden.
-
-        A function of the order above 1; at whole orders some pair of batches attains it, except for `RdpOnly`;
-        infinite at infinity where losses have no bound.
-        """
+        """Return a bound on the neighbouring batches' divergence by order > 1, tight but for `RdpOnly`; or None."""
         return None
 
 
@@ -101,13 +89,9 @@ class BlackBox(Mechanism):
 
 
 class AdditiveNoise(BlackBox):
-    """Noise on a sum, other than Gaussian: a dominating pair for sums any number of clip norms apart.
+    """Noise on a sum, other than Gaussian: a dominating pair for sums any number of clip norms apart."""
 
-    Attributes:
-        noise_multiplier: scale of the noise over the clip norm, > 0.
-    """
-
-    noise_multiplier: float
+    noise_multiplier: float  # scale of the noise over the clip norm, > 0
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
 
     @abstractmethod
@@ -120,7 +104,7 @@ class AdditiveNoise(BlackBox):
 
     @abstractmethod
     def cell_count(self, centers: list[int]) -> float:
-        """Return how many values `cell_log_masses` computes, about."""
+        """Return about how many values `cell_log_masses` computes."""
 
 
 RELATIONS: dict[str, str] = {
@@ -134,14 +118,9 @@ RELATIONS: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Promise(BlackBox):
-    """Any mechanism that keeps a promise on two batches with one change between them, which `relation` defines.
+    """Any mechanism that keeps a promise on two batches with one change between them, which `relation` defines."""
 
-    Attributes:
-        relation: one of RELATIONS; None for the adjacency of the run.
-        statement: its promise in words, which "holds for any two batches ...".
-    """
-
-    statement: ClassVar[str]
+    statement: ClassVar[str]  # its promise in words, which "holds for any two batches ..."
     relation: str | None = key(
         Word(tuple(RELATIONS)),
         "For which two batches the guarantee of a step is stated, by default those of `privacy.adjacency`: one unit is "
@@ -153,22 +132,14 @@ class Promise(BlackBox):
 
 
 class Change(NamedTuple):
-    """What a promise says of two batches.
+    """What a promise says of two batches."""
 
-    Attributes:
-        exchange: changes between two batches in one of which another unit stands in the place of one: 1 or 2.
-        covers_missing: True if batches of two sizes are covered, each unit that is there or is not being one change.
-    """
-
-    exchange: int
-    covers_missing: bool
+    exchange: int  # changes between two batches in one of which another unit stands in the place of one: 1 or 2
+    covers_missing: bool  # True if batches of two sizes are covered, each unit that is there or is not being one change
 
 
 def change_of(mechanism: Mechanism, adjacency: Adjacency) -> Change:
-    """Return what one change is to a mechanism that counts units, in a run with this adjacency.
-
-    Source: docs/theory.md, Definition 8.0.
-    """
+    """Return what one change is to a mechanism that counts units: docs/theory.md, Definition 8.0."""
     relation = getattr(mechanism, "relation", None) or str(adjacency)
     return Change(exchange=1 if relation in {"replace-one", "any"} else 2, covers_missing=relation != "replace-one")
 
@@ -185,21 +156,22 @@ class RdpOnly(BlackBox):
     """A mechanism known by Renyi divergences alone; there is no dominating pair."""
 
     @property
-    @abstractmethod
     def orders(self) -> tuple[float, ...]:
         """Orders above 1, increasing, so close that the curve between them is known well enough."""
+        from dpcalc.losses.rdp_curve import MANY_ORDERS
+
+        return MANY_ORDERS
 
     @abstractmethod
     def rdp(self, order: float) -> float:
         """Return an upper bound on the Renyi divergence of an order above 1; `inf` if none is known."""
 
     def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  no sum is shifted
-        """Return `rdp`; `shift` is ignored, since no sum is shifted."""
         return self.rdp
 
 
 def mechanism_class(name: str) -> type[Mechanism]:
-    """Return the class of a mechanism by its `mechanism.type`; KeyError for an unknown one."""
+    """Return the class of a `mechanism.type`; KeyError for an unknown one."""
     mechanism: type[Mechanism] = resolve_name(MECHANISMS[name])
     return mechanism
 

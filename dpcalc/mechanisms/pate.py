@@ -52,7 +52,6 @@ class Votes:
 
     @property
     def labels(self) -> int:
-        """Number of labels that a query can have."""
         return int(self.counts.shape[1])
 
     @property
@@ -112,10 +111,7 @@ class PateMechanism(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class LNMax(PateMechanism):
-    """The label with the most votes after Laplace noise of scale 1/gamma on each count; (2 gamma, 0)-DP.
-
-    Papernot et al. 2017 (1610.05755v4), Lemma 4 for the probability that one label overtakes another.
-    """
+    """The label with the most votes after Laplace noise of scale 1/gamma on each count; (2 gamma, 0)-DP."""
 
     name: ClassVar[str] = "pate-lnmax"
     noise_key: ClassVar[str] = "gamma"
@@ -131,11 +127,9 @@ class LNMax(PateMechanism):
 
     @property
     def noise_multiplier(self) -> float:
-        """Scale of the noise in votes, 1/gamma."""
         return 1 / self.gamma
 
     def with_noise(self, value: float) -> Self:
-        """Return a copy with `value` > 0 as the scale of the noise in votes."""
         return replace(self, gamma=1 / value)
 
     @property
@@ -144,15 +138,13 @@ class LNMax(PateMechanism):
         return 2 * self.gamma
 
     def louder(self, factor: float) -> Self:
-        """Return a copy with all noise multiplied by a factor > 0."""
         return replace(self, gamma=self.gamma / factor)
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the loss of 2 gamma teachers-DP."""
         return (ApproximateDp(epsilon=self.epsilon * teachers).pair(),)
 
     def overtake_probability(self, leads: Array) -> Array:
-        """Return Pr[X > lead], X the difference of two Laplace variables of scale 1/gamma: (2 + gl) e^-gl / 4."""
+        """Return Pr[difference of two Laplace variables > lead]: Papernot et al. 2017 (1610.05755v4), Lemma 4."""
         x = self.gamma * leads
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
@@ -166,10 +158,7 @@ class LNMax(PateMechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class GNMax(PateMechanism):
-    """The label with the most votes after Gaussian noise on each count.
-
-    Papernot et al. 2018 (1802.08908v1), Propositions 7 and 8.
-    """
+    """The most votes after Gaussian noise on each count: Papernot et al. 2018 (1802.08908v1), Propositions 7, 8."""
 
     name: ClassVar[str] = "pate-gnmax"
     votes: ClassVar[Key] = _VOTES_FILE
@@ -183,7 +172,6 @@ class GNMax(PateMechanism):
         require_positive("sigma", self.noise_multiplier)
 
     def louder(self, factor: float) -> Self:
-        """Return a copy with all noise multiplied by a factor > 0."""
         return replace(self, noise_multiplier=self.noise_multiplier * factor)
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
@@ -199,7 +187,6 @@ class GNMax(PateMechanism):
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return upper bounds as `LNMax.log_moments` does."""
         return gaussian_moments(other_wins, orders, shift=self._shift)
 
 
@@ -231,7 +218,6 @@ class ConfidentGNMax(GNMax):
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
 
     def louder(self, factor: float) -> Self:
-        """Return a copy with all noise multiplied by a factor > 0; the two noises keep their ratio."""
         return replace(
             self,
             noise_multiplier=self.noise_multiplier * factor,
@@ -239,10 +225,7 @@ class ConfidentGNMax(GNMax):
         )
 
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return the Gaussian losses of the label and of the check, a release of the largest count.
-
-        Each teacher changes that count by one at most.
-        """
+        """Return the losses of the label and of the check, whose count each teacher changes by one at most."""
         return (
             *GNMax.dominating_curves(self, teachers),
             _gaussian_profile(teachers / self.threshold_noise_multiplier),
@@ -284,10 +267,7 @@ def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
 
 
 def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Array, orders: Array) -> Array:
-    """Return upper bounds >= 0 on log moments of a check and of the label, which is released if the check passes.
-
-    `log_p` and `log_q` are the log probabilities, by query, that the check (passes, fails) under P and Q.
-    """
+    """Return upper bounds >= 0 on log moments of a check and of the label that is released if it passes."""
     passes, fails = (p[:, None] + orders * (p[:, None] - q[:, None]) for p, q in zip(log_p, log_q, strict=True))
     moments = np.maximum(np.logaddexp(passes + label_moments, fails), 0.0)
     # The log of a probability near 1 is off by a share of the probability of the rarer value.

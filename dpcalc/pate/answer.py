@@ -49,15 +49,11 @@ _LOG_DEVIATION = 0.15  # of the noise on the log of the sensitivity
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseTerms:
-    """Parameters of a sanitised release, chosen without looking at the votes.
+    """Parameters of a sanitised release, chosen without looking at the votes."""
 
-    `order` > 1 is that of the Renyi analysis; `smoothness` > 0 the beta of the smooth sensitivity, the largest change
-    of its logarithm by one teacher; `noise` > 0 the standard deviation of both noises in sensitivities.
-    """
-
-    order: float
-    smoothness: float
-    noise: float
+    order: float  # > 1, of the Renyi analysis
+    smoothness: float  # beta > 0, the most that one teacher changes the log of the smooth sensitivity
+    noise: float  # > 0, standard deviation of both noises in sensitivities
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.order) and self.order > 1):
@@ -187,10 +183,7 @@ GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 5
 
 
 def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
-    """Return the published data-independent and data-dependent epsilon; () for Confident-GNMax, which has none.
-
-    The data-dependent one is not valid: it covers one direction only, from these votes to those of a neighbour.
-    """
+    """Return the published epsilons; the data-dependent one is not valid, as it covers one direction only."""
     other_wins = other_wins_bound(aggregation, votes)
     match aggregation:
         case LNMax(gamma=gamma):
@@ -218,11 +211,7 @@ def pure_dp_log_moments(epsilon: float, moments: Array) -> Array:
 
 
 def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
-    """Return LNMax's published log moments, shape (queries, moments), at most those of 2 gamma-DP.
-
-    `other_wins` bounds, by query, the probability that another than the most frequent label wins.
-    Papernot et al. 2017 (1610.05755v4), Theorem 3; the data-independent bound where that is smaller.
-    """
+    """Return LNMax's log moments: Papernot et al. 2017 (1610.05755v4), Theorem 3, at most those of 2 gamma-DP."""
     # The condition of Theorem 3; where it fails q is replaced by 0, which is not used, to keep logarithms finite.
     q, x = other_wins[:, None], 2 * gamma
     applies = q < math.expm1(x) / math.expm1(2 * x)
@@ -234,11 +223,7 @@ def lnmax_log_moments(other_wins: Array, gamma: float, moments: Array) -> Array:
 
 
 def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
-    """Return GNMax's published log moments, shape (queries, moments), at most those of the Gaussian.
-
-    `moments` are Renyi orders minus 1, `other_wins` as for `lnmax_log_moments`.
-    Papernot et al. 2018 (1802.08908v1), Theorem 6, Propositions 8 and 10.
-    """
+    """Return GNMax's log moments: Papernot et al. 2018 (1802.08908v1), Theorem 6, Propositions 8, 10."""
     # One teacher changes two counts by one, under noise of deviation sigma: a Gaussian step of distance sqrt(2).
     independent = moments * (moments + 1) / sigma**2
     log_q = np.log(np.maximum(other_wins, 1e-300))[:, None]
@@ -283,25 +268,18 @@ class PateTarget(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PateAnswer:
-    """All results for one ensemble; the guarantees are upper bounds.
-
-    `by_number` may be published; `by_votes`, None without votes, is itself private. `published` are the numbers of the
-    papers, none without votes; `sanitised` an epsilon that may be published, None if none was drawn.
-    """
+    """All results for one ensemble; the guarantees are upper bounds."""
 
     question: PateQuestion
-    by_number: Guarantee
-    by_votes: DataDependentResult | None
-    published: tuple[Row, ...]
+    by_number: Guarantee  # may be published
+    by_votes: DataDependentResult | None  # is itself private; None without votes
+    published: tuple[Row, ...]  # of the papers, none without votes
     target: PateTarget | None
-    sanitised: SanitisedEpsilon | None
+    sanitised: SanitisedEpsilon | None  # may be published; None if none was drawn
 
 
 def evaluate_pate(question: PateQuestion, *, rng: np.random.Generator | None = None) -> PateAnswer:
-    """Return all results for an ensemble; with `rng`, whose seed must stay secret, draw an epsilon to be published.
-
-    InputError: a target or delta out of range, or `rng` without votes.
-    """
+    """Return all results; with `rng`, whose seed must stay secret, also an epsilon to be published."""
     aggregation, votes, queries, delta = question.aggregation, question.votes, question.queries, question.delta
     sanitised = None
     if rng is not None:

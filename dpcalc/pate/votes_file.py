@@ -140,24 +140,20 @@ def _csv_table(path: str) -> IntArray:
                 raise InputError(f"{path}: row {number}: expected {columns} columns, got {len(words)}")
             if is_first and all(_as_number(word) is None for word in words):
                 continue
-            rows.append(_csv_row(path, number, words))
+            try:
+                # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
+                rows.append(np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32))
+            except (ValueError, OverflowError):  # "3.0" is a whole number too
+                values = [_as_number(word) for word in words]
+                for column, (value, word) in enumerate(zip(values, words, strict=True)):
+                    if value is None or not (value.is_integer() and abs(value) <= _MAX_TEACHERS):
+                        got = word.strip()[:40] or "nothing"
+                        raise _cell_error(path, number - 1, column, _COUNT, got) from None
+                rows.append(np.array(values, dtype=np.float64).astype(np.int32))
             _refuse_huge(path, len(rows) * columns)
     if not rows:
         raise InputError(f"{path}: expected a row for each query, got none")
     return np.stack(rows).astype(np.int64)
-
-
-def _csv_row(path: str, number: int, words: list[str]) -> NDArray[np.int32]:
-    """Return the words of line `number` as whole numbers, "3.0" too; InputError for other words."""
-    try:
-        # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
-        return np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32)
-    except (ValueError, OverflowError):
-        values = [_as_number(word) for word in words]
-    for column, (value, word) in enumerate(zip(values, words, strict=True)):
-        if value is None or not (value.is_integer() and abs(value) <= _MAX_TEACHERS):
-            raise _cell_error(path, number - 1, column, _COUNT, word.strip()[:40] or "nothing")
-    return np.array(values, dtype=np.float64).astype(np.int32)
 
 
 def _as_number(word: str) -> float | None:

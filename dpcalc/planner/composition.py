@@ -33,6 +33,7 @@ from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import Steps, together
+from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.mechanisms.black_box import Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
@@ -264,8 +265,10 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
         else:
             releases = gaussian_releases(phase, bound, delta, first)
         steps = [each for each in releases if each]
-        is_rare = phase.hierarchy.allocated or any(each.secret for each in choices)
-        if is_rare:  # large losses are: moments would rank them wrongly
+        if any(each.secret for each in choices):  # passes all: those that tell more cost more
+            curves = [curve for each in steps for curve in each if isinstance(curve, PrivacyProfile)]
+            return max((curve.delta(0.0) for curve in curves), default=0.0)
+        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0

@@ -30,8 +30,7 @@ from dpcalc.sampling.schemes import (
 )
 
 if TYPE_CHECKING:  # few plans need them
-    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
-    from dpcalc.mechanisms.strategies import Sensitivity
+    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 
 _COUNT = re.compile(
     r"`[^`]*`|(?<![\w.,/:+=-])(?<!et al\. )\d{4,}(?!\w|[.,/:-]\w)"

@@ -53,11 +53,7 @@ def evaluation_output(
     errors: Sequence[PrefixErrors] = (),
     verbose: bool = False,
 ) -> Output:
-    """Return the result of `epsilon` on one config, `verbose` with the rows of `-v`.
-
-    `checks` are those of both directions, and `errors` those of the prefix sums of phases with correlated noise: both
-    for `-v`, () for none.
-    """
+    """Return the result of `epsilon` on one config; `checks`, `errors` and `verbose` are for `-v`."""
     guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
     # The other valid accountants of the same one-step bound: else the difference would not be that of the accountants.
     bounds, accountants = [guarantee.bound], [method_name(guarantee.method)]
@@ -122,10 +118,7 @@ def evaluation_output(
 
 
 def units_output(answers: Sequence[tuple[Evaluation | DpcalcError, Loaded]]) -> Output:
-    """Return the result of `epsilon --unit all`, which has an entry in every output form for each protected level.
-
-    Outermost level first; an error in the place of an evaluation says why the level has no bound.
-    """
+    """Return the result of `epsilon --unit all`: each level outermost first, an error where it has no bound."""
     plan = answers[0][1].plan
     units, without = list[Json](), list[Json]()
     blocks, rows, quiet = list[Lines](), list[tuple[str, ...]](), ""
@@ -161,7 +154,6 @@ def units_output(answers: Sequence[tuple[Evaluation | DpcalcError, Loaded]]) -> 
 
 
 def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
-    """Return the result of `epsilon A B`, with an entry in every form for each config and its evaluation."""
     results, blocks, rows = [], [], []
     names = config_names([loaded for _, loaded in costs])
     for name, (evaluation, loaded) in zip(names, costs, strict=True):
@@ -185,7 +177,6 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
 
 
 def _json(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] = ()) -> Json:
-    """Return the JSON of one config but its name: guarantee, alternatives, phases, checks, budget, notes, origin."""
     guarantee = evaluation.guarantee
     result = {
         "guarantee": guarantee.to_dict(),
@@ -215,7 +206,6 @@ def _json(evaluation: Evaluation, loaded: Loaded, checks: Sequence[CrossCheck] =
 
 
 def _lines(evaluation: Evaluation, loaded: Loaded) -> Lines:
-    """Return the plain lines of one config but its name."""
     guarantee, limit = evaluation.guarantee, budget_limit(loaded.plan)
     return [
         *guarantee_lines(guarantee, limit),
@@ -238,7 +228,6 @@ def _alternative_text(row: Row) -> str:
 
 
 def phase_rows(evaluation: Evaluation) -> list[tuple[str, str]]:
-    """Return ("sampling", text) for each phase, then ("training", text) for each phase."""
     rows = [("sampling", text) for text in sampling_texts(evaluation)]
     return rows + [("training", _phase_prefix(each, evaluation) + _training_text(each)) for each in evaluation.phases]
 
@@ -253,10 +242,7 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
 
 
 def _sampling_text(phase: PhaseSummary) -> str:
-    """Return the sampling scheme in words, with the inclusion probability unless nothing is drawn at random.
-
-    Inclusion is that of the whole path, and so the one number by which two nestings can be compared.
-    """
+    """Return the scheme in words, with the inclusion probability: the one number that compares nestings."""
 
     def probability_text(probability: Fraction) -> str:
         is_short = probability.denominator <= MAX_DENOMINATOR
@@ -288,10 +274,7 @@ def _training_text(phase: PhaseSummary) -> str:
 
 
 def cross_check_rows(checks: Sequence[CrossCheck]) -> list[tuple[str, str]]:
-    """Return a row with the certified interval of each check, then one on the agreement of inversion with pld.
-
-    The last one is of the costlier direction alone: that of the other one decides on nothing that is printed.
-    """
+    """Return the certified interval of each check, then inversion beside pld in the costlier direction."""
     rows = []
     for check in checks:
         ends = f"between {rounded_down(check.lower, digits=6)} and {rounded_up(check.upper, digits=6)} by pld"
@@ -323,7 +306,6 @@ Comparisons = Sequence[tuple[Sequence[Row], Loaded]]
 
 
 def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
-    """Return the result of `compare` on one config: for each Row a JSON entry, a plain block and a table row."""
     plan = loaded.plan
     blocks = [row_lines(row, budget_limit(plan)) for row in rows]
     units = units_text(plan.unit_name, plan.group_size)
@@ -340,11 +322,7 @@ def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
 
 
 def comparisons_output(comparisons: Comparisons) -> Output:
-    """Return the result of `compare A B`, with a plain block for each config and Row.
-
-    The table has a row for each accountant and bound of any config, in the order of their first occurrence, and a
-    column for each config, headed by the facts of its plan that the others do not share.
-    """
+    """Return the result of `compare A B`: a block for each config and Row, a column for each config."""
     files = [loaded for _, loaded in comparisons]
     plans = [loaded.plan for loaded in files]
     facts = shared_facts(plans, without=("sampling", "noise", "length"))

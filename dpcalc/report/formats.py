@@ -39,19 +39,12 @@ STATEMENTS: dict[str, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class ReportFormat:
-    """A format of `--report`.
+    """A format of `--report`; a new report may replace an earlier one, and no other file."""
 
-    Attributes:
-        text: turns the answer of a gate into a report.
-        start, end: patterns of which one tells an earlier report in this format, at the beginning or at the end of a
-            file. A new one may replace it and no other file: `--report FORMAT=config.yaml` must destroy nothing.
-        for_people: True if a terminal wraps and colours the report.
-    """
-
-    text: Callable[[GateAnswer], str]
-    start: str = ""
-    end: str = ""
-    for_people: bool = False
+    text: Callable[[GateAnswer], str]  # turns the answer of a gate into a report
+    start: str = ""  # a pattern at the beginning of an earlier report
+    end: str = ""  # or one at its end
+    for_people: bool = False  # True if a terminal wraps and colours the report
 
     def is_report(self, start: str, end: str) -> bool:
         """Return True for an earlier report, by the beginning and the end of a file."""
@@ -59,12 +52,10 @@ class ReportFormat:
 
 
 def report_format(name: str) -> ReportFormat:
-    """Return the format of `--report` of a name in REPORTS, its module loaded; raise KeyError for any other name."""
     format_: ReportFormat = resolve_name(REPORTS[name])
     return format_
 
 
 def statement_format(name: str) -> Callable[[StatementView, int], str]:
-    """Return the function of a name in STATEMENTS, its module loaded; raise KeyError for any other name."""
     function: Callable[[StatementView, int], str] = resolve_name(STATEMENTS[name])
     return function

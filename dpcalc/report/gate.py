@@ -33,37 +33,25 @@ PAST_TENSES = {"check": "checked", "validate": "read", "diff": "compared", "lock
 
 @dataclass(frozen=True, kw_only=True)
 class GateAnswer:
-    """The answer of a gate, as each format gets it.
+    """The answer of a gate, as each format gets it."""
 
-    Attributes:
-        command: `check`, `validate`, `diff` or `lock`.
-        results: one for each file, in the order given.
-        levels: levels of findings that formats for people show; machine formats have all.
-        locate: gives a file's path from the top of the repository.
-    """
-
-    command: str
-    results: Sequence[Result]
-    levels: Collection[Severity] = tuple(Severity)
-    locate: Callable[[str], str] = str
+    command: str  # `check`, `validate`, `diff` or `lock`
+    results: Sequence[Result]  # one for each file, in the order given
+    levels: Collection[Severity] = tuple(Severity)  # that formats for people show; machine formats have all
+    locate: Callable[[str], str] = str  # gives a file's path from the top of the repository
 
     @property
     def verdict(self) -> Verdict:
-        """The worst verdict of the files, `passed` for no file."""
         return worst_verdict(result.verdict for result in self.results)
 
     def shown(self, result: Result) -> list[Diagnostic]:
-        """Return the findings of a file that formats for people show."""
         return [finding for finding in result.findings if finding.severity in self.levels]
 
     def location(self, result: Result) -> str:
         return "" if result.path == STDIN else self.locate(result.path)
 
     def place(self, result: Result, finding: Diagnostic) -> tuple[str, int, int]:
-        """Return file (from the top of the repository, "" for standard input), line and column (from 1) of a finding.
-
-        If it is in a file that the gate's findings do not name, the start of the file that was judged.
-        """
+        """Return file, line and column; the start of the judged file for a finding in a file that no finding names."""
         if finding.path == result.path:
             return self.location(result), finding.line or 1, finding.column or 1
         if any(finding.path == problem.path for problem in result.problems):
@@ -71,11 +59,7 @@ class GateAnswer:
         return self.location(result), 1, 1
 
     def fingerprinted(self) -> Iterator[tuple[Result, Diagnostic, str]]:
-        """Yield each finding with a fingerprint of its rule, file, and position among the file's findings of this rule.
-
-        A service tells it from new ones by that: without its line and message, an edit above a finding, or another
-        epsilon in it, does not make it a new one.
-        """
+        """Yield findings with fingerprints by rule, file and position, which edits above and other epsilons keep."""
         seen: Counter[tuple[str, str]] = Counter()
         for result in self.results:
             for finding in result.findings:
@@ -93,7 +77,6 @@ class GateAnswer:
         return "locked" if self.command == "lock" and verdict is Verdict.PASSED else str(verdict)
 
     def head(self, result: Result) -> str:
-        """Return the verdict on a file in one line, with epsilon and its limit unless there is no guarantee."""
         text = f"{visible(result.path)}: {NO_BUDGET if self.is_without_budget(result) else self.word(result.verdict)}"
         if result.guarantee is None:
             return text
@@ -144,7 +127,6 @@ def _details(result: Result) -> list[str]:
 
 
 def gate_text(gate: GateAnswer) -> str:
-    """Return the verdict, changes and visible findings of each file as lines, then a line that counts the verdicts."""
     lines = []
     for result in gate.results:
         lines += [gate.head(result), *_details(result), *(finding.format() for finding in gate.shown(result))]
@@ -171,10 +153,7 @@ CONCISE = ReportFormat(text=concise_text, end=_LOG, for_people=True)
 
 
 def gate_json(gate: GateAnswer) -> str:
-    """Return a JSON document with `results`, one for each file, and `verdict`, the worst one.
-
-    Guarantee, budget and base are None for a file that has none.
-    """
+    """Return a JSON document with `results`, one for each file, and `verdict`, the worst one."""
     results: list[Json] = []
     for result in gate.results:
         guarantee, base = result.guarantee, result.base
@@ -263,10 +242,7 @@ _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE
 
 
 def github_commands(gate: GateAnswer) -> str:
-    """Return the first ten annotations of each visible level, errors first, then the result as text for the log.
-
-    If there are more than ten, the tenth counts the others: GitHub drops what is beyond it without a word.
-    """
+    """Return ten annotations of a level at most (GitHub drops others silently: the tenth counts them), then text."""
 
     def escaped(text: str) -> str:
         return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

@@ -173,17 +173,14 @@ def config_names(files: Sequence[Loaded]) -> list[str]:
 
 
 def method_name(method: str) -> str:
-    """Return the name of an accountant for people: "PLD" for "pld"; a name of its own kind unchanged."""
     return METHOD_NAMES.get(method, method)
 
 
 def epsilon_text(value: float, kind: Kind, *, apart_from: float | None = None) -> str:
-    """Return a LOWER epsilon rounded down, any other rounded up with enough digits to tell it from `apart_from`."""
     return rounded_down(value) if kind is Kind.LOWER else rounded_up(value, apart_from=apart_from)
 
 
 def units_text(unit: str, group_size: int) -> str:
-    """Return "one UNIT" for a single protected unit, "a group of N (UNIT)" for several protected together."""
     return f"one {visible(unit)}" if group_size == 1 else f"a group of {group_size} ({visible(unit)})"
 
 
@@ -213,7 +210,6 @@ def budget_text(epsilon: float, limit: float | None) -> str:
 
 
 def tight_text(guarantee: Guarantee) -> str:
-    """Return "yes" if the lower bound is close to the upper one, "no" if not, "" without a lower bound."""
     return "" if guarantee.epsilon_lower is None else yes_no(guarantee.tight)
 
 
@@ -231,10 +227,7 @@ def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
 
 
 def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:
-    """Return the noise of a Gaussian mechanism in words, or those of any other `mechanism`, which has None of both.
-
-    `other_sums` has words on the other Gaussian sums of the step, "" for none.
-    """
+    """Return the noise of a Gaussian mechanism and its other sums in words, or any other `mechanism` itself."""
     if other_sums is None or noise_multiplier is None:
         return mechanism
     return f"noise multiplier {as_given(noise_multiplier)}{other_sums}"

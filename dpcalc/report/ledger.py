@@ -25,10 +25,7 @@ if TYPE_CHECKING:
 
 
 def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
-    """Return the cost of each run alone and of all composed, with the sum of the runs.
-
-    Of `ledger add`, which says whether the run `is_added`, the new run alone without a sum.
-    """
+    """Return the runs alone and composed, with their sum; of `ledger add` (`is_added` or not) the new one alone."""
     from dpcalc.planner.words import assumptions
 
     plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)

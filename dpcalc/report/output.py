@@ -40,27 +40,17 @@ class Table:
 
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """The result of a command, in every form.
-
-    Attributes:
-        command: its name.
-        result: what JSON has after schema, version and command.
-        headline: the result in one line, the first one on a terminal.
-        lines: (key, text) of each plain line.
-        blocks: in the place of lines, of several configs or the like; plain lines have an empty line between two.
-        rows: (label, text) of each row on a terminal.
-        table: what a terminal draws in the place of headline and rows, or None.
-        quiet_text: whole lines for `--quiet`.
-    """
+    """The result of a command, in every form."""
 
     command: str
-    result: Mapping[str, object]
-    headline: str = ""
-    lines: Sequence[tuple[str, str]] = ()
+    result: Mapping[str, object]  # what JSON has after schema, version and command
+    headline: str = ""  # the first line on a terminal
+    lines: Sequence[tuple[str, str]] = ()  # (key, text) of each plain line
+    # in the place of lines, of several configs or the like; with empty lines between
     blocks: Sequence[Sequence[tuple[str, str]]] = ()
-    rows: Sequence[tuple[str, str]] = ()
-    table: Table | None = None
-    quiet_text: str = ""
+    rows: Sequence[tuple[str, str]] = ()  # (label, text) on a terminal
+    table: Table | None = None  # drawn in the place of headline and rows
+    quiet_text: str = ""  # whole lines for `--quiet`
 
     def json_text(self) -> str:
         return json_document(self.command, self.result)
@@ -70,7 +60,6 @@ class Output:
         return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in blocks)
 
     def with_last(self, name: str, value: object, *, line: str, row: tuple[str, str]) -> Output:
-        """Return the result with a further field, the last one in each form."""
         result = {**self.result, name: value}
         return replace(self, result=result, lines=[*self.lines, (name, line)], rows=[*self.rows, row])
 
@@ -156,11 +145,7 @@ def origin_json(loaded: Loaded) -> Json:
 
 
 def error_json(errors: Sequence[tuple[Exception, str, int]]) -> Json:
-    """Return {"error": ...}: exit code and rule of the gravest error, all messages, and config findings.
-
-    Each exception comes with its message on standard error and its exit code, as of `dpcalc.errors.diagnosis`. A script
-    that reads JSON gets the same facts as a person does, at the same places of the file.
-    """
+    """Return exit code and rule of the gravest of (exception, message, exit code), all messages and findings."""
     worst, _, exit_code = max(errors, key=lambda each: each[2])
     code = worst.diagnostics[0].code if isinstance(worst, ConfigError) else "DPC104"
     if exit_code == NO_VERDICT:

@@ -27,10 +27,7 @@ ASSUMED = {
 
 
 def registry_fields(view: StatementView) -> dict[str, Any]:
-    """Return every field of the schema but `rho` (of another variant) by dotted path, in its order; None to leave out.
-
-    UNANSWERED, alone or at the end of a value, asks a person.
-    """
+    """Return the fields of the schema but `rho` by dotted path, None to leave out; UNANSWERED asks a person."""
     # Rows and points are found by heading and label, so that the words of an entry are those of the statement.
     rows = {section.heading: section.rows for section in view.sections}
 
@@ -115,10 +112,7 @@ def statement_registry(view: StatementView, width: int = 80) -> str:  # noqa: AR
 
 
 def registry_notes(view: StatementView) -> tuple[str, ...]:
-    """Return notes that list the fields that a person must answer, add or check; () if there are none.
-
-    Nobody may take a generated entry for a complete one: what dpcalc cannot know is said, field by field.
-    """
+    """Return notes that list the fields that a person must answer, add or check."""
     fields = registry_fields(view)
     groups = {
         f"a person must answer (`{UNANSWERED}`)": [

@@ -40,11 +40,7 @@ EPSILON = "epsilon"
 def with_safe_decimal(
     solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
 ) -> Solution:
-    """Return the solution at a short decimal that still meets the target; unchanged if an int or if none does.
-
-    The decimal is another value than the one found, so that it is measured again: with six significant digits, nine or
-    seventeen where fewer would miss the target. A factor multiplies the noise of `before`, the plan before the search.
-    """
+    """Return the solution at the shortest decimal (6, 9, 17 digits) that still meets the target, measured again."""
     if isinstance(solution.value, int):
         return solution
     phase = solution.plan.phases[solution.phase]
@@ -76,16 +72,13 @@ def with_safe_decimal(
 
 
 def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
-    """Return the result of a solver: the value, its guarantee and the solved plan; the quiet text is the value alone.
-
-    Steps, phases and hash are those that `--write` (of the keys `written`) gives the file: the hash can be checked
-    afterwards. The measure is rounded up within the target, the value that fails away from the solution.
-    """
+    """Return the result of a solver; steps, phases and hash are those that `--write` gives the file."""
     plan, guarantee, goal = solution.plan, solution.guarantee, solution.goal
     name, value, fails_at = solution.name, solution.value, solution.fails_at
     reached, target = rounded_up_within(solution.reached, goal.limit), as_given(goal.limit)
     held, epsilon, lower = _unchanged_noise_text(name, plan), rounded_up(guarantee.epsilon), guarantee.epsilon_lower
-    measure = _measure(goal)
+    goal_fields = _goal_json(goal, solution.reached)
+    measure = goal_fields["measure"]
     is_epsilon = measure == EPSILON
     fails = "" if fails_at is None else str(fails_at)
     if isinstance(fails_at, float | Fraction):
@@ -112,10 +105,11 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         "target": goal.limit,
         "fails_at": None if fails_at is None else _number(fails_at),
         "key": solution.key,
-        "goal": _goal_json(goal, solution.reached),
+        "goal": goal_fields,
         "held": held or None,
     }
-    key = label(solution)
+    # All values that meet the goal are at least this noise, or at most this of anything else.
+    key, relation = name if name == FACTOR else solution.key, ">=" if name.startswith(NOISE) else "<="
     return Output(
         command=command,
         result={
@@ -130,7 +124,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
             "config_hash": fingerprint(plan),
         },
         headline=(
-            f"{key} {relation_to_solution(name)} {value_text(value)}   gives {goal.name} <= {reached} "
+            f"{key} {relation} {value_text(value)}   gives {goal.name} <= {reached} "
             f"({f'fails at {fails}' if fails else 'nothing beyond it fails'})"
         ),
         lines=[
@@ -162,9 +156,9 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
 
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
-    """Return the result of a failed search: the target and the nearest value, but no guarantee or plan."""
     plan, goal, limit = loaded.plan, answer.goal, as_given(answer.goal.limit)
-    held, measure = _unchanged_noise_text(answer.name, plan), _measure(goal)
+    held, goal_fields = _unchanged_noise_text(answer.name, plan), _goal_json(goal, answer.best_reached)
+    measure = goal_fields["measure"]
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)  # rounded to the target it would seem to meet it
     best = f"{answer.name} {value_text(answer.best_value)} gives {goal.name} <= {reached}"
     value = _number(answer.best_value)
@@ -178,7 +172,7 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
                 "value": value,
                 "epsilon": answer.best_reached if measure == EPSILON else None,
                 "target": goal.limit,
-                "goal": _goal_json(goal, answer.best_reached),
+                "goal": goal_fields,
                 "held": held or None,
             },
             "guarantee": None,
@@ -206,27 +200,13 @@ def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Outp
     )
 
 
-def _measure(goal: Goal) -> str:
-    """Return the measure of a goal as a key: "true positive rate at ..." gives "true_positive_rate"."""
-    return goal.name.partition(" at ")[0].replace(" ", "_")
-
-
 def _goal_json(goal: Goal, reached: float) -> Json:
-    return {"measure": _measure(goal), "words": goal.name, "limit": goal.limit, "reached": reached}
-
-
-def relation_to_solution(name: str) -> str:
-    """Return the relation of all values that meet the goal to the solution: ">=" for noise, "<=" for anything else."""
-    return ">=" if name.startswith(NOISE) else "<="
-
-
-def label(solution: Solution) -> str:
-    """Return the name of a solution's value: its config key, or "noise_multiplier factor"."""
-    return solution.name if solution.name == FACTOR else solution.key
+    # The measure as a key: "true positive rate at ..." gives "true_positive_rate".
+    measure = goal.name.partition(" at ")[0].replace(" ", "_")
+    return {"measure": measure, "words": goal.name, "limit": goal.limit, "reached": reached}
 
 
 def value_text(value: Value) -> str:
-    """Return a value as it can be written into a config, unrounded."""
     return str(value) if isinstance(value, int) else as_given(float(value))
 
 
@@ -243,7 +223,6 @@ def _unchanged_noise_text(name: str, plan: Plan) -> str:
 
 
 def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc delta`: bounds on delta, rounded outward; the quiet text is the upper one alone."""
     plan = loaded.plan
     lower = "" if answer.delta_lower is None else f"   (at least {rounded_down(answer.delta_lower)})"
     guarantee = {
@@ -281,10 +260,7 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
 
 
 def risk_output(risk: Risk, loaded: Loaded) -> Output:
-    """Return the result of `dpcalc risk`: the advantage as headline and upper bounds on attacks as fields.
-
-    Attacks are membership inference, attribute inference and reconstruction.
-    """
+    """Return the result of `dpcalc risk`: upper bounds on membership and attribute inference and reconstruction."""
     plan, prior, exception = loaded.plan, risk.prior, as_given(risk.exception)
     detections, posteriors, detection_rows, posterior_rows = [], list[tuple[str, str]](), [], []
     for each in risk.detections:

@@ -83,16 +83,13 @@ class StatementSection:
 
 @dataclass(frozen=True, kw_only=True)
 class StatementView:
-    """A whole statement in words, free of control characters, and for JSON, numbers unrounded.
-
-    `name` is that of the run, or its path; `published` the date of the release, YYYY-MM-DD, "" where it was not given.
-    """
+    """A whole statement in words, free of control characters, and for JSON, numbers unrounded."""
 
     title: str
     sections: tuple[StatementSection, ...]
     result: Json
-    name: str
-    published: str = ""
+    name: str  # that of the run, or its path
+    published: str = ""  # date of the release, YYYY-MM-DD, "" where it was not given
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
@@ -211,7 +208,6 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
 
 
 def _percent(part: float) -> str:
-    """Return a probability in percent, rounded up and cut to the range from 0% to 100%."""
     # Bounds leave [0, 1] by their rounding; no reader should have to wonder about 100.00001 %.
     return "0%" if part <= 0 else f"{percent_up(min(part, 1.0), 1.0)}%"
 

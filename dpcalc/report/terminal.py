@@ -22,10 +22,7 @@ _TRAILING = re.compile(r"\s+((?:\x1b\[[0-9;]*m)*)$")
 
 
 def terminal_text(output: Output, *, width: int, styled: bool) -> str:
-    """Return a result for a terminal: its table, or else its headline and labelled rows.
-
-    Lines have at most `width` columns; long text wraps, nothing is cut. Without `styled` there are no escape sequences.
-    """
+    """Return a result in at most `width` columns, nothing cut; escape sequences only if `styled`."""
     table = output.table
     if table is None:
         # All numbers but those in the run's name; only here, since plain lines and JSON are read by programs.
@@ -67,10 +64,7 @@ def grid_text(
     width: int,
     styled: bool,
 ) -> str:
-    """Return a headline, a table of right-aligned cells, (text, style of rich) each, and lines of notes as text.
-
-    Cells wrap where the width is short.
-    """
+    """Return a headline, right-aligned cells (text, style of rich), and notes; cells wrap where the width is short."""
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
     for name in header:
         grid.add_column(Text(name), justify="right", overflow="fold")
@@ -113,7 +107,6 @@ def _labelled(rows: Iterable[tuple[str, str]], width: int) -> Iterator[Renderabl
 
 
 def _rendered(parts: Sequence[RenderableType], *, width: int, styled: bool) -> str:
-    """Return the parts as rich prints them below one another, without trailing spaces; with escapes only if styled."""
     # Texts hold names of the user: markup, emoji codes and highlights in them are not for rich to interpret.
     console = Console(
         file=io.StringIO(),

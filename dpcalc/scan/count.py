@@ -73,13 +73,7 @@ class Skipped:
 def folder_counts(
     path: str, names: Sequence[str], *, endings: tuple[str, ...], excluded: str, on_progress: Callable[[float], None]
 ) -> tuple[NestedCounts, tuple[str, ...]]:
-    """Return the number of records of each unit, nested as in a tree file, and a line on each kind not counted.
-
-    Counted are files with one of the `endings`, in lower case, () for all, but the file `excluded`, the output of an
-    earlier scan; units without records are left out. A name `-` is for folders that are no level; without names each
-    depth of folders is a level. `on_progress` is called with the share of the work that is done, in [0, 1].
-    InputError: there is nothing to count, files lie at another depth than the levels, or counts would be incomplete.
-    """
+    """Return the records of each unit, nested, and a line on each kind not counted; InputError if incomplete."""
     top, skipped = os.path.realpath(path), Skipped()
     records: dict[tuple[str, ...], int] = {}  # number of files in each folder, by its path, folders before their own
     first: dict[int, str] = {}  # the first file by depth, from 1
@@ -198,7 +192,6 @@ class Scan:
 
     @property
     def is_equal(self) -> bool:
-        """True if, at each level, all parents hold equally many units, so that no tree file is needed."""
         return all(size.min_units == size.max_units for size in self.sizes)
 
     @property
@@ -272,7 +265,6 @@ TREE_SUFFIX = ".json"  # required ending of a tree file's name
 
 
 def check_level_names(names: Sequence[str]) -> None:
-    """Raise InputError for a name of a level that a config does not accept, or one that occurs twice."""
     for name in names:
         try:
             LEVEL_NAME.check(name)
@@ -307,7 +299,6 @@ def data_section(scan: Scan, *, file: str) -> str:
 
 
 def scan_output(scan: Scan, *, output: str | None, section: str) -> Output:
-    """Return the output of `scan` for JSON; `output` is the path of the tree file, None if none was written."""
     levels = [
         {"name": size.name, "units": size.units, "min": size.min_units, "max": size.max_units} for size in scan.sizes
     ]

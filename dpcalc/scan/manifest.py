@@ -24,12 +24,7 @@ Key = tuple[str, ...]
 def manifest_counts(
     path: str, columns: Sequence[str], *, distinct: bool, on_progress: Callable[[float], None]
 ) -> NestedCounts:
-    """Return the number of records of each unit, nested by column, outermost first, units in the order of their names.
-
-    The same value under another parent is another unit. Every row is a record or, if `distinct`, the last column names
-    the records, so that equal rows are one. `on_progress` is called with the share of the file that is read.
-    InputError, with the line: the file or a line cannot be read, or lacks a column; or there is no row.
-    """
+    """Return the records of each unit, nested by column; `distinct` ones by the last column: equal rows are one."""
     rows = _csv_rows if path.lower().endswith((".csv", ".tsv")) else _jsonl_rows
 
     def keys(stream: BinaryIO) -> Iterator[Key]:
@@ -63,7 +58,24 @@ def nested(items: Sequence[tuple[Key, int]], level: int) -> NestedCounts:
 def _csv_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
     """Yield the columns' values of each row, empty rows skipped; InputError for a malformed row or an empty value."""
     lines = _lines(path, stream)
-    delimiter, header = _delimiter_and_header(path, next(lines, ""), columns)
+    first = next(lines, "")
+    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
+    fitting: list[tuple[str, list[str]]] = []
+    wrong = ""
+    for delimiter in DELIMITERS:
+        try:
+            header = next((cells for _, cells in _csv_records(path, [first], delimiter, start=1)), [])
+        except InputError as error:  # for another delimiter it may be a header
+            wrong = wrong or str(error)
+        else:
+            fitting += [(delimiter, header)] if set(columns) <= set(header) else []
+    if not fitting:
+        got = first.strip() or "an empty file"
+        raise InputError(wrong or f"{path}: expected columns {', '.join(columns)}, got {got}")
+    delimiter, header = fitting[0]
+    for column in columns:
+        if header.count(column) > 1:
+            raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
     places = [header.index(column) for column in columns]
     chosen = itemgetter(*places) if len(places) > 1 else None
     for line, row in _csv_records(path, lines, delimiter, start=2):
@@ -87,29 +99,6 @@ def _csv_records(path: str, lines: Iterable[str], delimiter: str, *, start: int)
         raise InputError(f"{path}:{reader.line_num + start - 1}: cannot be read as CSV: {error}") from error
 
 
-def _delimiter_and_header(path: str, line: str, columns: Sequence[str]) -> tuple[str, list[str]]:
-    """Return (delimiter, column names) of a header; InputError unless it has each of the columns once."""
-    # A delimiter fits if it splits the header into names that hold all columns: a comma in a quoted name does no harm.
-    fitting: list[tuple[str, list[str]]] = []
-    wrong = ""
-    for delimiter in DELIMITERS:
-        try:
-            header = next((cells for _, cells in _csv_records(path, [line], delimiter, start=1)), [])
-        except InputError as error:  # for another delimiter it may be a header
-            wrong = wrong or str(error)
-        else:
-            fitting += [(delimiter, header)] if set(columns) <= set(header) else []
-    if not fitting:
-        if wrong:
-            raise InputError(wrong)
-        raise InputError(f"{path}: expected columns {', '.join(columns)}, got {line.strip() or 'an empty file'}")
-    delimiter, header = fitting[0]
-    for column in columns:
-        if header.count(column) > 1:
-            raise InputError(f"{path}:1: expected one column `{column}`, got {header.count(column)}")
-    return delimiter, header
-
-
 def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator[Key]:
     """Yield the columns' values of each JSON line as texts; InputError unless they are words or whole numbers."""
     for number, line in enumerate(_lines(path, stream), start=1):
@@ -130,7 +119,6 @@ def _jsonl_rows(path: str, stream: BinaryIO, columns: Sequence[str]) -> Iterator
 
 
 def _no_value_error(path: str, line: int, column: str, value: object = "") -> InputError:
-    """Return the InputError that a row (line from 1) has no word or whole number in a column."""
     got = "nothing" if value in ("", None) else repr(value)[:40]
     return InputError(f"{path}:{line}: expected a word or a whole number in column `{column}`, got {got}")
 

@@ -40,16 +40,12 @@ _WHOLE_KEYS = frozenset((*_SIZES, "steps", "redraw_every", "tasks", "ways", "sho
 
 @dataclass(frozen=True, kw_only=True)
 class SweptConfig:
-    """The config whose keys are swept, read once: a sweep takes hours, and all its points are to be of one state of it.
+    """The config, read once: a sweep takes hours, and all its points are to be of one state of it."""
 
-    `text` is None for a run that is given by options alone; `name` is that of the file in messages, `place` the file as
-    the user named it, from whose folder references are resolved; `key` is the section that is the config, "" for all.
-    """
-
-    text: str | None
-    name: str
-    place: str
-    key: str = ""
+    text: str | None  # None for a run that is given by options alone
+    name: str  # of the file in messages
+    place: str  # the file as the user named it, from whose folder references are resolved
+    key: str = ""  # the section that is the config, "" for all
     overrides: Overrides
 
     def plan(self, keys: Iterable[str], values: Iterable[str]) -> Plan:
@@ -80,24 +76,18 @@ class GridAxis:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The result of one point of a grid.
+    """The result of one point of a grid."""
 
-    `values` has one for each axis. Epsilon is infinite without noise, and None if there is an `error`; its kind is
-    ESTIMATE or, for a certified bound, UPPER; `budget` is that of the point's config. `code` is the exit code of the
-    point: 0, 2 for a config that is not valid, 3 for no verdict.
-    """
-
-    values: tuple[str, ...]
-    epsilon: float | None = None
-    kind: Kind = Kind.ESTIMATE
+    values: tuple[str, ...]  # one for each axis
+    epsilon: float | None = None  # infinite without noise, None if there is an `error`
+    kind: Kind = Kind.ESTIMATE  # ESTIMATE or, for a certified bound, UPPER
     method: str = ""
-    budget: float | None = None
+    budget: float | None = None  # that of the point's config
     error: str = ""
-    code: int = 0
+    code: int = 0  # of the point: 0, 2 for a config that is not valid, 3 for no verdict
 
     @property
     def fits(self) -> bool | None:
-        """True if epsilon is within the budget; None without epsilon or budget."""
         return None if self.epsilon is None or self.budget is None else self.epsilon <= self.budget
 
 
@@ -146,10 +136,7 @@ def parse_numbers(text: str, *, option: str) -> tuple[str, ...]:
 
 
 def parse_axis(text: str) -> GridAxis:
-    """Return the axis of KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C, where A, B and C may be words; InputError if malformed.
-
-    A key of whole numbers, such as `steps`, takes the nearest ones of a range.
-    """
+    """Return the axis of KEY=A:B:N, KEY=A:B:N:log or KEY=A,B,C; a key of whole numbers takes the nearest."""
     key, separator, values = text.partition("=")
     names, read_to = split_path(key)  # it reads as far as the key is well formed
     if not separator or not names or read_to < len(key):
@@ -168,10 +155,7 @@ def parse_axis(text: str) -> GridAxis:
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
-    """Return the outcome of each point, the last of one or more axes changing fastest; on Ctrl-C those that are there.
-
-    InputError: two axes have the same key, there are too many points, or all fail, the first by an invalid config.
-    """
+    """Return the outcome of each point, the last axis changing fastest; on Ctrl-C those that are there."""
     keys = tuple(axis.key for axis in axes)
     if len(set(keys)) < len(keys):
         raise InputError(f"--over: expected every key once, got {', '.join(keys)}")
@@ -203,11 +187,7 @@ def sweep(
 
 
 def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> tuple[Outcome, ...]:
-    """Return the outcomes of points: the estimate by inversion, or the certified bound near the budget or without one.
-
-    What is wrong with one point is its outcome: the other points of the grid are computed all the same. Pure, so that
-    other processes and machines can run it by name.
-    """
+    """Return the outcomes of points; pure, so that other processes and machines can run it by name."""
     outcomes = []
     for values in points:
         epsilon, kind, method = None, Kind.ESTIMATE, "inversion"
@@ -263,11 +243,7 @@ def _processors() -> int:
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (number, result or exception) of each task from processes of this machine, by default one a processor.
-
-    They can be ended one by one: a task that takes more than TASK_SECONDS is an exception, and not the end. Memory is
-    in bytes beyond what a process has at its start; None for no limit.
-    """
+    """Yield (number, result or exception) from processes; one that takes over TASK_SECONDS is an exception."""
     with Workers(function, processes=jobs or _processors(), memory=memory_per_process) as workers:
         yield from workers.finished(tasks, seconds=TASK_SECONDS)
 
@@ -275,11 +251,7 @@ def processes(
 def dask(
     function: Callable[[T], R], tasks: Sequence[T], *, scheduler: str | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (number, result or exception) of each task from a Dask cluster; InputError if there is none.
-
-    The cluster is at the address `scheduler`, such as "tcp://host:8786"; None starts one on this machine, whose
-    processes have `memory_per_process` bytes each.
-    """
+    """Yield (number, result or exception) from a Dask cluster at `scheduler`; None starts one on this machine."""
     try:
         from distributed import Client, as_completed
     except ImportError as error:

@@ -69,8 +69,6 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
 
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
-    """Return CSV with a header and a row for each point, numbers unrounded, words safe for spreadsheets."""
-
     def shown(value: object) -> str:
         if isinstance(value, bool):
             return yes_no(value)
@@ -126,11 +124,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
-    """Return the chart of epsilon over one key of numbers, with the budget if all points share one.
-
-    Estimates and certified bounds are a line each: near the budget the bounds take the place of the estimates, and one
-    line of both would mix two claims.
-    """
+    """Return epsilon over one key, with the budget if all share one; estimates and bounds are a line each."""
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
     series = []
@@ -164,7 +158,6 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 
 
 def _ticks(axis: GridAxis) -> list[str]:
-    """Return the values of an axis as people read them: numbers with separators or four digits, or words unchanged."""
     if axis.numbers is None:
         return list(axis.values)
     return [f"{x:,.0f}" if x.is_integer() and abs(x) < _PLAIN else f"{x:.4g}" for x in axis.numbers]
@@ -173,10 +166,7 @@ def _ticks(axis: GridAxis) -> list[str]:
 def heat_text(
     axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int, styled: bool, subtitle: str = ""
 ) -> str:
-    """Return a table of epsilon over two keys, the first downwards, rounded up, "*" over the budget, for a terminal.
-
-    What has no room is left out, evenly, never averaged: every cell is a number that was computed.
-    """
+    """Return a table of epsilon over two keys, rounded up; what has no room is left out evenly, never averaged."""
     from dpcalc.report.terminal import grid_text
 
     def evenly_spaced(count: int, limit: int) -> list[int]:  # the first and the last among them
@@ -208,11 +198,7 @@ def heat_text(
 
 
 def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = "") -> bytes:
-    """Return the picture file of a map of epsilon over two keys, the first upwards; equal arguments give equal bytes.
-
-    Points without a finite epsilon > 0 have no colour, and do not stretch the scale of the others. Where neighbouring
-    cells lie on different sides of the budget a line runs between them.
-    """
+    """Return the picture of a map; the scale is of finite epsilons > 0, a line runs along the edge of the budget."""
     up, across = axes
     shape = len(up.values), len(across.values)
     epsilons = np.array([each.epsilon or math.nan for each in outcomes], dtype=float).reshape(shape)

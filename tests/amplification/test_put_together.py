@@ -49,12 +49,14 @@ def test_contexts_put_together_are_an_upper_bound(number):
     for _ in range(100):
         if rng.random() < 0.5:
             least = rng.integers(0, 20, 5) * (rng.random(5) < 0.5)
-            event = lambda one, least=least: bool((members_of(one) >= least).all())  # noqa: E731
+            likely = [{one for one in x if (members_of(one) >= least).all()} for x in (law, fewer)]
         else:
             weights = rng.exponential(size=5) * (rng.random(5) < 0.7)
             limit = float(weights @ rng.integers(0, 25, 5))
-            event = lambda one, weights=weights, limit=limit: float(weights @ members_of(one)) >= limit  # noqa: E731
-        before, after = (math.fsum(float(p) for one, p in x.items() if event(one)) for x in (law, fewer))
+            likely = [{one for one in x if float(weights @ members_of(one)) >= limit} for x in (law, fewer)]
+        before, after = (
+            math.fsum(float(x[one]) for one in event) for x, event in zip((law, fewer), likely, strict=True)
+        )
         assert before <= after + ROUNDED
 
 
@@ -64,18 +66,8 @@ def random_parts(rng, number):
     found = []
     for chance in random_chances(rng, number):
         inclusion, shift = inclusions[int(rng.integers(12))], int(rng.integers(1, 300))
-        found.append(
-            (
-                chance / 2,
-                StepBound(
-                    inclusion=inclusion,
-                    shift=shift,
-                    missed=(1 - inclusion,),
-                    distances=(2 * shift,),
-                    distances_swapped=(shift,),
-                ),
-            )
-        )
+        far = {"missed": (1 - inclusion,), "distances": (2 * shift,), "distances_swapped": (shift,)}
+        found.append((chance / 2, StepBound(inclusion=inclusion, shift=shift, **far)))
     return tuple(found)
 
 

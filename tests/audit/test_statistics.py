@@ -128,7 +128,7 @@ def test_counts_are_those_of_plain_loops():
 @pytest.mark.parametrize(("frame", "rate", "nonempty"), [(5, 0.3, False), (5, 0.3, True), (8, 0.9, True)])
 def test_sizes_of_draws(frame, rate, nonempty):
     """Beside all subsets of a frame, weighted."""
-    shown = ShownSizes(trials=lambda frame: frame, probability=rate / 2, is_nonempty=nonempty)
+    shown = ShownSizes(probability=rate / 2, is_nonempty=nonempty)
     weights = {
         size: math.comb(frame, size) * (rate / 2) ** size * (1 - rate / 2) ** (frame - size)
         for size in range(frame + 1)

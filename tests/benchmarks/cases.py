@@ -15,18 +15,13 @@ SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
 @dataclass(frozen=True)
 class Phase:
-    """`steps` Poisson batches of single examples, add-remove; the rate is exact text.
+    """`steps` Poisson batches of single examples, add-remove."""
 
-    Attributes:
-        cap: units in the largest batch, 0 for no limit.
-        count: examples, for a cap.
-    """
-
-    rate: str
+    rate: str  # exact
     sigma: float
     steps: int
-    cap: int = 0
-    count: int = 0
+    cap: int = 0  # units in the largest batch, 0 for no limit
+    count: int = 0  # examples, for a cap
 
     @property
     def q(self):
@@ -41,27 +36,18 @@ class Phase:
 
 @dataclass(frozen=True)
 class Case:
-    """One question: epsilon at delta, or with a target epsilon the smallest noise multiplier.
-
-    Attributes:
-        phases: empty if only dpcalc can express the run; for a search the noise is where it starts.
-        exact: epsilon or noise multiplier, if known independently.
-        text: config of a run that is no list of phases.
-        peers: whether the others are asked too.
-        opacus: what its test suite expects of the same search with its RDP accountant.
-    """
+    """One question: epsilon at delta, or with a target epsilon the smallest noise multiplier."""
 
     name: str
-    phases: tuple[Phase, ...]
+    phases: tuple[Phase, ...]  # empty if only dpcalc can express the run; for a search the noise is where it starts
     delta: float
-    exact: float | None = None
+    exact: float | None = None  # epsilon or noise multiplier, if known independently
     target: float | None = None
-    text: str = ""
-    peers: bool = True
-    opacus: float | None = None
+    text: str = ""  # config of a run that is no list of phases
+    peers: bool = True  # whether the others are asked too
 
     @property
-    def sweep(self):
+    def is_sweep(self):
         """Whether it is one of the cases that differ in their steps only."""
         return [(phase.rate, phase.sigma) for phase in self.phases] == [("1/1000", 1)] and not self.target
 
@@ -175,7 +161,7 @@ OURS_ONLY = [
         "one tree over 1,600 rounds": _sample("stack_overflow_ftrl.yaml"),
     }.items()
 ]
-SWEEP = [
+SWEEP = [  # with a case above: the same but for the number of steps
     replace(_flat("1/1000", 1, steps, 1e-6, exact), peers=False)
     for steps, exact in (
         (10_000, 0.5551396679),
@@ -193,8 +179,8 @@ def _search(rate, steps, delta, target, exact=None):
 
 
 SEARCHES = [
-    replace(_search("1/25", 2_000, 1e-5, 8, 1.289967807), opacus=1.3562),
-    replace(_search("1/25", 2_250, 1e-5, 8, 1.345898329), opacus=1.416),  # 90 epochs
+    _search("1/25", 2_000, 1e-5, 8, 1.289967807),
+    _search("1/25", 2_250, 1e-5, 8, 1.345898329),
     _search("256/60000", 14_063, 1e-5, 2, 1.224175550),
     _search("16384/1281167", 7_020, 8e-7, 2, 2.535028600),
     _search("1/100", 10_000, 1e-5, 1, 3.812816831),

@@ -1,18 +1,9 @@
-"""Upper and lower bounds of ten nested hierarchies, with and without what is known of mates and stand-ins.
-
-    python -m tests.benchmarks.nested
-
-prints the table of docs/numbers.md. "Before" takes every distance at its largest in the upper bound, and lets no
-sibling contribute whose contributions are random in the lower bound, at full length only; both are valid.
-"""
+"""Bounds of ten nested hierarchies, for docs/numbers.md: `python -m tests.benchmarks.nested` prints them."""
 
 import sys
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from unittest.mock import patch
 
-from dpcalc.amplification import data_sets
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import composition, lower_end
@@ -81,37 +72,20 @@ CASES = (
 )
 
 
-def bounds(plan):
-    """(upper, lower) of epsilon."""
-    run = composition.composed(plan)
+def row(case):
+    """Cells of the table: words, upper and lower bound, what Theorem 3 says."""
+    run = composition.composed(case.plan)
     main = guarantee(run)
     lower = lower_end.epsilon_lower(run, direction=main.direction)
-    return main.epsilon, lower[0] if lower else None
-
-
-def row(case):
-    after = bounds(case.plan)
-    with ExitStack() as stack:
-        stack.enter_context(patch.object(composition, "averaged_choices", lambda choices, *_, **__: choices))
-        drawn = lower_end.co_sampled_with
-        stack.enter_context(
-            patch.object(lower_end, "co_sampled_with", lambda *args, **each: replace(drawn(*args, **each), frames=()))
-        )
-        stack.enter_context(
-            patch.object(lower_end, "_with_best_lengths", lambda _, starts: lower_end._total_counts(starts[0]))
-        )
-        stack.enter_context(patch.object(data_sets, "_contributing_units", lambda count, _: count if count < 32 else 0))
-        before = bounds(case.plan)
     theorem_3 = theorem_3_row(case.plan)
-    numbers = (*before, *after, theorem_3.epsilon if theorem_3 is not None else None)
-    return [case.words, case.protected, f"{case.sigma:g}, {case.steps:,}"] + [
-        "" if number is None else f"{number:.4g}" for number in numbers
-    ]
+    numbers = (main.epsilon, lower and lower[0], theorem_3 and theorem_3.epsilon)
+    cells = ["" if number is None else f"{number:.4g}" for number in numbers]
+    return [case.words, case.protected, f"{case.sigma:g}, {case.steps:,}", *cells]
 
 
 def main():
-    names = ["draws", "protected unit, clip, adjacency", "sigma, steps", "upper before", "lower before"]
-    lines = [[*names, "upper", "lower", "Theorem 3"], ["---"] * 8, *map(row, CASES)]
+    names = ["draws", "protected unit, clip, adjacency", "sigma, steps", "upper", "lower", "Theorem 3"]
+    lines = [names, ["---"] * 6, *map(row, CASES)]
     sys.stdout.write("".join(f"| {' | '.join(line)} |\n" for line in lines))
 
 

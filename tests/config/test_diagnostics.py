@@ -8,7 +8,7 @@ import pytest
 
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, excerpt, visible
-from tests.config.texts import errors, flat
+from tests.config.texts import corpus, errors, flat
 
 
 def test_the_form_of_the_manual():
@@ -195,52 +195,7 @@ def test_a_file_without_sections_is_answered_by_one_with_what_it_states(written,
     assert pasted.config_hash == load_text(flat(meant), path="meant.yaml").config_hash
 
 
-FOREIGN = [
-    """
-setup: {runner: base, n_gpus_per_node: 8}
-data: {path: , name: mnist, n_classes: 10}
-train: {seed: 0, batch_size: 4096, n_epochs: 300}
-dp: {max_grad_norm: 1., delta: 1e-5, epsilon: 1., max_physical_batch_size: 8192}
-""",
-    """
-common_args: {random_seed: 0}
-data_args: {dataset: mnist}
-train_args: {client_num_in_total: 1000, client_num_per_round: 2, comm_round: 500, epochs: 1, batch_size: 10}
-dp_args: {enable_dp: true, epsilon: 0.5, delta: 0.1, sensitivity: 1, mechanism_type: gaussian}
-""",
-    """
-model: {name: resnet}
-training: {batch_size: 64, epochs: 10, lr: 0.1, max_grad_norm: 1.0}
-data: {path: cifar}
-""",
-    """
-central_epsilon: 2.0
-central_delta: 1e-6
-central_privacy_clipping_bound: 1.0
-population: 1e6
-cohort_size: 100
-noise_cohort_size: 5000
-central_num_iterations: 2000
-local_batch_size: 4
-""",
-    """
-per_device_train_batch_size: 8
-gradient_accumulation_steps: 16
-num_train_epochs: 3
-max_steps: 1000
-noise_multiplier: 0.7
-target_delta: 1e-6
-""",
-    """
-models: [{synthetics: {params: {dp: true, dp_noise_multiplier: 0.001, dp_l2_norm_clip: 5.0, epochs: 5}}}]
-""",
-    """
-optimizer: {eps: 1e-8, lr: 0.1}
-transforms: {blur: {sigma: 0.5}}
-privacy_engine: {noise_multiplier: 1.2}
-loss: {delta: 0.3}
-""",
-]
+FOREIGN = corpus("foreign")
 
 
 @pytest.mark.parametrize("text", FOREIGN)

@@ -12,8 +12,8 @@ from dpcalc.config.edit import Rewrite, edited
 from dpcalc.config.load import load, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
-from dpcalc.sampling.schemes import All, BallsInBins, Fixed, Poisson, Shuffle, WithReplacement
-from tests.config.texts import FLAT, PATH, flat, nested, varied
+from dpcalc.sampling.schemes import All, BallsInBins, Poisson
+from tests.config.texts import FLAT, PATH, corpus, flat, text_of, varied
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
 
@@ -180,139 +180,21 @@ train:
     training: {{steps: 100}}
     privacy: {{adjacency: add-remove, delta: 1e-6}}
 """
-IN_DPCALC = "train: {sigma: 1.1}\ndpcalc:\n" + "".join(f"  {line}\n" for line in flat({}).splitlines())
-NOISE, STEPS, DRAW = ("mechanism", with_noise), ("training", with_steps), ("sampling", with_draw)
-NO_NOISE = {"assumed": ("mechanism.noise_multiplier=1",)}
-BATCHES = {"training": "{batch_size: 256, steps: 9}  # of a loader"}
+NOISE = ("mechanism", with_noise)
 
 
-def edit(text, change, old, new, **options):
-    """A case: the text, what changes, the stretch that is replaced and its replacement, assumed values or a key."""
-    return pytest.param(text, change, old, new, options, id=f"{old} -> {new}".replace("\n", "|"))
-
-
-@pytest.mark.parametrize(
-    ("text", "change", "old", "new", "options"),
-    [
-        # A stated number, in the form that the user chose.
-        edit(flat({"training": "{steps: 10_000}"}), (*STEPS, 9_999_999), "steps: 10_000", "steps: 9_999_999"),
-        edit(flat({"training": "{epochs: 2}"}), (*STEPS, 31), "epochs: 2", "steps: 31"),
-        edit(flat({}), (*DRAW, poisson("0.125")), "expected: 256", "expected: 7500"),
-        edit(flat({}), (*DRAW, poisson("0.1234567")), "expected: 256", "rate: 0.1234567"),
-        edit(
-            flat({"sampling": "{scheme: poisson}", **BATCHES}),
-            (*DRAW, poisson("0.0012")),
-            "batch_size: 256",
-            "batch_size: 72",
-        ),
-        edit(
-            flat({"sampling": "{scheme: poisson}", **BATCHES}),
-            (*DRAW, poisson("0.00123456")),
-            "batch_size: 256",
-            "batch_size: 74.0736",
-        ),
-        edit(
-            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
-            (*DRAW, poisson("0.12345678901234567891")),
-            "rate: 0.5",
-            "rate: 0.12345678901234567891",
-        ),
-        edit(flat({"sampling": "{scheme: fixed}", **BATCHES}), (*DRAW, Fixed(size=300)), "size: 256", "size: 300"),
-        edit(
-            flat({"sampling": "{scheme: with-replacement}", **BATCHES}),
-            (*DRAW, WithReplacement(size=300)),
-            "size: 256",
-            "size: 300",
-        ),
-        edit(flat({"sampling": "{scheme: shuffle}", **BATCHES}), (*DRAW, Shuffle(size=300)), "size: 256", "size: 300"),
-        edit(
-            flat({"sampling": "{scheme: fixed}", "training": "{batch_size: 1_000, steps: 9}"}),
-            (*DRAW, Fixed(size=1024)),
-            "batch_size: 1_000",
-            "batch_size: 1_024",
-        ),
-        edit(flat({"sampling": "{scheme: fixed, size: 3}"}), (*DRAW, Fixed(size=60_000)), "size: 3", "size: 60000"),
-        edit(nested({}), (*DRAW, Fixed(size=9)), "size: 4", "size: 9"),
-        edit(
-            nested({"sampling": "{task: {size: 4, scheme: fixed, redraw_every: 10}}"}),
-            (*DRAW, Fixed(size=7)),
-            "size: 4",
-            "size: 7",
-        ),
-        edit(flat({"mechanism": "&m {noise_multiplier: &n 1.5}"}), (*NOISE, 2.5), "&n 1.5", "&n 2.5"),
-        edit(INSIDE.format(key="dp", noise="1.10"), (*NOISE, 2.5), "1.10", "2.5", key="train.dp"),
-        edit(IN_DPCALC, (*STEPS, 7), "steps: 100", "steps: 7"),
-        # A number, key or section that is missing.
-        edit(
-            flat({"mechanism": "{max_grad_norm: 1.0}  # clip"}),
-            (*NOISE, 2.5),
-            "1.0}  # clip",
-            "1.0, noise_multiplier: 2.5}  # clip",
-            **NO_NOISE,
-        ),
-        edit(
-            flat({"mechanism": "{max_grad_norm: 1.0}"}),
-            (*NOISE, 1.0),
-            "norm: 1.0}",
-            "norm: 1.0, noise_multiplier: 1}",
-            **NO_NOISE,
-        ),
-        edit(flat({"mechanism": "{}"}), (*NOISE, 2.5), "{}", "{noise_multiplier: 2.5}", **NO_NOISE),
-        edit(
-            flat({"mechanism": "\n  max_grad_norm: 1.0  # clip"}),
-            (*NOISE, 2.5),
-            "# clip",
-            "# clip\n  noise_multiplier: 2.5",
-            **NO_NOISE,
-        ),
-        edit(
-            flat({"mechanism": "\n  type: gaussian\n  # clip\n  clip: example"}),
-            (*NOISE, 2.5),
-            "gaussian\n",
-            "gaussian\n  noise_multiplier: 2.5\n",
-            **NO_NOISE,
-        ),
-        edit(
-            flat({"training": None, "version": "1  # of the format"}),
-            (*STEPS, 12),
-            "format\n",
-            "format\ntraining: {steps: 12}\n",
-            assumed=("training.steps=1",),
-        ),
-        edit(
-            flat({"phases": "[{training: {steps: 10}}]", "mechanism": None, "training": None}),
-            (*NOISE, 2.5),
-            "[{training",
-            "[{mechanism: {noise_multiplier: 2.5}, training",
-            **NO_NOISE,
-        ),
-        edit(
-            flat({"phases": "\n  - training: {steps: 10}", "mechanism": None, "training": None}),
-            (*NOISE, 2.5),
-            "- training",
-            "- mechanism: {noise_multiplier: 2.5}\n    training",
-            **NO_NOISE,
-        ),
-        # What phases inherit: changed where it stands if all change alike, else a phase gets a number of its own.
-        edit(flat(PHASES), (*NOISE, 2.25, 2.25), "1.5", "2.25"),
-        edit(flat(PHASES), (*NOISE, 2.0, None), "warm-up", "warm-up\n    mechanism: {noise_multiplier: 2}"),
-        edit(flat(PHASES), (*NOISE, None, 3.0), "name: main", "name: main, mechanism: {noise_multiplier: 3}"),
-        edit(
-            flat(PHASES | {"training": "{epochs: 3}", "phases": "[{name: a}, {name: b}]"}),
-            (*STEPS, 5, None),
-            "{name: a}",
-            "{name: a, training: {steps: 5}}",
-        ),
-        edit(flat(PHASES), (*DRAW, poisson("0.01"), None), "up\n", "up\n    sampling: {example: {rate: 0.01}}\n"),
-    ],
-)
-def test_the_edit_of_one_number(text, change, old, new, options):
+@pytest.mark.parametrize("case", corpus("edits"), ids=lambda case: str(case["edit"]))
+def test_the_edit_of_one_number(case):
+    text, key = text_of(case), case.get("key", "")
+    ((section, (old, new)),) = case["edit"].items()
     assert text.count(old) == 1
-    fresh, (written,) = changed(text, *change, **options)
+    after = load_text(text.replace(old, new), path=PATH, key=key).plan
+    options = {"key": key, "assumed": (case["assumed"],) if "assumed" in case else ()}
+    fresh, (written,) = changed(text, section, lambda _: after, **options)
     assert fresh == text.replace(old, new)
     assert written.startswith(f"{PATH}:")
     assert written.endswith(f" (was {old})") or f"(was {old})" not in written
-    windows, _ = changed(text.replace("\n", "\r\n"), *change, **options)
+    windows, _ = changed(text.replace("\n", "\r\n"), section, lambda _: after, **options)
     assert windows == fresh.replace("\n", "\r\n")
 
 
@@ -328,57 +210,34 @@ def test_the_edits_of_two_numbers():
 
 
 ANCHOR = "comes from the anchor `&"
-BASE = {key: value for key, value in FLAT.items() if key != "mechanism"}
 
 
 @pytest.mark.parametrize(
-    ("text", "change", "words", "options"),
+    ("changes", "words"),
     [
-        (
-            varied({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "{<<: *base, max_grad_norm: 1}"}, BASE),
-            (*NOISE, 2.5),
-            ANCHOR,
-            {},
-        ),
-        (varied({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "*base"}, BASE), (*NOISE, 2.5), ANCHOR, {}),
-        (varied({"x-n": "&noise 1.5", "mechanism": "{noise_multiplier: *noise}"}, BASE), (*NOISE, 2.5), ANCHOR, {}),
-        (flat({"mechanism": "{noise_multiplier: &noise 1.5}", "x-again": "*noise"}), (*NOISE, 2.5), ANCHOR, {}),
-        (flat({"mechanism": "&all {noise_multiplier: 1.5}", "x-again": "*all"}), (*NOISE, 2.5), ANCHOR, {}),
-        (
-            varied({"x-base": "&base {max_grad_norm: 1}", "mechanism": "*base"}, BASE),
-            (*NOISE, 2.5),
-            "no place of its own",
-            NO_NOISE,
-        ),
-        (
-            INSIDE.format(key="dp", noise='"${train.sigma}"'),
-            (*NOISE, 2.5),
-            "is the reference `${train.sigma}`",
-            {"key": "train.dp"},
-        ),
-        (
-            flat({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'}),
-            (*NOISE, 2.5),
-            "without changing something else",
-            {},
-        ),
-        (
-            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
-            (*DRAW, poisson("1/3")),
-            "1/3 is no decimal number",
-            {},
-        ),
-        (
-            flat({"sampling": "{scheme: poisson, rate: 0.5}"}),
-            (*DRAW, poisson(f"0.{'1' * 30}")),
-            "has too many digits",
-            {},
-        ),
+        ({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "{<<: *base, max_grad_norm: 1}"}, ANCHOR),
+        ({"x-base": "&base {noise_multiplier: 1.5}", "mechanism": "*base"}, ANCHOR),
+        ({"x-n": "&noise 1.5", "mechanism": "{noise_multiplier: *noise}"}, ANCHOR),
+        ({"mechanism": "{noise_multiplier: &noise 1.5}", "x-again": "*noise"}, ANCHOR),
+        ({"mechanism": "&all {noise_multiplier: 1.5}", "x-again": "*all"}, ANCHOR),
+        ({"x-base": "&base {max_grad_norm: 1}", "mechanism": "*base"}, "no place of its own"),
+        ({"budget": '{epsilon: "${mechanism.noise_multiplier}"}'}, "without changing something else"),
     ],
 )
-def test_what_is_left_alone(text, change, words, options):
-    message = refused(text, *change, **options)
+def test_what_is_left_alone(changes, words):
+    message = refused(flat(changes), *NOISE, 2.5, assumed=("mechanism.noise_multiplier=1",))
     assert words in message
-    key = f"{options['key']}." if "key" in options else ""
-    if change[0] == "mechanism":
-        assert f"By hand: `{key}mechanism.noise_multiplier: 2.5`" in message
+    assert "By hand: `mechanism.noise_multiplier: 2.5`" in message
+
+
+def test_a_reference_is_left_alone():
+    message = refused(INSIDE.format(key="dp", noise='"${train.sigma}"'), *NOISE, 2.5, key="train.dp")
+    assert "is the reference `${train.sigma}`" in message
+    assert "By hand: `train.dp.mechanism.noise_multiplier: 2.5`" in message
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"), [("1/3", "1/3 is no decimal number"), (f"0.{'1' * 30}", "has too many digits")]
+)
+def test_a_rate_that_no_file_states_is_not_written(rate, words):
+    assert words in refused(flat({"sampling": "{scheme: poisson, rate: 0.5}"}), "sampling", with_draw, poisson(rate))

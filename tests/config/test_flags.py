@@ -5,7 +5,7 @@ from fractions import Fraction
 import pytest
 
 from dpcalc.config.load import load_from_flags, load_text
-from dpcalc.config.overrides import COMMAND_LINE, FLAGS, Overrides, missing_flags
+from dpcalc.config.overrides import COMMAND_LINE, Overrides, missing_flags
 from dpcalc.config.source import ConfigError, Severity
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.config.texts import flat, nested
@@ -24,30 +24,6 @@ def shape(loaded):
     return level.name, level.count, level.scheme, phase.steps
 
 
-@pytest.mark.parametrize(
-    ("option", "text"),
-    [
-        ("--unit", "example"),
-        ("--group-size", "3"),
-        ("--delta", "1e-7"),
-        ("--adjacency", "zero-out"),
-        ("--method", "rdp"),
-        ("--scheme", "all"),
-        ("--sample-rate", "0.25"),
-        ("--batch-size", "77"),
-        ("--dataset-size", "70_000"),
-        ("--steps", "5e3"),
-        ("--epochs", "2.5"),
-        ("--noise-multiplier", "0.9"),
-    ],
-)
-def test_a_flag_is_a_set(option, text):
-    by_flag = load_text(flat({}), path="f", overrides=overrides({option: text}))
-    by_set = load_text(flat({}), path="f", assignments=[f"{FLAGS[option]}={text}"])
-    assert (by_flag.plan, by_flag.config_hash) == (by_set.plan, by_set.config_hash)
-    assert option == "--unit" or by_flag.plan != load_text(flat({}), path="f").plan
-
-
 def test_a_remark_on_flags_alone_speaks_of_flags():
     (note,) = (one for one in load_from_flags(overrides(RUN)).diagnostics if one.code == "DPC204")
     assert (note.path, note.line, note.column, note.severity) == (COMMAND_LINE, None, None, Severity.NOTE)
@@ -59,52 +35,6 @@ def test_a_remark_on_a_file_stands_in_the_file():
     loaded = load_text(text, path="f", overrides=overrides({"--delta": "1e-6"}))
     (note,) = (one for one in loaded.diagnostics if one.code == "DPC204")
     assert (note.path, note.line, note.column) == ("f", 1, 1)
-
-
-def test_every_flag_is_tested():
-    (parameters,) = (mark.args[1] for mark in test_a_flag_is_a_set.pytestmark)
-    assert {option for option, _ in parameters} == FLAGS.keys()
-
-
-@pytest.mark.parametrize(
-    ("option", "text", "code", "column"),
-    [
-        ("--delta", "'1e-5'", "DPC102", 1),
-        ("--delta", "2", "DPC106", 1),
-        ("--delta", "  2", "DPC106", 3),
-        ("--delta", "", "DPC102", 1),
-        ("--delta", "[1", "DPC100", 1),
-        ("--delta", "!!float 0.1", "DPC100", 1),
-        ("--delta", "${a}", "DPC110", 1),
-        ("--delta", "1\x1b", "DPC100", 2),
-        ("--unit", "user", "DPC108", 1),
-        ("--adjacency", "swap", "DPC104", 1),
-        ("--method", "magic", "DPC104", 1),
-        ("--scheme", "shuffle", "DPC103", None),
-        ("--sample-rate", "1/0", "DPC102", 1),
-        ("--sample-rate", "3/2", "DPC106", 1),
-        ("--steps", "1/2", "DPC102", 1),
-        ("--batch-size", "60_001", "DPC106", 1),
-        ("--dataset-size", "255", "DPC106", None),
-        ("--steps", "010", "DPC102", 1),
-        ("--epochs", "1e14", "DPC106", 1),
-        ("--noise-multiplier", "-1", "DPC106", 1),
-    ],
-)
-def test_errors_stand_at_the_flag(option, text, code, column):
-    with pytest.raises(ConfigError) as caught:
-        load_text(flat({}), path="f", overrides=overrides({option: text}))
-    (error,) = caught.value.diagnostics
-    assert error.code == code
-    assert column is None or (error.path, error.line, error.column) == (option, 1, column)
-
-
-@pytest.mark.parametrize("option", ["--sample-rate", "--batch-size", "--dataset-size", "--scheme"])
-def test_one_level_flags_on_several_levels(option):
-    text = {"--scheme": "poisson", "--sample-rate": "0.5"}.get(option, "100")
-    with pytest.raises(ConfigError) as caught:
-        load_text(nested({}), path="f", overrides=overrides({option: text}))
-    assert {(error.code, error.path) for error in caught.value.diagnostics} == {("DPC107", option)}
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import pytest
 
 from dpcalc.config.load import load
 from dpcalc.config.source import ConfigError
-from tests.config.texts import flat
+from tests.config.texts import corpus, flat
 
 STRICT, LOOSE = "sigma: 4.0\n", "sigma: 0.4\n"
+HYDRA = corpus("hydra")
 NOTHING_ELSE = {"dp/strict.yaml": STRICT, "dp/loose.yaml": LOOSE}
 
 
@@ -28,89 +29,28 @@ def found(folder, files, reference="${conf/dp/strict.yaml:sigma}"):
         return f"{only.message} {only.hint}"
 
 
-PASSES = {
-    "chosen": {"config.yaml": "defaults: [dp: strict]\n"},
-    "another name": {"train.yaml": "defaults:\n  - dp: strict\n  - _self_\nrounds: 5\n"},
-    "from the top": {"config.yaml": "defaults: [/dp: strict]\n"},
-    "with its ending": {"config.yaml": "defaults: [dp: strict.yaml]\n"},
-    "optional": {"config.yaml": "defaults: [optional dp: strict, optional local: none]\n"},
-    "last of a list": {"config.yaml": "defaults: [dp: [loose, strict]]\n"},
-    "through a base": {"config.yaml": "defaults: [base]\n", "base.yaml": "defaults: [dp: strict]\n"},
-    "groups of Hydra": {"config.yaml": "defaults: [dp: strict, override hydra/launcher: joblib]\n"},
-    "an empty option beside": {"config.yaml": "defaults: [dp: strict, log: none]\n", "log/none.yaml": "# nothing\n"},
-    "a null option beside": {"config.yaml": "defaults: [dp: strict, log: null]\n"},
-    "overridden before": {"config.yaml": "defaults: [_self_, dp: strict]\ndp: {sigma: 0.4}\n"},
-    "other keys after": {"config.yaml": "defaults: [dp: strict, _self_]\ndp: {delta: 1e-5}\n"},
-    "two main configs": {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [dp: strict]\n"},
-    "another that has no such key": {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [_self_]\nlr: 1\n"},
-    "defaults of another kind": {"_config.yml": "defaults: [{scope: {path: ''}, values: {layout: x}}]\n"},
-    "no Hydra": {"other.yaml": "defaults: {dp: loose}\n"},
-}
+def files_of(files):
+    named = {"config.yaml": files} if isinstance(files, str) else files
+    return {name: f"{text}\n" for name, text in named.items()}
 
 
-@pytest.mark.parametrize("files", PASSES.values(), ids=PASSES)
-def test_the_file_that_a_run_reads(tmp_path, files):
-    assert found(tmp_path, files) == 4
+@pytest.mark.parametrize("name", HYDRA["passes"])
+def test_the_file_that_a_run_reads(tmp_path, name):
+    assert found(tmp_path, files_of(HYDRA["passes"][name])) == 4
 
 
+LARGE = "#" * 200_000 + "\n"
 REFUSED = {
-    "another option": ({"config.yaml": "defaults: [dp: loose]\n"}, "choose `conf/dp/loose.yaml`"),
-    "optional": ({"config.yaml": "defaults: [optional dp: loose]\n"}, "choose `conf/dp/loose.yaml`"),
-    "from the top": ({"config.yaml": "defaults: [/dp: loose]\n"}, "choose `conf/dp/loose.yaml`"),
-    "another name": ({"train.yml": "defaults: [dp: loose]\n"}, "of `conf/train.yml` choose `conf/dp/loose.yaml`"),
-    "escaped key": ({"config.yaml": '"de\\x66aults": [dp: loose]\n'}, "choose `conf/dp/loose.yaml`"),
-    "no option": ({"config.yaml": "defaults: [dp: null]\n"}, "do not choose it"),
-    "still to be given": ({"config.yaml": "defaults: [dp: '???']\n"}, "do not choose it"),
-    "another group": ({"config.yaml": "defaults: [data: x]\n", "data/x.yaml": "n: 1\n"}, "do not choose it"),
-    "two, the other last": ({"config.yaml": "defaults: [dp: [strict, loose]]\n"}, "with this value of `conf/dp/loose"),
-    "override": ({"config.yaml": "defaults: [dp: strict, override dp: loose]\n"}, "`override dp` in its `defaults`"),
-    "package": ({"config.yaml": "defaults: [dp: strict, dp@pkg: loose]\n"}, "`dp@pkg` in its `defaults`"),
-    "interpolation": ({"config.yaml": "defaults: [dp: '${x}']\n"}, "`dp` in its `defaults`"),
-    "a number": ({"config.yaml": "defaults: [dp: 8]\n"}, "`dp` in its `defaults`"),
-    "the old optional": ({"config.yaml": "defaults: [{dp: strict, optional: true}]\n"}, "in its `defaults`"),
-    "a path": ({"config.yaml": "defaults: [dp: ../dp/loose]\n"}, "in its `defaults`"),
-    "a missing file": ({"config.yaml": "defaults: [dp: strict, schema]\n"}, "`schema.yaml`, and there is no such file"),
-    "a header": (
-        {"config.yaml": "defaults: [dp: strict, e: x]\n", "e/x.yaml": "# @package dp\nsigma: 0.4\n"},
-        "`@package`",
-    ),
-    "overridden after": (
-        {"config.yaml": "defaults: [dp: strict, _self_]\ndp: {sigma: 0.4}\n"},
-        "Hydra composes `conf/config.yaml` with this value of `conf/config.yaml`",
-    ),
-    "overridden in the releases from 1.2": (
-        {"config.yaml": "defaults: [dp: strict]\ndp: {sigma: 0.4}\n"},
-        "with this value of `conf/config.yaml`",
-    ),
-    "dropped after": ({"config.yaml": "defaults: [dp: strict, _self_]\ndp: null\n"}, "with this value of"),
-    "through a base": ({"config.yaml": "defaults: [base]\n", "base.yaml": "defaults: [dp: loose]\n"}, "dp/loose.yaml`"),
-    "nested defaults": (
-        {"config.yaml": "defaults: [dp: strict]\n", "dp/strict.yaml": "defaults: [_self_, loose]\nsigma: 4.0\n"},
-        "with this value of `conf/dp/loose.yaml`",
-    ),
-    "one of two main configs": (
-        {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [dp: loose]\n"},
-        "Hydra composes `conf/b.yaml` with this value of `conf/dp/loose.yaml`",
-    ),
-    "another main config states it": (
-        {"a.yaml": "defaults: [dp: strict]\n", "b.yaml": "defaults: [_self_]\ndp: {sigma: 0.4}\n"},
-        "Hydra composes `conf/b.yaml` with this value of `conf/b.yaml`",
-    ),
-    "in circles": ({"config.yaml": "defaults: [a]\n", "a.yaml": "defaults: [config]\n"}, "lead back to itself"),
-    "twice": ({"config.yaml": "defaults: [dp: strict]\ndefaults: [dp: loose]\n"}, "stand there twice"),
-    "of an option": (
-        {"config.yaml": "defaults: [dp: strict]\n", "dp/strict.yaml": "sigma: '${base}'\nbase: 4.0\n"},
-        "which Hydra reads from the whole config",
-    ),
+    **{name: (files_of(files), words) for name, (files, words) in HYDRA["refused"].items()},
     "too large to see": ({"config.yaml": "#" * 300_000 + "\ndefaults: [dp: loose]\n"}, "too large"),
     "too much to parse": (
-        {f"{name}.yaml": "#" * 200_000 + "\ndefaults: [dp: strict]\n" for name in "abc"},
+        {f"{name}.yaml": f"{LARGE}defaults: [dp: strict]\n" for name in "abc"},
         "its Hydra folders have more than 512 KiB of YAML to be parsed",
     ),
     "too many options to parse": (
         {
             "config.yaml": "defaults: [dp: strict, a: one, b: one, c: one]\n",
-            **{f"{group}/one.yaml": "#" * 200_000 + "\nx: 1\n" for group in "abc"},
+            **{f"{group}/one.yaml": f"{LARGE}x: 1\n" for group in "abc"},
         },
         "its Hydra folders have more than 512 KiB of YAML to be parsed",
     ),

@@ -10,7 +10,7 @@ from dpcalc.config import source
 from dpcalc.config.load import load_text, satisfies
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
-from tests.config.texts import PATH, flat, marked
+from tests.config.texts import PATH, flat, indented, marked
 
 TRAINING = """\
 defaults: [optional model: resnet, optional optim: sgd]
@@ -19,10 +19,6 @@ train: {batch_size: 512, max_steps: 300, lr: .nan, lr: 2, when: !!timestamp 2024
 : ~
 model: &model {name: resnet18, dropout: .5, <<: 3}
 """
-
-
-def indented(text, by="  "):
-    return "".join(f"{by}{line}\n" for line in text.splitlines())
 
 
 def inside(text, key="dpcalc"):

@@ -1,18 +1,52 @@
-"""What files mean: hand-computed plans for every form."""
+"""What files mean: hand-computed plans of the samples, and other ways to say the same (corpus/plans.yaml)."""
 
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
-from dpcalc.config.load import load, load_text
-from dpcalc.config.source import ConfigError, Severity
+from dpcalc.config.load import load
+from dpcalc.config.overrides import FLAGS
+from dpcalc.config.source import ConfigError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling.schemes import All, Fixed, Poisson
-from tests.config.texts import errors, flat, nested, plan
+from tests.config.texts import (
+    BASES,
+    classes,
+    clinics,
+    corpus,
+    errors,
+    flat,
+    loaded,
+    nested,
+    plan,
+    text_of,
+    users,
+    varied,
+)
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
+PLANS = corpus("plans")
+
+
+def nameless(found):
+    """The plan, an only phase without its name, which says whether it stands under `phases`."""
+    return replace(found, phases=(replace(found.phases[0], name=""),)) if len(found.phases) == 1 else found
+
+
+@pytest.mark.parametrize("case", PLANS, ids=str)
+def test_another_way_to_say_the_same(case):
+    base = BASES[next((key for key in BASES if key in case), "flat")]
+    found = loaded(text_of(case), case.get("set", ()), case.get("flags", ()))
+    same = loaded(varied(base, case["same"]))
+    assert nameless(found.plan) == nameless(same.plan)
+    assert found.config_hash == same.config_hash
+
+
+def test_every_option_of_a_run_is_among_them():
+    assert {flag for case in PLANS for flag in case.get("flags", ())} == FLAGS.keys()
 
 
 def shape(loaded_plan):
@@ -49,150 +83,90 @@ GOLDEN = {
 }
 
 
-def test_every_sample_has_a_golden_shape():
-    assert {path.stem for path in SAMPLES.glob("*.yaml")} >= GOLDEN.keys()
-
-
 @pytest.mark.parametrize("name", GOLDEN)
 def test_samples(name):
-    loaded = load(str(SAMPLES / f"{name}.yaml"))
-    assert shape(loaded.plan) == GOLDEN[name]
-    assert not [diagnostic for diagnostic in loaded.diagnostics if diagnostic.code != "DPC203"]
+    found = load(str(SAMPLES / f"{name}.yaml"))
+    assert shape(found.plan) == GOLDEN[name]
+    assert not [each for each in found.diagnostics if each.code != "DPC203"]
 
 
 def test_the_rest_of_a_sample():
-    loaded = load(str(SAMPLES / "clinic_maml.yaml"))
-    assert loaded.plan.name == "clinic-maml"
-    assert (loaded.plan.unit, loaded.plan.unit_name) == (2, "example")
-    assert loaded.plan.adjacency is Adjacency.ADD_REMOVE
-    assert loaded.plan.delta == 1e-5
-    assert loaded.plan.budget == Budget(epsilon=2.0, max_increase_pct=10.0)
-    assert loaded.plan.method == "auto"
-
-
-def test_imagenet_delta_is_above_one_over_n():
-    (warning,) = load(str(SAMPLES / "imagenet_dpsgd.yaml")).diagnostics  # 8e-7 * 1281167 = 1.0249336
-    assert (warning.code, warning.severity) == ("DPC203", Severity.WARNING)
-    assert "1281167" in warning.message
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"data": "{levels: [{name: example, count: 60_000}]}"},
-        {"sampling": "{example: {scheme: poisson, expected: 256}}"},
-        {"sampling": "{scheme: poisson}", "training": "{steps: 100, batch_size: 256}"},
-        {"sampling": "{example: {scheme: poisson}}", "training": "{batch_size: 256.0, steps: 1e2}"},
-        {"privacy": "{unit: example, adjacency: add-remove, delta: 0.000001, group_size: 1}"},
-        {"mechanism": "{type: gaussian, noise_multiplier: 1.10, clip: example}"},
-        {"accounting": "{method: auto}", "x-notes": "{anything: [~, 010, !!str x]}".replace("!!str ", "")},
-        {"x-base": "&base {noise_multiplier: 1.1}", "mechanism": "{<<: *base}"},
-        {"x-base": "&base {noise_multiplier: 7}", "mechanism": "{<<: *base, noise_multiplier: 1.1}"},
-        {"x-n": "&n 1.1", "mechanism": "{noise_multiplier: *n}"},
-    ],
-)
-def test_long_and_short_forms_say_the_same(changes):
-    # An anchor must stand before its alias, so the user's own keys go first.
-    first = {key: value for key, value in changes.items() if key.startswith("x-")}
-    text = "".join(f"{key}: {value}\n" for key, value in first.items())
-    rest = {key: value for key, value in changes.items() if key not in first}
-    assert plan(text + flat(rest)) == plan(flat({}))
-
-
-MERGED = "x-a: &a {noise_multiplier: 2}\nx-b: &b {noise_multiplier: 3, max_grad_norm: 5}\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "mechanism", "noise"),
-    [
-        (MERGED, "{<<: [*a, *b], noise_multiplier: 4}", 4),
-        (MERGED, "{<<: *b, noise_multiplier: 4}", 4),
-        (MERGED.replace("3", "2"), "{<<: [*a, *b]}", 2),
-        (MERGED + "x-c: &c {<<: *a, noise_multiplier: 6}\n", "{<<: *c}", 6),
-    ],
-)
-def test_merged_mappings(text, mechanism, noise):
-    assert plan(text + flat({"mechanism": mechanism})).phases[0].mechanism.noise_multiplier == noise
-
-
-@pytest.mark.parametrize(
-    ("text", "mechanism", "lines"),
-    [
-        (MERGED, "{<<: [*a, *b]}", "1 and 2"),
-        (MERGED, "{<<: [*b, *a]}", "2 and 1"),
-        (MERGED, "{<<: [*b, {noise_multiplier: 7}]}", "2 and "),
-        (MERGED, "{<<: {<<: [*a, *b]}}", "1 and 2"),
-        (MERGED + "x-c: &c {<<: *a, noise_multiplier: 6}\n", "{<<: [*a, *c]}", "1 and 3"),
-        (MERGED + "x-c: &c {<<: *a}\n", "{<<: [*c, *b]}", "1 and 2"),
-        (MERGED.replace("2", "'3'"), "{<<: [*a, *b]}", "1 and 2"),
-        ("x-a: &a {&k noise_multiplier: 2}\nx-b: &b {<<: *a, *k : 3}\n", "{<<: *b}", "1 and 1"),
-    ],
-)
-def test_a_key_that_readers_of_yaml_merge_differently(text, mechanism, lines):
-    found = [one for one in errors(text + flat({"mechanism": mechanism})) if one.code == "DPC105"]
-    assert found[0].message.startswith(f"`<<` brings two values of `noise_multiplier`, from lines {lines}")
-    assert "PyYAML" in found[0].hint
-
-
-@pytest.mark.parametrize("merged", ["{<<: [*a, *b]}", "{<<: {<<: *a, n: 5}}"])
-def test_such_a_key_is_no_target_of_a_reference(merged):
-    text = f"x-a: &a {{n: 3}}\nx-b: &b {{n: 4}}\nx-c: {merged}\n"
-    found = errors(text + flat({"training": "{steps: '${x-c.n}'}"}))
-    assert any("`n` stands there more than once" in one.message for one in found)
-
-
-@pytest.mark.parametrize(
-    ("sampling", "epochs", "steps"),
-    [
-        ("{scheme: poisson, expected: 256}", "60", 14_063),
-        ("{scheme: poisson, expected: 250}", "60", 14_400),
-        ("{scheme: fixed, size: 256}", "60", 14_063),
-        ("{scheme: poisson, rate: 0.01}", "1", 100),
-        ("{scheme: poisson, rate: 0.03}", "1", 34),
-        ("{scheme: poisson, rate: 0.01}", "0.1", 10),  # exact: 0.1 / 0.01, where floats give 11
-        ("{scheme: poisson, rate: 0.01}", "0", 0),
-        ("{scheme: all}", "7", 7),
-        ("{scheme: all}", "6.5", 7),
-        ("{scheme: fixed, size: 60_000}", "7", 7),
-    ],
-)
-def test_epochs_are_exact_steps(sampling, epochs, steps):
-    assert plan(flat({"sampling": sampling, "training": f"{{epochs: {epochs}}}"})).steps == steps
-
-
-@pytest.mark.parametrize(
-    ("task", "example", "steps"),
-    [
-        ("{scheme: fixed, size: 4}", "{scheme: fixed, size: 5}", 150),  # 3 * 200 / 4
-        ("{scheme: all}", "{scheme: fixed, size: 6}", 10),  # 3 * 20 / 6
-        ("{scheme: fixed, size: 200}", "{scheme: poisson, expected: 3}", 20),  # a full draw is `all`; 3 * 20 / 3
-    ],
-)
-def test_epochs_count_at_the_outermost_sampled_level(task, example, steps):
-    changes = {"sampling": f"{{task: {task}, example: {example}}}", "training": "{epochs: 3}"}
-    assert plan(nested(changes)).steps == steps
+    found = load(str(SAMPLES / "clinic_maml.yaml")).plan
+    assert (found.name, found.unit, found.unit_name) == ("clinic-maml", 2, "example")
+    assert (found.adjacency, found.delta, found.method) == (Adjacency.ADD_REMOVE, 1e-5, "auto")
+    assert found.budget == Budget(epsilon=2.0, max_increase_pct=10.0)
 
 
 def test_defaults():
-    loaded = load_text(
-        flat({"mechanism": "{noise_multiplier: 2}", "privacy": "{delta: 1e-6}"}), path="f", assignments=()
-    )
-    (phase,) = loaded.plan.phases
-    assert (phase.mechanism.max_grad_norm, phase.clip, loaded.plan.unit, loaded.plan.name) == (1.0, 1, 1, "")
-    assert loaded.plan.adjacency is Adjacency.ADD_REMOVE
-    assert loaded.plan.budget is None
-    (note,) = loaded.diagnostics
-    assert (note.code, note.severity, note.line, note.column) == ("DPC204", Severity.NOTE, 6, 1)
+    found = plan(flat({"mechanism": "{noise_multiplier: 2}", "privacy": "{delta: 1e-6}"}))
+    (phase,) = found.phases
+    assert (phase.mechanism.max_grad_norm, phase.clip, found.unit, found.name) == (1.0, 1, 1, "")
+    assert (found.adjacency, found.budget, phase.name) == (Adjacency.ADD_REMOVE, None, "training")
 
 
-def test_clip_defaults_to_the_last_level_and_batch_is_level_zero():
-    assert plan(nested({"mechanism": "{noise_multiplier: 1}"})).phases[0].clip == 2
-    assert plan(nested({"mechanism": "{noise_multiplier: 1, clip: batch}"})).phases[0].clip == 0
+@pytest.mark.parametrize(
+    ("text", "number", "name"),
+    [
+        (nested({"mechanism": "{noise_multiplier: 1, clip: batch}"}), 0, "batch"),
+        (classes({"mechanism": "{noise_multiplier: 6, clip: batch}"}), 0, "batch"),
+        (classes({"mechanism": "{noise_multiplier: 6, clip: task}"}), 1, "task"),
+        (classes({"mechanism": "{noise_multiplier: 6, clip: image}"}), 2, "image"),
+    ],
+)
+def test_what_is_clipped(text, number, name):
+    (phase,) = plan(text).phases
+    assert (phase.clip, phase.clip_names[number]) == (number, name)
 
 
-def test_an_omitted_inner_level_is_drawn_whole():
-    levels = plan(nested({"sampling": "{task: {scheme: fixed, size: 4}}"})).phases[0].hierarchy.levels
-    assert [level.scheme for level in levels] == [Fixed(size=4), All()]
+def test_the_sizes_of_a_tree():
+    hierarchy = plan(clinics({})).phases[0].hierarchy
+    assert [(level.min_count, level.count) for level in hierarchy.levels] == [(2, 2), (2, 3), (2, 5)]
+    assert hierarchy.tree.sizes == ((2,), (3, 2), (4, 2, 3, 4, 5))
+    ends = plan(users({"data": "{levels: [{name: user, count: 50}, {name: example, min: 5, max: 64}]}"}))
+    assert [(level.min_count, level.count) for level in ends.phases[0].hierarchy.levels] == [(50, 50), (5, 64)]
+
+
+# Warnings and notes: their code, severity and place.
+
+
+def drawn(sampling):
+    return flat({"sampling": f"{{scheme: {sampling}}}", "privacy": "{adjacency: add-remove, delta: 1e-6}"})
+
+
+def delta(base, unit, value, adjacency="zero-out"):
+    return base({"privacy": f"{{unit: {unit}, adjacency: {adjacency}, delta: {value}}}"})
+
+
+DELTA = ("DPC203", "warning")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (flat({"privacy": "{delta: 1e-6}"}), [("DPC204", "note", 6, 1)]),
+        (
+            flat({"mechanism": "{noise_multiplier: 0}", "training": "{steps: 0}"}),
+            [("DPC207", "warning", 4, 31), ("DPC210", "warning", 5, 19)],
+        ),
+        (drawn("shuffle, size: 3"), [("DPC202", "note", 3, 20)]),
+        (drawn("shuffle, size: 60_000"), []),
+        (drawn("with-replacement, size: 3"), []),
+        (delta(nested, "task", "0.005"), [(*DELTA, 6, 51)]),  # 200 tasks, 4000 examples
+        (delta(nested, "task", "0.004_999"), []),
+        (delta(nested, "example", "0.000_25"), [(*DELTA, 6, 54)]),
+        (delta(nested, "example", "0.000_249"), []),
+        (delta(clinics, "clinic", "0.5", "add-remove"), [(*DELTA, 6, 55)]),  # 2 clinics, 5 patients, 18 visits
+        (delta(clinics, "clinic", "0.45", "add-remove"), []),
+        (delta(clinics, "patient", "0.2", "add-remove"), [(*DELTA, 6, 56)]),
+        (delta(clinics, "patient", "0.18", "add-remove"), []),
+        (delta(clinics, "visit", "0.056", "add-remove"), [(*DELTA, 6, 54)]),
+        (delta(clinics, "visit", "0.05", "add-remove"), []),
+        ((SAMPLES / "imagenet_dpsgd.yaml").read_text(), [(*DELTA, 10, 41)]),  # 8e-7 * 1281167 = 1.0249336
+    ],
+)
+def test_warnings_and_notes(text, expected):
+    found = loaded(text).diagnostics
+    assert [(one.code, str(one.severity), one.line, one.column) for one in found] == expected
 
 
 @pytest.mark.parametrize(
@@ -208,103 +182,41 @@ def test_an_omitted_inner_level_is_drawn_whole():
     ],
 )
 def test_a_partition_by_position_is_a_warning(rule, adjacency, is_warned):
-    text = flat(
-        {
-            "partition": f"{{rule: '{rule}', parts: [{{name: r1}}, {{name: r2}}]}}",
-            "sampling": "{scheme: poisson, rate: 0.032}",
-            "training": None,
-            "phases": "[{name: a, part: r1, training: {steps: 32}}, {name: b, part: r2, training: {steps: 32}}]",
-            "privacy": f"{{adjacency: {adjacency}, delta: 1e-5}}",
-        }
-    )
-    found = [item.code for item in load_text(text, path="f").diagnostics]
-    assert ("DPC211" in found) is is_warned
+    changes = {
+        "partition": f"{{rule: '{rule}', parts: [{{name: r1}}, {{name: r2}}]}}",
+        "sampling": "{scheme: poisson, rate: 0.032}",
+        "training": None,
+        "phases": "[{name: a, part: r1, training: {steps: 32}}, {name: b, part: r2, training: {steps: 32}}]",
+        "privacy": f"{{adjacency: {adjacency}, delta: 1e-5}}",
+    }
+    assert ("DPC211" in {item.code for item in loaded(flat(changes)).diagnostics}) is is_warned
 
 
-def test_zero_noise_and_zero_steps_are_warnings():
-    loaded = load_text(flat({"mechanism": "{noise_multiplier: 0}", "training": "{steps: 0}"}), path="f")
-    assert [(item.code, item.severity, item.line, item.column) for item in loaded.diagnostics] == [
-        ("DPC207", Severity.WARNING, 4, 31),
-        ("DPC210", Severity.WARNING, 5, 19),
-    ]
-    assert loaded.plan.steps == 0
+# Keys that YAML merges.
+
+A, B = "x-a: &a {noise_multiplier: 2}\n", "x-b: &b {noise_multiplier: 3, max_grad_norm: 5}\n"
 
 
 @pytest.mark.parametrize(
-    ("unit", "delta", "warned"),
+    ("text", "mechanism", "lines"),
     [
-        ("task", "0.005", True),
-        ("task", "0.004_999", False),
-        ("example", "0.000_25", True),
-        ("example", "0.000_249", False),
+        (A + B, "{<<: [*a, *b]}", "1 and 2"),
+        (A + B, "{<<: [*b, *a]}", "2 and 1"),
+        (A + B, "{<<: [*b, {noise_multiplier: 7}]}", "2 and "),
+        (A + B, "{<<: {<<: [*a, *b]}}", "1 and 2"),
+        (A + B + "x-c: &c {<<: *a, noise_multiplier: 6}\n", "{<<: [*a, *c]}", "1 and 3"),
+        (A + B + "x-c: &c {<<: *a}\n", "{<<: [*c, *b]}", "1 and 2"),
+        (A.replace("2", "'3'") + B, "{<<: [*a, *b]}", "1 and 2"),
+        ("x-a: &a {&k noise_multiplier: 2}\nx-b: &b {<<: *a, *k : 3}\n", "{<<: *b}", "1 and 1"),
     ],
 )
-def test_delta_against_the_units_in_all(unit, delta, warned):  # 200 tasks, 4000 examples
-    loaded = load_text(nested({"privacy": f"{{unit: {unit}, adjacency: zero-out, delta: {delta}}}"}), path="f")
-    assert [item.code for item in loaded.diagnostics] == ["DPC203"] * warned
+def test_a_key_that_readers_of_yaml_merge_differently(text, mechanism, lines):
+    found = [one for one in errors(text + flat({"mechanism": mechanism})) if one.code == "DPC105"]
+    assert found[0].message.startswith(f"`<<` brings two values of `noise_multiplier`, from lines {lines}")
+    assert "PyYAML" in found[0].hint
 
 
-def test_phases_inherit_deeply():
-    text = nested(
-        {
-            "training": None,
-            "phases": "[{name: a, training: {steps: 1}}, {training: {steps: 2}, mechanism: {clip: example}, "
-            "sampling: {task: {size: 7}}}]",
-        }
-    )
-    first, second = plan(text).phases
-    assert (first.name, first.steps, first.clip, first.hierarchy.level(1).scheme) == ("a", 1, 1, Fixed(size=4))
-    assert (second.name, second.steps, second.clip, second.hierarchy.level(1).scheme) == (
-        "phase 2",
-        2,
-        2,
-        Fixed(size=7),
-    )
-    assert second.mechanism.noise_multiplier == 6.0
-    assert second.hierarchy.level(2).scheme == Fixed(size=5)
-
-
-@pytest.mark.parametrize(
-    ("top", "below", "expected"),
-    [
-        ({"training": "{steps: 5}"}, "training: {epochs: 1}", (poisson(256, 60_000), 235)),  # ceil(234.375)
-        ({"training": "{epochs: 1}"}, "training: {steps: 5}", (poisson(256, 60_000), 5)),
-        ({}, "sampling: {rate: 0.5}", (poisson(1, 2), 100)),
-        ({"sampling": "{scheme: poisson, rate: 0.1}"}, "sampling: {expected: 6}", (poisson(1, 10_000), 100)),
-        ({}, "training: {batch_size: 6}", (poisson(1, 10_000), 100)),
-        ({}, "sampling: {scheme: fixed, size: 6}", (Fixed(size=6), 100)),
-        ({}, "sampling: {scheme: fixed}, training: {batch_size: 6}", (Fixed(size=6), 100)),
-        ({}, "sampling: {scheme: all}", (All(), 100)),
-        (
-            {"sampling": "{scheme: poisson}", "training": "{batch_size: 6, steps: 3}"},
-            "sampling: {scheme: fixed}",
-            (Fixed(size=6), 3),
-        ),
-        (
-            {"sampling": "{scheme: poisson}", "training": "{batch_size: 6, steps: 3}"},
-            "sampling: {rate: 0.5}",
-            (poisson(1, 2), 3),
-        ),
-        (
-            {"sampling": "{scheme: poisson}", "training": "{batch_size: 6, steps: 3}"},
-            "sampling: {scheme: all}",
-            (All(), 3),
-        ),
-        ({"sampling": "{scheme: fixed, size: 9}"}, "training: {batch_size: 6}", (Fixed(size=6), 100)),
-    ],
-)
-def test_naming_one_of_an_exclusive_set_drops_the_inherited_others(top, below, expected):
-    (phase,) = plan(flat({**top, "phases": f"[{{{below}}}]"})).phases
-    assert (phase.hierarchy.level(1).scheme, phase.steps) == expected
-
-
-def test_naming_the_same_type_keeps_its_parameters():
-    (phase,) = plan(flat({"phases": "[{mechanism: {type: gaussian}}]"})).phases
-    assert phase.mechanism.noise_multiplier == 1.1
-
-
-def test_the_name_of_the_only_phase():
-    assert [phase.name for phase in plan(flat({})).phases] == ["training"]
+# Places.
 
 
 def test_marks():
@@ -316,21 +228,24 @@ def test_marks():
             "phases": "[{name: a}]",
         }
     )
-    loaded = load_text(text, path="f", assignments=["privacy.unit=example", "privacy.delta=1e-7"])
-    assert loaded.mark("budget.epsilon") == (7, 10)
-    assert loaded.mark("budget") == (7, 1)
-    assert loaded.mark("data.examples") == (2, 8)
-    assert loaded.mark("data.levels[0].count") == (2, 8)
-    assert loaded.mark("sampling.scheme") == (3, 12)
-    assert loaded.mark("sampling.example.scheme") == (3, 12)
-    assert loaded.mark("sampling.example.expected") is None  # only the phase knows what the batch size means
-    assert loaded.mark("phases[0].sampling.example.expected") == (5, 12)
-    assert loaded.mark("training.batch_size") == (5, 12)
-    assert loaded.mark("phases[0]") == (8, 10)
-    assert loaded.mark("phases[0].training.steps") == (5, 29)
-    assert loaded.mark("privacy.delta") == (6, 34)
-    assert loaded.mark("privacy.unit") is None
-    assert loaded.mark("nothing.here") is None
+    places = {
+        "budget.epsilon": (7, 10),
+        "budget": (7, 1),
+        "data.examples": (2, 8),
+        "data.levels[0].count": (2, 8),
+        "sampling.scheme": (3, 12),
+        "sampling.example.scheme": (3, 12),
+        "sampling.example.expected": None,  # only the phase knows what the batch size means
+        "phases[0].sampling.example.expected": (5, 12),
+        "training.batch_size": (5, 12),
+        "phases[0]": (8, 10),
+        "phases[0].training.steps": (5, 29),
+        "privacy.delta": (6, 34),
+        "privacy.unit": None,
+        "nothing.here": None,
+    }
+    found = loaded(text, ["privacy.unit=example", "privacy.delta=1e-7"])
+    assert {key: found.mark(key) for key in places} == places
 
 
 @pytest.mark.parametrize("text", ["version = 1\n", "[data]\nexamples = 3\n", flat({})])
@@ -342,3 +257,46 @@ def test_a_toml_file_is_told_to_be_one(tmp_path, text):
     (error,) = caught.value.diagnostics
     assert (error.code, error.message) == ("DPC100", "the file is TOML")
     assert "a config is YAML or JSON" in error.hint
+
+
+# Words that YAML 1.1 reads otherwise.
+
+NO_NUMBERS = "010 0_1 _1 1_ 1__0 0x10 0b1 0o7 1:30 1e e5 . + 1.2.3 1,5 ١ 2024-01-01 ="
+NO_QUOTIENTS = "1/0 0/5 -1/97 1/-97 01/97 1/97/2 1.0/97 1/9_ 1//9 x/9"
+
+
+@pytest.mark.parametrize("written", ["no", "off", "2024-01-01", "12:30", "010", "=", "'5'", "a b", "naïve", "日本"])
+def test_texts_stay_texts(written):
+    assert plan(flat({"name": written})).name == written.strip("'")
+
+
+@pytest.mark.parametrize("written", NO_NUMBERS.split())
+def test_what_is_no_number(written):
+    (error,) = errors(flat({"training": f"\n  steps: {written}"}))
+    assert (error.code, error.line, error.column) == ("DPC102", 6, 10)
+    assert f"got the string '{written}'" in error.message
+
+
+@pytest.mark.parametrize("written", NO_QUOTIENTS.split())
+def test_what_is_no_quotient(written):
+    (error,) = errors(flat({"sampling": f"{{scheme: poisson, rate: {written}}}"}))
+    assert (error.code, error.line) == ("DPC102", 3)
+    assert f"got the string '{written}'" in error.message
+
+
+def test_a_quotient_too_long_to_be_taken():
+    (error,) = errors(flat({"sampling": f"{{scheme: poisson, rate: 1/{'9' * 80}}}"}))
+    assert error.code == "DPC102"
+
+
+@pytest.mark.parametrize("key", ["data.examples", "training.steps", "mechanism.noise_multiplier"])
+def test_quotients_are_for_probabilities(key):
+    section, name = key.split(".")
+    (error,) = errors(flat({section: f"{{{name}: 8/2}}"}))
+    assert (error.code, "rates and probabilities may be quotients" in error.hint) == ("DPC102", True)
+
+
+@pytest.mark.parametrize("written", ["1e-5", "1.0e-5", "0.00001", "3e-6", "1/60_000"])
+def test_delta_is_the_nearest_float(written):
+    value = 1 / 60_000 if "/" in written else float(written)
+    assert plan(flat({"privacy": f"{{delta: {written}}}"})).delta == value

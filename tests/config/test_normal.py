@@ -68,28 +68,10 @@ def test_overrides_and_references_are_resolved():
     assert "training: {steps: 13}\n" in normal_form(plan(text, ["training.steps=13"]))
 
 
-WORDS = [
-    "true",
-    "null",
-    "yes",
-    "NO",
-    "~",
-    "1e5",
-    "a: b",
-    "a #b",
-    "'",
-    '"',
-    "ü ö",
-    "- a",
-    "x",
-    "${a}"[1:],
-    "日本",
-    " a ",
-    "???x",
-]
+WORDS = "true|null|yes|NO|~|1e5|a: b|a #b|'|\"|ü ö|- a|x|{a}|日本| a |???x"
 
 
-@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("word", WORDS.split("|"))
 def test_names_are_quoted_where_they_must_be(word):
     quoted = word.replace("'", "''")
     found = plan(flat({"name": f"'{quoted}'"}))

@@ -17,20 +17,11 @@ from dpcalc.config.source import ConfigError
 from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot, Identity, Matrix, PrefixSum, Toeplitz, Tree
 from dpcalc.planner.words import mechanism_text
 from dpcalc.sampling.schemes import AnyOrder, CyclicPoisson
+from tests.config.texts import correlated as text
+from tests.config.texts import errors
 
-TEXT = """version: 1
-data: {examples: 100}
-sampling: {SAMPLING}
-mechanism: {type: matrix-factorization, noise_multiplier: 4, STRATEGY}
-training: {steps: STEPS}
-privacy: {adjacency: zero-out, delta: 1e-6}
-"""
 ONCE = "max_participations: 1"
 LOWER = np.tril(np.ones((4, 4)))
-
-
-def text(strategy, *, sampling="scheme: any-order", steps=4):
-    return TEXT.replace("SAMPLING", sampling).replace("STRATEGY", strategy).replace("STEPS", str(steps))
 
 
 def loaded(folder, strategy, **more):
@@ -59,14 +50,8 @@ def test_every_form_and_its_normal_form(strategy, meant):
     assert again.config_hash == one.config_hash
 
 
-def test_banded_square_root():
-    assert BandedSquareRoot(band_count=4).coefficients == (1.0, 0.5, 0.375, 0.3125)
-
-
 def test_cyclic_draws_and_their_normal_form():
-    config = text(
-        "strategy: {banded: {bands: 3}}", sampling="scheme: cyclic-poisson, groups: 3, expected: 10", steps=30
-    )
+    config = text("strategy: {banded: {bands: 3}}", "scheme: cyclic-poisson, groups: 3, expected: 10", steps=30)
     one = load_text(config, path="f")
     scheme = one.plan.phases[0].hierarchy.level(1).scheme
     assert (scheme.probability, scheme.groups) == (Fraction(3, 10), 3)
@@ -220,87 +205,29 @@ def test_cells_above_the_diagonal_may_be_empty(tmp_path):
     assert strategy.entries.tolist() == [[1, 0], [0.5, 1]]
 
 
-@pytest.mark.parametrize(
-    ("strategy", "words"),
-    [
-        ("strategy: bad, max_participations: 1", "`mechanism.strategy` must be identity, prefix-sum, tree, "),
-        ("strategy: 3, max_participations: 1", "`mechanism.strategy` must be identity"),
-        ("strategy: [1], max_participations: 1", "`mechanism.strategy` must be identity"),
-        ("strategy: {toeplitz: [1], tree: {}}", "`mechanism.strategy` must be identity"),
-        ("strategy: {toeplitz: 1}", "`mechanism.strategy.toeplitz` must be a list"),
-        ("strategy: {toeplitz: []}", "`mechanism.strategy.toeplitz` must hold 1 to 5,000"),
-        ("strategy: {toeplitz: [0, 1]}", "`mechanism.strategy.toeplitz[0]` is 0"),
-        ("strategy: {toeplitz: [1, x]}", "`mechanism.strategy.toeplitz[1]` must be a number"),
-        ("strategy: {toeplitz: [1, 1e200]}", "from 1e-100 to 1e100"),
-        ("strategy: {banded: 3}", "`mechanism.strategy.banded` must be a mapping"),
-        ("strategy: {banded: {bands: 0}}", "`mechanism.strategy.banded.bands` must be at least 1"),
-        ("strategy: {banded: {bands: 1e6}}", "`mechanism.strategy.banded.bands` must be at most 100,000"),
-        ("strategy: {banded: {bands: 2, of: 1}}", "unknown key `of`"),
-        ("strategy: {banded: {}}", "`mechanism.strategy.banded.bands` is missing"),
-        ("strategy: {tree: {restart_every: 1.5}}", "`mechanism.strategy.tree.restart_every` must be a whole number"),
-        ("max_participations: 1", "`mechanism.strategy` is missing"),
-        ("strategy: identity", "`mechanism` lacks `min_separation`"),
-        ("strategy: identity, max_participations: 5, min_separation: 1", "of 4 steps at most 4 can be 1 apart"),
-        ("strategy: identity, max_participations: 3, min_separation: 2", "of 4 steps at most 2 can be 2 apart"),
-        (
-            "strategy: identity, max_participations: 1, min_separation: 2, participation: fixed-epochs",
-            "of 4 steps exactly 2 can be 2 apart",
-        ),
-    ],
-)
-def test_bad_strategies_and_limits(tmp_path, strategy, words):
-    refused(tmp_path, strategy, words)
+CYCLIC = text("strategy: identity", "scheme: cyclic-poisson, groups: 3, rate: 0.1")
 
 
 @pytest.mark.parametrize(
-    ("sampling", "words"),
+    ("config", "words"),
     [
+        (text(ONCE), "`mechanism.strategy` is missing"),
+        (text("strategy: identity"), "`mechanism` lacks `min_separation`"),
+        (CYCLIC.replace("groups: 3, ", ""), "`sampling.groups` is missing"),
+        (CYCLIC.replace(", rate: 0.1", ""), "`sampling` needs `rate` or `expected`"),
+        (CYCLIC.replace("1e-6}", "1e-6, group_size: 2}"), "group_size"),
         (
-            "scheme: poisson, rate: 0.1",
-            "`sampling.scheme` is `poisson`, under which one unit can be in steps whose noise",
+            text("x-no: 1").replace("type: matrix-factorization, ", ""),
+            "`any-order`, which goes with mechanism type",
         ),
-        ("scheme: shuffle, size: 10", "`sampling.scheme` is `shuffle`, and no bound uses the order of a shuffle"),
-        ("scheme: all", "`sampling.scheme` is `all`, under which every unit is in every step"),
-        ("scheme: random-allocation, times: 1", "`sampling.scheme` is `random-allocation`, which is covered under"),
-        ("scheme: balls-in-bins, bins: 2", "`sampling.scheme` is `balls-in-bins` with a fresh choice in each pass"),
-        ("scheme: balls-in-bins, bins: 2, assignment: held", "`sampling.bins` is 2, fewer than the 3 bands"),
-        ("scheme: balls-in-bins, bins: 4, max_group_size: 2", "`max_group_size` does not go with scheme"),
-        ("scheme: any-order, size: 3", "`size` does not go with scheme `any-order`"),
-        ("scheme: cyclic-poisson, rate: 0.1", "`sampling.groups` is missing"),
-        ("scheme: cyclic-poisson, groups: 3", "`sampling` needs `rate` or `expected`"),
-        ("scheme: cyclic-poisson, groups: 3, expected: 50", "more than the count 100/3"),
-        ("scheme: cyclic-poisson, groups: 3, expected: 200", "more than the count 100"),
-        ("scheme: cyclic-poisson, groups: -2, expected: 20", "`sampling.groups` must be at least 1"),
-        ("scheme: cyclic-poisson, groups: 2, rate: 0.1", "`sampling.groups` is 2, fewer than the 3 bands"),
+        (
+            text(f"strategy: identity, {ONCE}").replace("steps: 4", "epochs: 2"),
+            "`training.epochs` is no number",
+        ),
     ],
 )
-def test_samplings_that_do_not_go_with_it(tmp_path, sampling, words):
-    refused(tmp_path, "strategy: {banded: {bands: 3}}", words, sampling=sampling)
-
-
-def test_schemes_that_go_with_nothing_else(tmp_path):
-    (tmp_path / "c.yaml").write_text(text("x-no: 1").replace("type: matrix-factorization, ", ""))
-    with pytest.raises(ConfigError) as error:
-        load(str(tmp_path / "c.yaml"))
-    (diagnostic,) = error.value.diagnostics
-    assert diagnostic.message.startswith("`sampling.scheme` is `any-order`, which goes with mechanism type")
-
-
-def test_epochs_of_batches_in_any_order(tmp_path):
-    path = tmp_path / "c.yaml"
-    path.write_text(text(f"strategy: identity, {ONCE}").replace("steps: 4", "epochs: 2"))
-    with pytest.raises(ConfigError) as error:
-        load(str(path))
-    assert "`training.epochs` is no number of steps" in error.value.diagnostics[0].message
-
-
-def test_a_group_under_cyclic_draws(tmp_path):
-    path = tmp_path / "c.yaml"
-    sampling = "scheme: cyclic-poisson, groups: 3, rate: 0.1"
-    path.write_text(text("strategy: identity", sampling=sampling).replace("1e-6}", "1e-6, group_size: 2}"))
-    with pytest.raises(ConfigError) as error:
-        load(str(path))
-    assert "group_size" in error.value.diagnostics[0].message
+def test_what_is_missing_or_does_not_go_with_it(config, words):
+    assert words in errors(config)[0].message
 
 
 def by_options(*keys, **flags):

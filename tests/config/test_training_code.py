@@ -16,7 +16,7 @@ from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.imports.read import imported, read_run
 from dpcalc.imports.run import Terms
-from tests.config.texts import flat, varied
+from tests.config.texts import corpus, flat, varied
 
 PAGE = (Path(__file__).parents[2] / "docs/configs.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| (.+?) \| (.+) \|$", PAGE[PAGE.index("## From your training code") :], flags=re.MULTILINE)
@@ -119,261 +119,38 @@ def copies(k, q):
     return binom.pmf(np.arange(k + 1), k, q)
 
 
-FLAT_MECHANISM = "{noise_multiplier: 1.1, max_grad_norm: 1.0}"
-LEVELS = "{levels: [{name: user, count: 3400}, {name: example, count: 20}]}"
-RUNS = {
-    # words of the row: sections, arguments of `plan`, a call for `import` with options, an independent epsilon
-    "`DataLoader(batch_size=256)`": (
-        {"sampling": "{scheme: poisson, rate: 1/235}", "training": "{epochs: 60}"},
-        {"sample_rate": "1/235", "epochs": 60},
-        ("make_private(noise_multiplier=1.1, max_grad_norm=1.0)", {"sample_rate": Fraction(1, 235), "epochs": 60}),
-        lambda: poisson(1 / 235, 1.1, 14_100),
-    ),
-    "`DataLoader(batch_size=256, drop_last=True)`": (
-        {"sampling": "{scheme: poisson, rate: 1/234}", "training": "{epochs: 60}"},
-        {"sample_rate": "1/234", "epochs": 60},
-        ("make_private(noise_multiplier=1.1, max_grad_norm=1.0)", {"sample_rate": Fraction(1, 234), "epochs": 60}),
-        lambda: poisson(1 / 234, 1.1, 14_040),
-    ),
-    "any shuffled loader": (
-        {
-            "sampling": "{scheme: shuffle, size: 256}",
-            "training": "{epochs: 60}",
-            "privacy": "{adjacency: zero-out, delta: 1e-5}",
-        },
-        {"scheme": "shuffle", "batch_size": 256, "dataset_size": 60_000, "epochs": 60, "adjacency": "zero-out"},
-        None,
-        lambda: gaussian(1.1 / 60**0.5),
-    ),
-    "RandomSampler(replacement=True)": (  # one draw is a batch of a fixed size; oracles have the others
-        {
-            "data": "{examples: 100}",
-            "sampling": "{scheme: with-replacement, size: 1}",
-            "training": "{steps: 1000}",
-        },
-        {"scheme": "with-replacement", "batch_size": 1, "dataset_size": 100, "steps": 1000},
-        None,
-        lambda: poisson(1 / 100, 0.55, 1000),
-    ),
-    "compute_dp_sgd_privacy(n,": (
-        {"sampling": "{scheme: poisson}", "training": "{batch_size: 256, epochs: 60}"},
-        {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "epochs": 60},
-        ("compute_dp_sgd_privacy(60000, 256, 1.1, 60, 1e-5)", {}),
-        lambda: poisson(256 / 60_000, 1.1, 14_063),
-    ),
-    "num_microbatches < batch_size": (
-        {
-            "sampling": "{scheme: poisson}",
-            "training": "{batch_size: 250, epochs: 15}",
-            "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0, clip: batch}",
-        },
-        None,  # not an argument of one level of examples
-        ("compute_dp_sgd_privacy_statement(60000, 250, 15, 1.1, 1e-5)", {}),
-        lambda: poisson(1 / 240, 0.55, 3_600),
-    ),
-    "max_examples_per_user=k": (
-        {
-            "sampling": "{scheme: poisson}",
-            "training": "{batch_size: 256, epochs: 6}",
-            "privacy": "{adjacency: add-remove, delta: 1e-5, group_size: 3}",
-        },
-        {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "epochs": 6, "group_size": 3},
-        ("compute_dp_sgd_privacy_statement(60000, 256, 6, 1.1, 1e-5, False, 3)", {}),
-        lambda: mixture(copies(3, 256 / 60_000), range(4), 1.1, 1_407),
-    ),
-    "`dpsgd_event(": (
-        {"sampling": "{scheme: poisson, rate: 0.01}", "training": "{steps: 1000}"},
-        {"sample_rate": 0.01, "steps": 1000},
-        None,
-        lambda: poisson(0.01, 1.1, 1000),
-    ),
-    "`fixed_dpsgd_event`": (
-        {"sampling": "{scheme: fixed, size: 600}", "training": "{steps: 1000}"},
-        {"scheme": "fixed", "batch_size": 600, "dataset_size": 60_000, "steps": 1000},
-        None,
-        lambda: poisson(0.01, 0.55, 1000),  # a stand-in moves the sum by two clip norms
-    ),
-    "`clients_per_round`": (
-        {
-            "data": LEVELS,
-            "sampling": "{user: {scheme: fixed, size: 100}, example: {scheme: all}}",
-            "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0, clip: user}",
-            "training": "{steps: 300}",
-            "privacy": "{unit: user, adjacency: add-remove, delta: 1e-5}",
-        },
-        {
-            "levels": {"user": 3400, "example": 20},
-            "sampling": {"user": {"scheme": "fixed", "size": 100}, "example": {"scheme": "all"}},
-            "unit": "user",
-            "clip": "user",
-            "steps": 300,
-        },
-        None,
-        lambda: poisson(100 / 3400, 0.55, 300),
-    ),
-    "batches of a shuffled loader": (
-        {
-            "sampling": "{scheme: shuffle, size: 1024}",
-            "training": "{epochs: 10}",
-            "privacy": "{adjacency: zero-out, delta: 1e-5}",
-        },
-        {"scheme": "shuffle", "batch_size": 4 * 256, "dataset_size": 60_000, "epochs": 10, "adjacency": "zero-out"},
-        None,
-        lambda: gaussian(1.1 / 10**0.5),
-    ),
-    "batches of a Poisson loader": (
-        {
-            "data": "{levels: [{name: example, count: 50_000}, {name: copy, count: 4}]}",
-            "sampling": "{example: {scheme: all}, copy: {scheme: poisson, rate: 128/50000}}",
-            "mechanism": "{noise_multiplier: 0.39066894531, max_grad_norm: 1.2, clip: copy}",
-            "training": "{steps: 1960}",
-            "privacy": "{unit: example, adjacency: add-remove, delta: 1e-5}",
-        },
-        {
-            "levels": {"example": 50_000, "copy": 4},
-            "sampling": {"example": {"scheme": "all"}, "copy": {"scheme": "poisson", "rate": "128/50000"}},
-            "unit": "example",
-            "clip": "copy",
-            "steps": 1960,
-            "noise_multiplier": 0.39066894531,
-        },
-        None,
-        lambda: mixture(copies(4, 128 / 50_000), range(5), 0.39066894531, 1960),
-    ),
-    "MAML, meta-batch": (  # a clinic's draw is fixed: a stand-in moves the sum by two clip norms
-        {
-            "data": "{levels: [{name: task, count: 1200}, {name: example, count: 20}]}",
-            "sampling": "{task: {scheme: fixed, size: 32}, example: {scheme: fixed, size: 5}}",
-            "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0, clip: task}",
-            "training": "{steps: 300}",
-            "privacy": "{unit: task, adjacency: add-remove, delta: 1e-5}",
-        },
-        {
-            "levels": {"task": 1200, "example": 20},
-            "sampling": {"task": {"scheme": "fixed", "size": 32}, "example": {"scheme": "fixed", "size": 5}},
-            "unit": "task",
-            "clip": "task",
-            "steps": 300,
-        },
-        None,
-        lambda: poisson(32 / 1200, 0.55, 300),
-    ),
-    "N-way k-shot tasks": (  # each of 4 tasks holds the class with 5/64, and is another task without it
-        {
-            "data": "{levels: [{name: class, count: 64}, {name: image, count: 600}]}",
-            "sampling": "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 15}}",
-            "mechanism": "{noise_multiplier: 4, max_grad_norm: 1.0, clip: task}",
-            "training": "{steps: 300}",
-            "privacy": "{unit: class, adjacency: add-remove, delta: 1e-5}",
-        },
-        None,  # tasks that are built have no words in Python
-        None,
-        lambda: mixture(copies(4, 5 / 64), range(0, 10, 2), 4, 300),
-    ),
-    "for several steps, then new ones": (  # five steps under one draw are one at sigma / sqrt(5)
-        {
-            "data": LEVELS,
-            "sampling": "{user: {scheme: poisson, rate: 0.02, redraw_every: 5}, example: {scheme: all}}",
-            "mechanism": "{noise_multiplier: 4, max_grad_norm: 1.0, clip: user}",
-            "training": "{steps: 1000}",
-            "privacy": "{unit: user, adjacency: add-remove, delta: 1e-5}",
-        },
-        {
-            "levels": {"user": 3400, "example": 20},
-            "sampling": {
-                "user": {"scheme": "poisson", "rate": 0.02, "redraw_every": 5},
-                "example": {"scheme": "all"},
-            },
-            "unit": "user",
-            "clip": "user",
-            "steps": 1000,
-            "noise_multiplier": 4,
-        },
-        None,
-        lambda: poisson(0.02, 4 / 5**0.5, 200),
-    ),
-    "`tree_aggregation(": (
-        {
-            "sampling": "{scheme: any-order}",
-            "mechanism": "{type: matrix-factorization, strategy: tree, noise_multiplier: 10, "
-            "min_separation: 32, max_participations: 2}",
-            "training": "{steps: 64}",
-            "privacy": "{adjacency: zero-out, delta: 1e-5}",
-        },
-        None,
-        None,
-        lambda: gaussian(10 / tree_sensitivity(64, 32, 2)),
-    ),
-    "cyclic Poisson sampling": (  # a unit's group comes up in every fourth step
-        {
-            "sampling": "{scheme: cyclic-poisson, groups: 4, rate: 0.05}",
-            "mechanism": "{type: matrix-factorization, strategy: identity, noise_multiplier: 1.1}",
-            "training": "{steps: 1000}",
-        },
-        None,
-        None,
-        lambda: poisson(0.05, 1.1, 250),
-    ),
-    "picks one round of a day": (
-        {"sampling": "{scheme: balls-in-bins, bins: 2}", "training": "{steps: 2}"},
-        {
-            "levels": {"example": 60_000},
-            "sampling": {"example": {"scheme": "balls-in-bins", "bins": 2}},
-            "steps": 2,
-        },
-        None,
-        lambda: two_bins(1.1),
-    ),
-    "loader with `drop_last=True`": (  # 234 steps hold 59,904 of 60,000: a pass takes a unit in with their share
-        {
-            "sampling": "{scheme: shuffle, size: 256, drop_last: true}",
-            "training": "{epochs: 10}",
-            "privacy": "{adjacency: add-remove, delta: 1e-5}",
-        },
-        {
-            "levels": {"example": 60_000},
-            "sampling": {"example": {"scheme": "shuffle", "size": 256, "drop_last": True}},
-            "epochs": 10,
-        },
-        None,
-        lambda: poisson(59_904 / 60_000, 0.55, 10),
-    ),
-    "cut into parts that fit into memory": (
-        {"sampling": "{scheme: poisson, expected: 512}", "training": "{steps: 1000}"},
-        {"scheme": "poisson", "batch_size": 512, "dataset_size": 60_000, "steps": 1000},
-        None,
-        lambda: poisson(512 / 60_000, 1.1, 1000),
-    ),
-    "data-parallel ranks": (
-        {
-            "data": "{levels: [{name: shard, count: 4}, {name: example, count: 15_000}]}",
-            "sampling": "{shard: {scheme: all}, example: {scheme: poisson, rate: 64/15000}}",
-            "training": "{steps: 1000}",
-            "privacy": "{unit: example, adjacency: add-remove, delta: 1e-5}",
-        },
-        {
-            "levels": {"shard": 4, "example": 15_000},
-            "sampling": {"shard": {"scheme": "all"}, "example": {"scheme": "poisson", "rate": "64/15000"}},
-            "unit": "example",
-            "steps": 1000,
-        },
-        None,
-        lambda: poisson(64 / 15_000, 1.1, 1000),
-    ),
-    "`truncated_batch_size=300`": (  # of so few examples that every batch has room; oracles have the others
-        {
-            "data": "{examples: 300}",
-            "sampling": "{scheme: poisson, expected: 30, max_batch_size: 300}",
-            "training": "{steps: 100}",
-        },
-        {
-            "levels": {"example": 300},
-            "sampling": {"example": {"scheme": "poisson", "expected": 30, "max_batch_size": 300}},
-            "steps": 100,
-        },
-        None,
-        lambda: poisson(0.1, 1.1, 100),
-    ),
+RUNS = corpus("training_code")
+INDEPENDENT = {
+    "`DataLoader(batch_size=256)`": lambda: poisson(1 / 235, 1.1, 14_100),
+    "`DataLoader(batch_size=256, drop_last=True)`": lambda: poisson(1 / 234, 1.1, 14_040),
+    "any shuffled loader": lambda: gaussian(1.1 / 60**0.5),
+    # one draw is a batch of a fixed size; oracles have the others
+    "RandomSampler(replacement=True)": lambda: poisson(1 / 100, 0.55, 1000),
+    "compute_dp_sgd_privacy(n,": lambda: poisson(256 / 60_000, 1.1, 14_063),
+    "num_microbatches < batch_size": lambda: poisson(1 / 240, 0.55, 3_600),
+    "max_examples_per_user=k": lambda: mixture(copies(3, 256 / 60_000), range(4), 1.1, 1_407),
+    "`dpsgd_event(": lambda: poisson(0.01, 1.1, 1000),
+    # a stand-in moves the sum by two clip norms
+    "`fixed_dpsgd_event`": lambda: poisson(0.01, 0.55, 1000),
+    "`clients_per_round`": lambda: poisson(100 / 3400, 0.55, 300),
+    "batches of a shuffled loader": lambda: gaussian(1.1 / 10**0.5),
+    "batches of a Poisson loader": lambda: mixture(copies(4, 128 / 50_000), range(5), 0.39066894531, 1960),
+    # a clinic's draw is fixed: a stand-in moves the sum by two clip norms
+    "MAML, meta-batch": lambda: poisson(32 / 1200, 0.55, 300),
+    # each of 4 tasks holds the class with 5/64, and is another task without it
+    "N-way k-shot tasks": lambda: mixture(copies(4, 5 / 64), range(0, 10, 2), 4, 300),
+    # five steps under one draw are one at sigma / sqrt(5)
+    "for several steps, then new ones": lambda: poisson(0.02, 4 / 5**0.5, 200),
+    "`tree_aggregation(": lambda: gaussian(10 / tree_sensitivity(64, 32, 2)),
+    # a unit's group comes up in every fourth step
+    "cyclic Poisson sampling": lambda: poisson(0.05, 1.1, 250),
+    "picks one round of a day": lambda: two_bins(1.1),
+    # 234 steps hold 59,904 of 60,000: a pass takes a unit in with their share
+    "loader with `drop_last=True`": lambda: poisson(59_904 / 60_000, 0.55, 10),
+    "cut into parts that fit into memory": lambda: poisson(512 / 60_000, 1.1, 1000),
+    "data-parallel ranks": lambda: poisson(64 / 15_000, 1.1, 1000),
+    # of so few examples that every batch has room; oracles have the others
+    "`truncated_batch_size=300`": lambda: poisson(0.1, 1.1, 100),
 }
 
 
@@ -410,18 +187,19 @@ def two_bins(sigma, delta=1e-5):
     return high
 
 
-@pytest.mark.parametrize("words", RUNS)
+@pytest.mark.parametrize("words", INDEPENDENT)
 def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
     assert row(words)
-    sections, arguments, call, independent = RUNS[words]
+    run = RUNS[words]
+    arguments, call = run.get("python"), run.get("import")
     base = {
         "version": "1",
         "data": "{examples: 60_000}",
-        "mechanism": FLAT_MECHANISM,
+        "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0}",
         "privacy": "{adjacency: add-remove, delta: 1e-5}",
     }
-    by_keys = dpcalc.epsilon(load_text(varied(base, sections), path="f").plan).epsilon
-    assert by_keys == pytest.approx(independent(), rel=2e-3)
+    by_keys = dpcalc.epsilon(load_text(varied(base, run["config"]), path="f").plan).epsilon
+    assert by_keys == pytest.approx(INDEPENDENT[words](), rel=2e-3)
     if arguments is not None:
         in_python = dpcalc.plan(**{"noise_multiplier": 1.1, "delta": 1e-5, **arguments})
         assert dpcalc.epsilon(in_python).epsilon == by_keys
@@ -430,13 +208,13 @@ def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
         path = tmp_path / "train.py"
         path.write_text(f"engine.{text}\n", encoding="utf-8")
         terms = Terms(**{"delta": "1e-5", **{name: Fraction(value) for name, value in terms.items()}})
-        run = imported(read_run(str(path), terms), terms, "train.py")
-        assert dpcalc.epsilon(run.loaded.plan).epsilon == pytest.approx(by_keys, rel=1e-9)
+        read = imported(read_run(str(path), terms), terms, "train.py")
+        assert dpcalc.epsilon(read.loaded.plan).epsilon == pytest.approx(by_keys, rel=1e-9)
 
 
 def test_accumulated_poisson_batches_cost_more_than_one_draw_of_k_times_the_rate():
     assert "copy: {scheme: poisson, rate: 128/50000}" in row("batches of a Poisson loader")
-    sections = RUNS["batches of a Poisson loader"][0]
+    sections = RUNS["batches of a Poisson loader"]["config"]
     epsilon = dpcalc.epsilon(load_text(varied({"version": "1"}, sections), path="f").plan).epsilon
     assert 45.2 < epsilon < 47.0
     assert poisson(512 / 50_000, 0.39066894531, 1960) < 42.5

@@ -30,7 +30,7 @@ from dpcalc.config.words import (
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
-from tests.config.texts import errors
+from tests.config.texts import corpus, errors
 
 ROOT = Path(__file__).parents[2]
 
@@ -212,13 +212,10 @@ FLAT = {
     "training": "{steps: 20}",
     "privacy": "{adjacency: add-remove, delta: 1e-5}",
 }
-USERS = {"data": "{levels: [{name: user, count: 50}, {name: example, count: 20}]}"}
-BANDED = "type: matrix-factorization, strategy: {toeplitz: [1, 0.5]}, noise_multiplier: 4"
-CYCLIC = {"mechanism": "{type: matrix-factorization, strategy: identity, noise_multiplier: 4}"}
-TASKS = {**USERS, "privacy": "{unit: example, adjacency: add-remove, delta: 1e-5}"}
-TASKS["mechanism"] = "{noise_multiplier: 4, clip: task}"
-ALL_OF_BOTH = "{user: {scheme: all}, example: {scheme: all}}"
-EPISODES = {"tasks": 2, "ways": 5, "shots": 1, "queries": 3}
+EPISODES = ("tasks", "ways", "shots", "queries")
+
+
+SECTIONS_OF = corpus("words")
 
 
 def gaussian(*distances):
@@ -236,122 +233,41 @@ def is_episode(run):
     return (built.tasks, built.ways, built.shots, built.queries) == (2, 5, 1, 3)
 
 
-def episodes(left_out):
-    stated = ", ".join(f"{key}: {number}" for key, number in EPISODES.items() if key != left_out)
-    return {**TASKS, "sampling": f"{{episodes: {{{stated}, WORD: {EPISODES[left_out]}}}}}"}
-
-
-# our key: (sections that differ from FLAT's, the word standing for WORD; the epsilon, or what the plan then says)
+# By our key: the epsilon, or what the plan then says; the sections stand in corpus/words.yaml.
 FORM_RUNS = {
     # every user's clipped vector is in every sum: one clip norm a step, not 20
-    "mechanism.clip": (
-        {
-            **USERS,
-            "sampling": ALL_OF_BOTH,
-            "mechanism": "{noise_multiplier: 4, WORD: user}",
-            "privacy": "{unit: user, adjacency: add-remove, delta: 1e-5}",
-        },
-        gaussian(*[1] * 20),
-    ),
+    "mechanism.clip": gaussian(*[1] * 20),
     # the truth with .4, each of three others with .2
-    "mechanism.categories": (
-        {
-            "sampling": "{scheme: all}",
-            "mechanism": "{type: randomized-response, truth_probability: 0.4, WORD: 4}",
-            "training": "{steps: 1}",
-            "privacy": "{adjacency: replace-one, delta: 1e-5}",
-        },
-        lambda _: math.log((0.4 - 1e-5) / 0.2),
-    ),
+    "mechanism.categories": lambda _: math.log((0.4 - 1e-5) / 0.2),
     # steps 1, 5, ..., 17 of 20, whose columns of length sqrt(1.25) do not meet; noise is relative to that length
-    "mechanism.min_separation": (
-        {"sampling": "{scheme: any-order}", "mechanism": f"{{{BANDED}, WORD: 4}}"},
-        gaussian(*[1] * 5),
-    ),
-    "mechanism.max_participations": (
-        {"sampling": "{scheme: any-order}", "mechanism": f"{{{BANDED}, min_separation: 4, WORD: 2}}"},
-        gaussian(1, 1),
-    ),
-    "mechanism.threshold_noise_multiplier": (
-        {
-            "sampling": "{scheme: all}",
-            "mechanism": "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: 200, WORD: 150}",
-            "privacy": "{adjacency: replace-one, delta: 1e-5}",
-        },
-        lambda run: run.plan.phases[0].mechanism.threshold_noise_multiplier == 150,
-    ),
-    "mechanism.type": (
-        {"sampling": "{scheme: all}", "mechanism": "{WORD: laplace, noise_multiplier: 2}", "training": "{steps: 1}"},
-        lambda _: 1 / 2 + 2 * math.log1p(-1e-5),
-    ),
-    "sampling.scheme": ({"sampling": "{WORD: all}"}, gaussian(*[1] * 20)),
-    "sampling.max_batch_size": (
-        {"sampling": "{scheme: poisson, rate: 0.1, WORD: 120}"},
-        scheme("max_batch_size", 120),
-    ),
+    "mechanism.min_separation": gaussian(*[1] * 5),
+    "mechanism.max_participations": gaussian(1, 1),
+    "mechanism.threshold_noise_multiplier": lambda run: run.plan.phases[0].mechanism.threshold_noise_multiplier == 150,
+    "mechanism.type": lambda _: 1 / 2 + 2 * math.log1p(-1e-5),
+    "sampling.scheme": gaussian(*[1] * 20),
+    "sampling.max_batch_size": scheme("max_batch_size", 120),
     # a group is asked in every fifth step
-    "sampling.groups": (
-        {**CYCLIC, "sampling": "{scheme: cyclic-poisson, rate: 0.1, WORD: 5}"},
-        lambda _: poisson_epsilon(0.1, 4, 4, 1e-5),
-    ),
-    "sampling.max_group_size": (
-        {**CYCLIC, "sampling": "{scheme: cyclic-poisson, rate: 0.1, groups: 5, max_batch_size: 120, WORD: 220}"},
-        scheme("max_group_size", 220),
-    ),
+    "sampling.groups": lambda _: poisson_epsilon(0.1, 4, 4, 1e-5),
+    "sampling.max_group_size": scheme("max_group_size", 220),
     # five steps with the same draw are one release at sqrt(5) clip norms
-    "sampling.redraw_every": (
-        {"sampling": "{scheme: poisson, rate: 0.1, WORD: 5}"},
-        lambda _: poisson_epsilon(0.1, 4 / math.sqrt(5), 4, 1e-5),
-    ),
-    "sampling.episodes": ({**TASKS, "sampling": "{WORD: {tasks: 2, ways: 5, shots: 1, queries: 3}}"}, is_episode),
-    **{f"sampling.episodes.{key}": (episodes(key), is_episode) for key in EPISODES},
-    "sampling.drop_last": (
-        {
-            "data": "{examples: 1050}",
-            "sampling": "{scheme: shuffle, WORD: true}",
-            "training": "{batch_size: 100, epochs: 2}",
-            "privacy": "{adjacency: zero-out, delta: 1e-5}",
-        },
-        lambda run: run.plan.phases[0].steps == 20,
-    ),
-    "data.levels": (
-        {
-            "data": "{WORD: [{name: user, count: 50}, {name: example, count: 20}]}",
-            "sampling": ALL_OF_BOTH,
-            "privacy": TASKS["privacy"],
-        },
-        lambda run: [level.count for level in run.plan.phases[0].hierarchy.levels] == [50, 20],
-    ),
-    "data.levels[].count": (
-        {
-            "data": "{levels: [{name: user, count: 50}, {name: example, WORD: 20}]}",
-            "sampling": ALL_OF_BOTH,
-            "privacy": TASKS["privacy"],
-        },
-        lambda run: run.plan.phases[0].hierarchy.level(2).count == 20,
-    ),
-    "privacy.adjacency": (
-        {"sampling": "{scheme: all}", "privacy": "{WORD: replace-one, delta: 1e-5}"},
-        gaussian(*[2] * 20),
-    ),
+    "sampling.redraw_every": lambda _: poisson_epsilon(0.1, 4 / math.sqrt(5), 4, 1e-5),
+    "sampling.episodes": is_episode,
+    **{f"sampling.episodes.{key}": is_episode for key in EPISODES},
+    "sampling.drop_last": lambda run: run.plan.phases[0].steps == 20,
+    "data.levels": lambda run: [level.count for level in run.plan.phases[0].hierarchy.levels] == [50, 20],
+    "data.levels[].count": lambda run: run.plan.phases[0].hierarchy.level(2).count == 20,
+    "privacy.adjacency": gaussian(*[2] * 20),
     # all 20 examples of the user, each with a clipped vector of its own
-    "privacy.unit": (
-        {
-            **USERS,
-            "sampling": ALL_OF_BOTH,
-            "privacy": "{WORD: user, adjacency: add-remove, delta: 1e-5}",
-        },
-        gaussian(*[20] * 20),
-    ),
-    "accounting.method": ({"accounting": "{WORD: rdp}"}, lambda run: guarantee(run.plan).method == "rdp"),
-    "tuning": ({"WORD": "{mean: 10}"}, lambda run: run.plan.tuning.mean == 10),
-    "tuning.mean": ({"tuning": "{WORD: 10}"}, lambda run: run.plan.tuning.mean == 10),
+    "privacy.unit": gaussian(*[20] * 20),
+    "accounting.method": lambda run: guarantee(run.plan).method == "rdp",
+    "tuning": lambda run: run.plan.tuning.mean == 10,
+    "tuning.mean": lambda run: run.plan.tuning.mean == 10,
 }
 
 
 @pytest.mark.parametrize("key", list(FORM_RUNS))
 def test_a_word_for_a_form_is_the_run_that_its_library_means(key):
-    sections, truth = FORM_RUNS[key]
+    sections, truth = SECTIONS_OF[key], FORM_RUNS[key]
     text = "version: 1\n" + "".join(f"{name}: {value}\n" for name, value in {**FLAT, **sections}.items())
     words = [word for ours, _, words in RENAMED if ours == key for word in words.split() if word in FORMS.split()]
     assert words
@@ -368,7 +284,7 @@ def test_a_word_for_a_form_is_the_run_that_its_library_means(key):
 
 def test_every_form_has_a_run():
     keys = {key for key, _, words in RENAMED for word in words.split() if word in FORMS.split()}
-    assert keys == set(FORM_RUNS)
+    assert keys == set(FORM_RUNS) == set(SECTIONS_OF)
 
 
 def test_a_word_stands_in_one_entry():
@@ -615,51 +531,17 @@ def test_mechanisms_without_a_name_here(word):
 
 # Spelling.
 
-QUALIFIERS = [
-    "min",
-    "max",
-    "local",
-    "micro",
-    "physical",
-    "per",
-    "num",
-    "clipped",
-    "virtual",
-    "global",
-    "total",
-    "mean",
-    "avg",
-    "initial",
-    "final",
-    "target",
-    "server",
-    "client",
-    "user",
-    "noise",
-    "public",
-    "eval",
-    "test",
-    "inner",
-    "outer",
-    "sub",
-    "mini",
-    "macro",
-    "batch",
-    "step",
-    "epoch",
-    "unclipped",
-    "expected",
-    "effective",
-    "first",
-    "last",
-    "base",
-]
+QUALIFIERS = (
+    "min max local micro physical per num clipped virtual global total mean avg initial final target server client "
+    "user noise public eval test inner outer sub mini macro batch step epoch unclipped expected effective first last "
+    "base"
+)
 
 
 def test_no_spelling_hint_leads_to_another_quantity():
     for section in SECTIONS:
         for key in keys_in(section):
-            for qualifier in QUALIFIERS:
+            for qualifier in QUALIFIERS.split():
                 for word in (f"{qualifier}_{key}", f"{key}_{qualifier}", f"{qualifier}{key}"):
                     assert "did you mean" not in key_suggestion(section, word).hint
     for key in ("max_batch_size", "max_grad_norm", "max_participations"):

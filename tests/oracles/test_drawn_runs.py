@@ -10,8 +10,7 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, pld
 from dpcalc.amplification import correlated
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
-from dpcalc.mechanisms.strategies import Bounds
+from dpcalc.mechanisms.matrix_factorization import Bounds, Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.sampling.schemes import AnyOrder, BallsInBins, CyclicPoisson, Poisson

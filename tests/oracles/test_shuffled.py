@@ -240,3 +240,44 @@ def test_a_pass_of_one_batch_and_a_step_that_tells_all():
     if one is not None:
         for epsilon in EPSILONS:
             assert one.delta(epsilon) >= gaussian(1, 1.0).delta(epsilon)
+
+
+# The law of the labels against sums over all their counts, where numbers are far from 1.
+
+
+def pair_of_counts(p, q, likeness, batches):
+    """(P, Q) masses of the pair of Theorem 7.10 for labels of few letters: mates tell one with chance 1/likeness."""
+    both, masses = (p + q) / 2, []
+    for others in range(batches):
+        labels = others + 1
+        chance = math.comb(batches - 1, others) * (1 - 1 / likeness) ** (batches - 1 - others) / likeness**others
+        for counts in itertools.product(range(labels + 1), repeat=p.size):
+            if sum(counts) != labels:
+                continue
+            log = math.lgamma(labels + 1) - sum(math.lgamma(count + 1) for count in counts)
+            mass = chance * math.exp(log + float((np.array(counts) * np.log(both)).sum()))
+            share = float((np.array(counts) * (p - q) / (p + q)).sum()) / labels
+            masses.append((mass * (1 + share), mass * (1 - share)))
+    return np.array(masses).T
+
+
+@pytest.mark.parametrize("is_swapped", [False, True])
+@pytest.mark.parametrize(
+    ("p", "q", "likeness", "batches"),
+    [
+        ((0.6, 0.4, 1e-22), (0.4, 0.6 - 1e-6, 1e-6), 45, 3),  # of a loss of -37 the P mass is next to nothing
+        ((0.6, 0.4, 1e-21), (0.4, 0.6 - 1e-6, 1e-6), 48, 5),
+        ((1.0, 1e-21), (0.9, 0.1), 50, 2),
+        ((1 - 1e-9, 1e-9), (1 - 2e-9, 2e-9), 1, 4),  # rare labels that say much
+        ((0.5 + 1e-9, 0.5 - 1e-9), (0.5, 0.5), 1, 4),  # labels that say next to nothing
+    ],
+)
+def test_labels_far_from_equal(p, q, likeness, batches, is_swapped):
+    p, q = (np.array(each) for each in ((q, p) if is_swapped else (p, q)))
+    bound = shuffled_pass(atoms_of(np.array([p, q])), approximate_pair(likeness), ((Fraction(1), batches),), 1e-9)
+    assert bound is not None
+    told = pair_of_counts(p, q, math.exp(likeness), batches)
+    assert_dominates(bound, *told)
+    for epsilon in (5.0, 10.0, 20.0, 35.0):
+        assert hockey_stick(*told, epsilon) <= bound.delta(epsilon) + 1e-15
+        assert hockey_stick(*told[::-1], epsilon) <= bound.swapped.delta(epsilon) + 1e-15

@@ -53,12 +53,12 @@ class Flat:
         return base if self.q == 1 else dp_accounting.PoissonSampledDpEvent(self.q, base)
 
 
-def plan(*levels, run, clip=None):
+def plan(*levels, run, clip=None, mechanism=None):
     """The run's noise, length and relation with other sampling; the innermost level is protected."""
     phase = Phase(
         name="training",
         hierarchy=Hierarchy(levels=levels),
-        mechanism=Gaussian(noise_multiplier=run.sigma),
+        mechanism=mechanism or Gaussian(noise_multiplier=run.sigma),
         clip=len(levels) if clip is None else clip,
         steps=run.steps,
     )

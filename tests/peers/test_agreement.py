@@ -2,21 +2,29 @@
 
 import math
 from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
 
 import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
 from dp_accounting.rdp import RdpAccountant
 
+from dpcalc.config.load import load
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import composed_moments
 from dpcalc.planner.composition import FORWARD, composed
+from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import theorem_3_row
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed
+from dpcalc.sampling.schemes import All, Fixed, Poisson
+from tests.oracles.exact_gaussian import exact_epsilon
+from tests.oracles.test_capped import flat_plan
 from tests.peers.settings import (
+    NEIGHBORS,
     Flat,
     exact_gaussian,
     fixed,
@@ -151,3 +159,71 @@ def test_prv_accountant_interval_holds_ours(run):
     assert low <= lower <= upper <= high
     assert math.isclose(high - low, 0.02, rel_tol=0.05)  # its interval, a hundred times ours
     assert upper - lower < 1e-3 * upper
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(("draw", "sigma"), [((4_000, Fraction(1, 100), 50), 1.0), ((30, Fraction(1, 6), 5), 2.0)])
+def test_cut_batches_cost_no_more_than_dp_accounting_says(adjacency, draw, sigma):
+    """It takes the pair of replace-one for full batches under every relation."""
+    count, rate, cap = draw
+    event = dp_event.TruncatedSubsampledGaussianDpEvent(count, float(rate), cap, sigma)
+    accountant = PLDAccountant(NEIGHBORS[adjacency], value_discretization_interval=1e-3)
+    theirs = accountant.compose(event, 100).get_epsilon(1e-5)
+    mine = evaluate(flat_plan(*draw, sigma=sigma, steps=100, adjacency=str(adjacency))).guarantee
+    assert mine.epsilon_lower <= mine.epsilon <= theirs
+    if count == 4_000:  # where rates are small their pair is nearly that of the adjacency, zero-out excepted
+        assert theirs <= mine.epsilon * (1.3 if adjacency is Adjacency.ZERO_OUT else 1.01)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("members", "rate", "sigma", "steps"), [(5, "256/60000", 3.0, 4000), (3, "1/20", 10.0, 500)])
+def test_groups_under_one_poisson_draw_are_its_mixtures_of_gaussians(members, rate, sigma, steps):
+    q = Fraction(rate)
+    chances = [float(math.comb(members, k) * q**k * (1 - q) ** (members - k)) for k in range(members + 1)]
+    event = dp_event.MixtureOfGaussiansDpEvent(sigma, [float(k) for k in range(members + 1)], chances)
+    theirs = PLDAccountant(value_discretization_interval=1e-4).compose(event, steps).get_epsilon(1e-5)
+    level = Level(name="example", count=60_000, scheme=Poisson(probability=q))
+    mine = evaluate(replace(plan(level, run=Flat(rate, sigma, steps, 1e-5)), group_size=members)).guarantee
+    assert mine.tight
+    assert mine.epsilon_lower <= theirs <= mine.epsilon * (1 + 1e-3)
+
+
+# Sample configs against numbers that others give, or that are known exactly.
+
+
+def of_sample(name, *assignments):
+    path = Path(__file__).parents[2] / "sample_configs" / f"{name}.yaml"
+    return guarantee(load(str(path), assignments=assignments).plan).epsilon
+
+
+def test_a_draw_held_for_ten_steps_is_one_draw_of_less_noise():
+    held = of_sample("held_tasks")
+    assert held == pytest.approx(google_pld(Flat("1/10", 12 / math.sqrt(10), 200, 1e-5)), rel=1e-3)
+    assert held > google_pld(Flat("1/10", 12, 2000, 1e-5)) * 1.01  # what ten steps of rate 0.1 would say
+
+
+@pytest.mark.parametrize(("relation", "distance"), [("replace-one", 2), ("zero-out", 1)])
+def test_an_epoch_of_a_shuffle_is_one_release(relation, distance):
+    exact = float(exact_epsilon(10, 10.0 / distance, 1e-5))
+    assert exact <= of_sample("mnist_shuffle", f"privacy.adjacency={relation}") <= exact * (1 + 1e-4)
+
+
+def test_one_task_a_step_is_one_draw_of_a_record():
+    """A clipped task that holds the record, 5/64 * 16/600 = 1/480, changes as one of 480 that is replaced does."""
+    built = of_sample("mini_imagenet_5way_1shot", "sampling.episodes.tasks=1")
+    level = ("data.levels[0].count=1", "data.levels[1].count=480", "sampling.class.scheme=all")
+    drawn = ("sampling.image.scheme=fixed", "sampling.image.size=1", "mechanism.clip=image")
+    flat = of_sample("mini_imagenet_5way_1shot", *level, *drawn, "privacy.adjacency=replace-one")
+    assert built == pytest.approx(flat, rel=1e-9)
+
+
+def test_a_group_of_five():
+    assert of_sample("mnist_group") == pytest.approx(1.848027, rel=1e-4)  # by inversion of its characteristic function
+    in_fixed = of_sample("mnist_group", "sampling.scheme=fixed", "training.batch_size=256")
+    assert 2.4108 <= in_fixed <= 3.1716 * (1 + 1e-3)  # what an actual data set costs, and the bound
+
+
+def test_one_draw_with_replacement_is_one_draw():
+    once = ("mnist_with_replacement", "training.batch_size=1", "training.epochs=0.01")
+    assert of_sample(*once) == pytest.approx(of_sample(*once, "sampling.scheme=fixed"), rel=1e-9)

@@ -82,12 +82,6 @@ def opacus_prv(q, sigma, steps, delta):
     return prv(Flat(str(q), sigma, steps, delta))[1]
 
 
-def batches(examples, batch_size, *, drop_last=False):
-    """The length of a PyTorch loader, counted batch by batch."""
-    sizes = [min(batch_size, examples - start) for start in range(0, examples, batch_size)]
-    return len([size for size in sizes if size == batch_size or not drop_last])
-
-
 def poisson_length(loader_length):
     """The length of the Poisson loader that Opacus makes of a loader: UniformWithReplacementSampler.steps."""
     return int(1 / (1 / loader_length))
@@ -105,19 +99,12 @@ def statement(examples, batch_size, epochs, sigma, delta, *, microbatching):
 N, SIGMA, DELTA = 6_000, 1.3, 1e-5
 LOADERS = {
     # sampling, training, len(loader), steps, what TF-Privacy is told: batch size and epochs
-    "shuffle": ("{scheme: shuffle, size: 256}", "{epochs: 7}", batches(N, 256), 7 * 24, 256, 7),
-    "shuffle that divides": ("{scheme: shuffle, size: 250}", "{epochs: 7}", batches(N, 250), 7 * 24, 250, 7),
-    "shuffle, last batch dropped": (
-        "{scheme: shuffle, size: 256, drop_last: true}",
-        "{epochs: 7}",
-        batches(N, 256, drop_last=True),
-        7 * 23,
-        256,
-        7,
-    ),
-    "shuffle, half an epoch": ("{scheme: shuffle, size: 250}", "{steps: 12}", batches(N, 250), 12, 250, 0.5),
-    "fixed": ("{scheme: fixed, size: 256}", "{epochs: 7}", batches(N, 256), 165, 256, 7),
-    "with replacement": ("{scheme: with-replacement, size: 256}", "{epochs: 7}", batches(N, 256), 165, 256, 7),
+    "shuffle": ("{scheme: shuffle, size: 256}", "{epochs: 7}", 24, 7 * 24, 256, 7),
+    "shuffle that divides": ("{scheme: shuffle, size: 250}", "{epochs: 7}", 24, 7 * 24, 250, 7),
+    "last batch dropped": ("{scheme: shuffle, size: 256, drop_last: true}", "{epochs: 7}", N // 256, 7 * 23, 256, 7),
+    "shuffle, half an epoch": ("{scheme: shuffle, size: 250}", "{steps: 12}", 24, 12, 250, 0.5),
+    "fixed": ("{scheme: fixed, size: 256}", "{epochs: 7}", 24, 165, 256, 7),
+    "with replacement": ("{scheme: with-replacement, size: 256}", "{epochs: 7}", 24, 165, 256, 7),
     "balls in bins": ("{scheme: balls-in-bins, bins: 24}", "{epochs: 7}", 24, 7 * 24, 250, 7),
     "bins held": ("{scheme: balls-in-bins, bins: 24, assignment: held}", "{epochs: 7}", 24, 7 * 24, 250, 7),
     "one step of all": ("{scheme: random-allocation, times: 1}", "{steps: 24}", 24, 24, 250, 1),
@@ -161,7 +148,7 @@ def test_what_tf_privacy_prints_for_a_loader(name):
     assert rows == {bound: pytest.approx(epsilon, rel=1e-6) for bound, epsilon in expected.items()}
 
 
-@pytest.mark.parametrize("name", ["shuffle", "shuffle, last batch dropped", "fixed"])
+@pytest.mark.parametrize("name", ["shuffle", "last batch dropped", "fixed"])
 def test_the_note_names_what_opacus_prints(name):
     sampling, training, length, steps, *_ = LOADERS[name]
     (note,) = [each for each in evaluate(loaded(sampling, training)).notes if "Opacus would print" in each.text]
@@ -169,16 +156,9 @@ def test_the_note_names_what_opacus_prints(name):
 
 
 def test_a_long_run_over_a_shuffled_loader():
-    plan = load_text(
-        flat(
-            {
-                "sampling": "{scheme: shuffle, size: 250}",
-                "training": "{epochs: 60}",
-                "privacy": "{adjacency: add-remove, delta: 1e-5}",
-            }
-        ),
-        path="f",
-    ).plan
+    sampling, privacy = "{scheme: shuffle, size: 250}", "{adjacency: add-remove, delta: 1e-5}"
+    sections = {"sampling": sampling, "training": "{epochs: 60}", "privacy": privacy}
+    plan = load_text(flat(sections), path="f").plan
     rows = {(row.method, row.bound): round(row.epsilon, 2) for row in tool_rows(plan)}
     assert rows == {
         ("opacus-prv", "flat Poisson"): 2.36,
@@ -205,24 +185,16 @@ def test_two_phases_are_one_history_of_opacus_and_no_statement():
 
 
 def test_no_loader_takes_part_three_times_in_one_phase():
-    rows = {
-        (row.method, row.bound): row
-        for row in tool_rows(loaded("{scheme: random-allocation, times: 3}", "{steps: 72}"))
-    }
-    assert {row.epsilon for row in rows.values()} == {None}
-    assert "no pass of a loader" in rows["opacus-prv", "flat Poisson"].note
+    rows = tool_rows(loaded("{scheme: random-allocation, times: 3}", "{steps: 72}"))
+    assert {row.epsilon for row in rows} == {None}
+    assert any("no pass of a loader" in row.note for row in rows if row.method == "opacus-prv")
 
 
 @pytest.mark.parametrize(
     ("sampling", "clip", "unit", "rate"),
     [
         ("{task: {scheme: fixed, size: 4}, example: {scheme: fixed, size: 5}}", "task", "example", "1/200"),
-        (
-            "{task: {scheme: all}, example: {scheme: poisson, rate: 1/50}}",
-            "example",
-            "task",
-            "1/50",
-        ),  # a loader of examples
+        ("{task: {scheme: all}, example: {scheme: poisson, rate: 1/50}}", "example", "task", "1/50"),  # of examples
         ("{task: {scheme: all}, example: {scheme: shuffle, size: 3}}", "example", "example", "1/7"),
         ("{task: {scheme: shuffle, size: 30}, example: {scheme: all}}", "task", "task", "1/7"),
     ],

@@ -81,3 +81,51 @@ def test_what_it_takes_is_said():
     other = load_text(CONFIG, path="run.yaml", assignments=["privacy.adjacency=add-remove"])
     assert [each for each in other.diagnostics if each.code == "DPC202"]
     assert "nothing is claimed" in " ".join(evaluate(other.plan).assumptions)
+
+
+def of_users(data, unit, adjacency, example="{scheme: fixed, size: {at_most: 5}}"):
+    settings = (f"data={data}", f"privacy.unit={unit}", f"privacy.adjacency={adjacency}")
+    changed = ("mechanism.clip=example", f"sampling.example={example}", "sampling.user.size=5", "training.steps=400")
+    return epsilon(*settings, *changed, "mechanism.noise_multiplier=20")
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
+def test_mates_may_contribute_more_than_the_unit_that_is_protected(adjacency):
+    # A record of a user who has no other one, beside users who contribute five: it is they that the order must hide.
+    sizes = ", ".join(["1"] * 100 + ["10"] * 100)
+    tree = of_users(f"{{levels: [{{name: user}}, {{name: example}}], tree: [{sizes}]}}", "example", adjacency)
+    between = "{levels: [{name: user, count: 200}, {name: example, count: {min: 1, max: 10}}]}"
+    assert tree == pytest.approx(of_users(between, "example", adjacency), rel=1e-3)
+
+
+def test_a_user_whose_batch_is_seen_by_what_is_missing_in_it():
+    # One user contributes 1, all others 1,000: the batch of that one is seen in spite of the noise.
+    sizes = ", ".join(["1"] + ["4000"] * 199)
+    data = f"{{levels: [{{name: user}}, {{name: example}}], tree: [{sizes}]}}"
+    settings = (f"data={data}", "privacy.unit=example", "mechanism.clip=example", "sampling.user.size=1")
+    example = "sampling.example={scheme: fixed, size: {at_most: 1000}}"
+    changed = (example, "training.steps=2000", "mechanism.noise_multiplier=20")
+    assert epsilon(*settings, *changed) == epsilon(*settings, *changed, "sampling.user.order=any")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ["mechanism.noise_multiplier=0.01"],
+        ["mechanism.noise_multiplier=1e-6", "privacy.adjacency=zero-out"],
+        ["mechanism.noise_multiplier=1e9"],
+        ["mechanism.noise_multiplier=1e7"],
+        *[
+            [
+                *(f"mechanism={{noise_multiplier: {noise}, clip: example}}", f"privacy.adjacency={adjacency}"),
+                *("data.levels[0].count=1000", "data.levels[1].count=1", "sampling.user.size=1"),
+                *("sampling.example={scheme: poisson, rate: 0.001}", f"privacy.unit={unit}"),
+            ]
+            for noise in (0.15, 0.2, 0.22)
+            for adjacency in ("zero-out", "replace-one")
+            for unit in ("user", "example")
+        ],
+    ],
+)
+def test_next_to_no_noise_and_next_to_nothing_else(settings):
+    assert epsilon(*settings) <= epsilon(*settings, "sampling.user.order=any")

@@ -15,8 +15,7 @@ from tests.sweeps.random_configs import generator, random_config
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_configs"
 PLANS = Path(__file__).with_name("plans.csv")
-SEED = 20261122  # of the generated plans; places 0, 1, 2, ... until there are enough that answer quickly
-PYTHON = "python"  # the first word of a line that calls `dpcalc.epsilon`, not a command
+SEED = 20261122  # of the generated plans; plans.csv has the places of 300 that answer quickly
 
 ON_EACH = (
     "epsilon {} --json",
@@ -53,33 +52,20 @@ ON_SAMPLES = (
     "check {} --max-epsilon 3 --json --timeout 100000",
 )
 
-SOME = (
-    "mnist_dpsgd.yaml",
-    "clinic_maml.yaml",
-    "mnist_fixed_batch.yaml",
-    "two_phase.yaml",
-)
-"""Samples of the commands that take several files."""
+SOME = [  # samples of the commands that take several files
+    f"sample_configs/{name}.yaml" for name in ("mnist_dpsgd", "clinic_maml", "mnist_fixed_batch", "two_phase")
+]
 
 
 @dataclass(frozen=True)
 class Job:
-    """Command lines that share a directory.
+    """Command lines that share a directory: without `dpcalc`, or `python FILE`, or `file PATH` to record a text."""
 
-    Attributes:
-        name: unique.
-        lines: command lines without `dpcalc`, or `python FILE`, or `file PATH` to record a text.
-        files: texts to write first, by path.
-        samples: whether the directory is a copy of `sample_configs`' parent.
-        commits: whether the files are committed to a git repository before `changed` replaces some.
-        changed: texts of files after the commit, by path.
-    """
-
-    name: str
+    name: str  # unique
     lines: tuple[str, ...]
-    files: dict[str, str] = field(default_factory=dict)
-    samples: bool = True
-    commits: bool = False
+    files: dict[str, str] = field(default_factory=dict)  # texts to write first, by path
+    samples: bool = True  # whether the directory holds a copy of `sample_configs`
+    commits: bool = False  # whether the files are committed to a git repository before `changed` replaces some
     changed: dict[str, str] = field(default_factory=dict)
 
 
@@ -101,21 +87,12 @@ def plan_config(place: int) -> str:
     return json.dumps(random_config(generator(SEED, place)))
 
 
-def plan_lines(place: int, *, is_thorough: bool = False) -> tuple[str, ...]:
-    """Return what is asked of a generated plan: epsilon, and two of the other commands in turn, or all of them."""
+def plan_job(place: int, *, is_thorough: bool = False) -> Job:
+    """Ask a generated plan for epsilon, and two of the other commands in turn, or all of them."""
     first, *others = ON_EACH
     chosen = [line for number, line in enumerate(others) if is_thorough or (number + place) % PARTS == 0]
-    return tuple(line.format(f"{place}.yaml") for line in (first, *chosen))
-
-
-def plan_job(place: int, *, is_thorough: bool = False) -> Job:
-    """Return the job of a generated plan."""
-    return Job(
-        name=f"plan {place}",
-        lines=plan_lines(place, is_thorough=is_thorough),
-        files={f"{place}.yaml": plan_config(place)},
-        samples=False,
-    )
+    lines = tuple(line.format(f"{place}.yaml") for line in (first, *chosen))
+    return Job(name=f"plan {place}", lines=lines, files={f"{place}.yaml": plan_config(place)}, samples=False)
 
 
 def plan_places() -> list[int]:
@@ -131,18 +108,14 @@ def gate_jobs(size: int = 30) -> list[Job]:
     for start in range(0, len(places), size):
         files = {f"{place}.yaml": plan_config(place) for place in places[start : start + size]}
         names = " ".join(files)
-        lines = (
-            f"validate {names} --json",
-            f"check {names} --max-epsilon 1 --json --timeout 100000",
-        )
+        lines = (f"validate {names} --json", f"check {names} --max-epsilon 1 --json --timeout 100000")
         jobs.append(Job(name=f"gate {start}", lines=lines, files=files, samples=False))
     return jobs
 
 
 def other_jobs() -> list[Job]:
     """Return jobs of the commands that take something else than a config."""
-    some = [f"sample_configs/{name}" for name in SOME]
-    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in some}
+    texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in SOME}
     changed = {path: re.sub(r"noise_multiplier: [0-9.]+", r"\g<0>5", text) for path, text in texts.items()}
     votes = "sample_configs/teacher_votes.csv"
     tree = {
@@ -150,7 +123,14 @@ def other_jobs() -> list[Job]:
     }
     rows = "clinic,patient\n" + "".join(f"{row % 3},{row % 5}\n" for row in range(30))
     return [
-        Job(name="texts", lines=(*(f"init --template {name} --output -" for name in TEMPLATES), "schema", "explain")),
+        Job(
+            name="texts",
+            lines=(
+                *(f"init --template {name} --output -" for name in ("dpsgd", "phases", "maml", "users", "pate")),
+                "schema",
+                "explain",
+            ),
+        ),
         Job(
             name="pate",
             lines=(
@@ -192,10 +172,10 @@ def other_jobs() -> list[Job]:
         Job(
             name="ledger",
             lines=(
-                f"ledger add l.yaml {some[0]} --budget 9 --json",
-                f"ledger add l.yaml {some[0]} --name again --dry-run --json",
-                f"ledger add l.yaml {some[2]} --json",
-                f"ledger add l.yaml {some[0]} --name again --json",
+                f"ledger add l.yaml {SOME[0]} --budget 9 --json",
+                f"ledger add l.yaml {SOME[0]} --name again --dry-run --json",
+                f"ledger add l.yaml {SOME[2]} --json",
+                f"ledger add l.yaml {SOME[0]} --name again --json",
                 "ledger show l.yaml --json",
                 "ledger check l.yaml --max-epsilon 4 --json",
                 "file l.yaml",
@@ -206,16 +186,16 @@ def other_jobs() -> list[Job]:
             lines=(
                 f"lock {' '.join(sample_paths())} --json --timeout 100000",
                 "file dpcalc.lock",
-                f"lock {some[0]} --check --json",
-                f"check {some[0]} {some[1]} --locked --json",
+                f"lock {SOME[0]} --check --json",
+                f"check {SOME[0]} {SOME[1]} --locked --json",
             ),
         ),
         Job(
             name="base",
             lines=(
-                *(f"diff {old} {new} --json" for old, new in zip(some, [*some[1:], some[0]], strict=True)),
-                f"diff {' '.join(some)} --base HEAD --json",
-                f"check {' '.join(some)} --base HEAD --json",
+                *(f"diff {old} {new} --json" for old, new in zip(SOME, [*SOME[1:], SOME[0]], strict=True)),
+                f"diff {' '.join(SOME)} --base HEAD --json",
+                f"check {' '.join(SOME)} --base HEAD --json",
             ),
             files=texts,
             samples=False,
@@ -223,9 +203,6 @@ def other_jobs() -> list[Job]:
             changed=changed,
         ),
     ]
-
-
-TEMPLATES = ("dpsgd", "phases", "maml", "users", "pate")
 
 
 def all_jobs(*, is_thorough: bool = False) -> list[Job]:

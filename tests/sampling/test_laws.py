@@ -66,36 +66,36 @@ def test_a_hypergeometric_is_counted_out(count, marked, drawn):
 
 
 def test_sums_are_those_of_independent_counts():
+    """Also of laws with unlike denominators, and of the part of a law."""
+
+    def summed(first, second):
+        expected = {}
+        for (x, p), (y, q) in product(first.items(), second.items()):
+            expected[x + y] = expected.get(x + y, 0) + p * q
+        return expected
+
     law = {0: Fraction(1, 2), 1: Fraction(1, 3), 4: Fraction(1, 6)}
-    expected = {}
-    for three in product(law, repeat=3):
-        chance = law[three[0]] * law[three[1]] * law[three[2]]
-        expected[sum(three)] = expected.get(sum(three), 0) + chance
-    assert convolve_power(law, 3) == expected
+    assert convolve_power(law, 3) == summed(law, summed(law, law))
     assert convolve_power(law, 0) == {0: 1}
-    assert convolve(law, convolve_power(law, 2)) == expected
+    a = {0: Fraction(1, 7), 2: Fraction(3, 7), 5: Fraction(3, 7)}
+    b = {1: Fraction(2, 15), 3: Fraction(1, 3), 4: Fraction(8, 15)}
+    assert convolve(a, b) == convolve(b, a) == summed(a, b)
+    assert convolve({3: Fraction(1, 2)}, a) == {3 + count: chance / 2 for count, chance in a.items()}
 
 
 def test_putting_counts_together_only_moves_them_up_and_keeps_nothing_apart():
     law = binomial(300, Fraction(1, 3))
     fewer = coarsen_upwards(law)
     assert len(fewer) <= 49
-    assert fewer[0] == law[0]
-    assert sum(fewer.values()) == 1
-    assert max(fewer) == max(law)
+    assert (fewer[0], sum(fewer.values()), max(fewer)) == (law[0], 1, max(law))
     exact, above = tails(law), tails(fewer)
     assert all(exact[j] <= above[j] for j in exact)
-    assert coarsen_upwards({0: Fraction(1, 2), 7: Fraction(1, 2)}) == {0: Fraction(1, 2), 7: Fraction(1, 2)}
-
-
-def test_counts_that_are_likely_are_not_moved():
-    """Of 128 members one is drawn at a time, mostly: once moved up to 3, which tripled epsilon."""
+    # Of 128 members one is drawn at a time, mostly: likely counts once moved up to 3, which tripled epsilon.
     law = hypergeometric(60_000, 128, 256)
     fewer = coarsen_upwards(law)
     assert all(fewer[count] == law[count] for count in range(30))
-    assert sum(count * chance for count, chance in fewer.items()) < sum(
-        count * chance for count, chance in law.items()
-    ) + Fraction(1, 10**40)
+    mean, over = (sum(count * chance for count, chance in each.items()) for each in (law, fewer))
+    assert over < mean + Fraction(1, 10**40)
 
 
 LESS, VANISHING = 1 - mpmath.mpf("1e-14"), mpmath.mpf("1e-361")
@@ -179,16 +179,6 @@ def test_laws_of_large_groups_lie_on_their_side_of_the_exact_one(count, marked, 
         high, low = (sum(one[j:]) * ways for one in weights)
         assert low <= sum(exact[j:]) * unit <= high <= low + 1000 * ways
     assert weights[0][-1] * ways > exact[-1] * unit
-
-
-def test_sums_of_laws_with_unlike_denominators_are_exact():
-    a = {0: Fraction(1, 7), 2: Fraction(3, 7), 5: Fraction(3, 7)}
-    b = {1: Fraction(2, 15), 3: Fraction(1, 3), 4: Fraction(8, 15)}
-    expected = {}
-    for (x, p), (y, q) in product(a.items(), b.items()):
-        expected[x + y] = expected.get(x + y, 0) + p * q
-    assert convolve(a, b) == convolve(b, a) == expected
-    assert convolve({3: Fraction(1, 2)}, a) == {3 + count: chance / 2 for count, chance in a.items()}
 
 
 def test_sums_of_long_probabilities_are_rounded_towards_more():

@@ -1,4 +1,4 @@
-"""Groups and records where sizes differ: no unit that exists is left out of account."""
+"""Groups: what a step reveals of one, by enumeration of every draw; and no unit that exists is left out of account."""
 
 import math
 from fractions import Fraction
@@ -6,7 +6,7 @@ from statistics import NormalDist
 
 import pytest
 
-from dpcalc.amplification.groups import max_group_size
+from dpcalc.amplification.groups import contexts, large_group, max_group_size, members_in_batch, placements
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -16,6 +16,31 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
+
+
+def test_every_placement_once_and_none_without_room():
+    assert [len(placements(k, (99, 99))) for k in range(1, 8)] == [1, 2, 3, 5, 7, 11, 15]  # partitions, OEIS A000041
+    assert [len(placements(k, (99, 99, 99))) for k in range(1, 7)] == [1, 3, 6, 14, 27, 58]  # OEIS A001970
+    assert placements(4, (2, 3)) == [(3, 1), (2, 2)]
+    assert placements(5, (2, 2)) == []
+    assert placements(3, (3,)) == [3]
+
+
+@pytest.mark.parametrize("placement", placements(4, (9, 9)))
+def test_a_large_group_is_drawn_no_less_than_any_placement(placement):
+    """Given that any parent is drawn, and revealed, the bound on the tails holds."""
+    rate, eta = Fraction(1, 4), Fraction(1, 5)
+    schemes = [Poisson(probability=eta), Fixed(size=3)]
+    ((drawn, law),) = large_group(4, eta, rate)
+    told = contexts(placement, schemes, [9, 12])
+    assert sum(chance for context, chance in told.items() if context) <= drawn
+    for context in told:
+        inside = members_in_batch(context, schemes[-1], 12)
+        for j in range(1, 5):
+            assert sum(p for h, p in inside.items() if h >= j) <= sum(p for h, p in law.items() if h >= j)
+
+
+# Groups and records where sizes differ.
 
 NAMES = ("user", "record")
 
@@ -50,12 +75,6 @@ def test_a_group_within_the_larger_user_counts_beside_a_small_user(small):
     assert guarantee(plan(users(small, 50), group_size=4)).epsilon >= both_large * (1 - 1e-9)
 
 
-def test_a_group_has_as_many_members_as_there_are_units():
-    assert guarantee(plan(users(2, 3), group_size=5)).finite
-    with pytest.raises(InputError, match="at most 5"):
-        guarantee(plan(users(2, 3), group_size=6))
-
-
 @pytest.mark.parametrize("sizes", [(20, 6, 20), (9, 20, 20), (20, 20, 7)])
 def test_the_records_of_the_smallest_class_decide(sizes):
     smallest = min(sizes)
@@ -75,15 +94,17 @@ def test_what_must_be_left_of_those_that_are_removed(scheme, left):
     assert max_group_size(phases, unit=2, adjacency=Adjacency.ZERO_OUT) == 4 * 9
 
 
-def test_classes_that_tasks_are_built_of_are_left():
-    with pytest.raises(InputError, match="at most 1"):
-        guarantee(plan(built(9, 9, 9), unit=1, group_size=2, adjacency=Adjacency.ADD_REMOVE))
+def test_groups_without_room_are_refused():
+    removed = {"unit": 1, "adjacency": Adjacency.ADD_REMOVE}
+    for hierarchy, size, error, words, changes in (
+        (users(2, 3), 6, InputError, "at most 5", {}),
+        (built(9, 9, 9), 2, InputError, "at most 1", removed),  # classes that tasks are built of are left
+        (built(9, 9, 9), 2, UnsupportedError, "got 2", {}),  # several records of constructed tasks
+    ):
+        with pytest.raises(error, match=words):
+            guarantee(plan(hierarchy, group_size=size, **changes))
+    assert guarantee(plan(users(2, 3), group_size=5)).finite
     assert guarantee(plan(built(9, 9, 9), unit=1, group_size=2)).finite
-
-
-def test_several_records_of_constructed_tasks_are_refused():
-    with pytest.raises(UnsupportedError, match="got 2"):
-        guarantee(plan(built(9, 9, 9), group_size=2))
 
 
 @pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 5), (1, 1, 6)], ids=str)
