@@ -66,12 +66,13 @@ def environment(**changes):
     return {name: value for name, value in os.environ.items() if name not in STEERING} | changes
 
 
-def on_a_terminal(*arguments, columns=80, **changes):
-    """Exit code and output of a command on a terminal that shows colours."""
+def on_a_terminal(*arguments, columns=80, errors=None, **changes):
+    """Exit code and output of a command on a terminal that shows colours; standard error too, or to `errors`."""
     reader, writer = os.openpty()
     fcntl.ioctl(writer, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     command = [sys.executable, STAND_IN, *arguments]
-    running = subprocess.Popen(command, stdout=writer, stderr=writer, env=environment(TERM="xterm-256color", **changes))
+    env = environment(**({"TERM": "xterm-256color"} | changes))
+    running = subprocess.Popen(command, stdout=writer, stderr=writer if errors is None else errors, env=env)
     os.close(writer)
     text = shown_on(reader)
     os.close(reader)

@@ -3,16 +3,15 @@
 import csv
 import io
 import json
-import os
 import re
 import stat
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
 
 from dpcalc.cli import explore
-from dpcalc.cli import output as terminal
 from tests.cli.solving import FLAT
 
 STEPS = ("curve", "steps", "--range", "10,500")
@@ -57,7 +56,6 @@ def test_a_person_sees_a_chart(real, file, monkeypatch):
     assert "- budget 1.5" in lines
     assert max(map(len, lines)) <= 80
     assert not any("\x1b" in line for line in lines)
-    assert terminal.width()
 
 
 def test_several_configs_and_none(real, file, tmp_path):
@@ -95,13 +93,22 @@ def test_every_line_says_what_it_is_about_where_lines_differ(real, file, tmp_pat
     assert [one["delta"] for one in document["configs"]] == [1e-5, 1e-8]
 
 
-def test_a_picture_names_its_run(real, file, tmp_path):
-    assert real(*STEPS, str(file()), "--plot", "a.svg").code == 0
+def test_a_picture_beside_the_answer_names_its_run(real, file, tmp_path):
+    for _ in range(2):  # once more over the old one
+        ended = real(*STEPS, str(file()), "--plot", "a.svg")
+        assert (ended.code, ended.err) == (0, "note: wrote a.svg\n")
+    assert {path.name for path in tmp_path.iterdir()} == {"run.yaml", "a.svg"}
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert 'id="series-0"' in picture
+    assert 'id="limit-0"' in picture
     assert ">epsilon over steps, delta = 1e-05<" in picture
     assert re.search(">clinic: unit example; add-remove; .*Poisson; gaussian, noise multiplier 1.1<", picture)
-    assert real("curve", "sigma", "--range", "1,2", "--method", "inversion", str(file()), "--plot", "b.svg").code == 0
-    assert "; 500 steps<" in (tmp_path / "b.svg").read_text(encoding="utf-8")
+    (tmp_path / "a.svg").write_text("mine", encoding="utf-8")
+    (tmp_path / "a.svg").chmod(stat.S_IREAD)
+    ended = real(*STEPS, str(file()), "--plot", "a.svg")
+    assert (ended.code, ended.out, "read-only" in ended.err) == (2, "", True)
+    assert (tmp_path / "a.svg").read_text(encoding="utf-8") == "mine"
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.heavy
@@ -120,22 +127,23 @@ def test_a_picture_of_a_few_runs_says_in_what_they_differ_and_has_a_band_for_eac
     assert 'id="band-' not in (tmp_path / "b.svg").read_text(encoding="utf-8")
 
 
-def test_rates_of_configs_that_are_drawn_by_different_quantities(real, file, tmp_path):
+def test_the_rate_of_a_nested_draw_names_its_level(real, file, tmp_path):
     """Sizes were once the rates of the first config, rounded to 0."""
-    second = tmp_path / "b.yaml"
-    second.write_text(NESTED, encoding="utf-8")
-    ended = real("curve", "rate", str(file()), str(second))
+    (tmp_path / "b.yaml").write_text(NESTED, encoding="utf-8")
+    ended = real("curve", "rate", str(file()), "b.yaml")
     assert (ended.code, ended.out) == (2, "")
     assert "expected configs drawn by the same quantity, got rate (clinic), size (nested)" in ended.err
-
-
-def test_the_rate_of_a_nested_draw_names_its_level(real, tmp_path):
-    path = tmp_path / "b.yaml"
-    path.write_text(NESTED, encoding="utf-8")
-    assert real("curve", "rate", "--method", "rdp", str(path), "--plot", "a.svg").code == 0
+    assert real("curve", "rate", "--method", "rdp", "b.yaml", "--plot", "a.svg").code == 0
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert ">epsilon over size at level task, delta = 1e-05<" in picture
     assert ">size at level task<" in picture
+
+
+def test_a_curve_over_sizes_leaves_out_those_that_are_refused(real, file):
+    shuffled = FLAT.replace("1_000", "1001").replace("{scheme: poisson, rate: 0.01}", "{scheme: shuffle, size: 100}")
+    ended = real("curve", "rate", str(file(shuffled)), "--range", "99,100")
+    assert ended.code == 0
+    assert [line.split()[1] == "-" for line in ended.out.splitlines()[1:3]] == [False, True]
 
 
 def test_noise_and_rates_that_grow_by_equal_factors_are_drawn_so(real, file):
@@ -156,57 +164,43 @@ def test_epochs_are_round_numbers(real, file):
 
 
 def test_a_trade_off_shows_small_false_positive_rates(real, file):
+    """Guessing detects as often as it raises false alarms, and no bound on an attacker is below that."""
     document = json.loads(real("curve", "tradeoff", str(file()), "--json").out)
     assert document["x"]["scale"] == "log"
     assert min(point["x"] for point in document["series"][0]["points"]) <= 1e-4
-
-
-def test_a_picture_beside_the_answer(real, file, tmp_path):
-    ended = real(*STEPS, str(file()), "--plot", "epsilon.svg")
-    assert (ended.code, ended.err) == (0, "note: wrote epsilon.svg\n")
-    picture = (tmp_path / "epsilon.svg").read_text(encoding="utf-8")
-    assert 'id="series-0"' in picture
-    assert 'id="limit-0"' in picture
-    assert real(*STEPS, str(file()), "--plot", "epsilon.svg").code == 0  # once more over the old one
-    assert {path.name for path in tmp_path.iterdir()} == {"run.yaml", "epsilon.svg"}
-
-
-@pytest.mark.skipif(os.geteuid() == 0 and not sys.platform.startswith("linux"), reason="permissions bind no root")
-def test_a_read_only_picture_stays(real, file, tmp_path):
-    picture = tmp_path / "a.svg"
-    picture.write_text("mine", encoding="utf-8")
-    picture.chmod(stat.S_IREAD)
-    ended = real(*STEPS, str(file()), "--plot", "a.svg")
-    assert (ended.code, ended.out) == (2, "")
-    assert "read-only" in ended.err
-    assert picture.read_text(encoding="utf-8") == "mine"
-    assert len(list(tmp_path.iterdir())) == 2
+    head, *lines = (line.split() for line in real("curve", "tradeoff", str(file())).out.splitlines())
+    assert head[-1] == "guessing"
+    guesses = [(Decimal(row[-1]), Decimal(row[0])) for row in lines if len(row) == len(lines[0])]
+    assert all(guess >= alarms for guess, alarms in guesses)
+    assert any(guess > alarms for guess, alarms in guesses)  # rounded up
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("steps", "--plot", "a.jpg"), "ending in svg, png, pdf"),
-        (("steps", "--plot", "missing/a.svg"), "an existing folder"),
-        (("steps", "--csv", "--json"), "leave out --csv or --json"),
-        (("steps", "--range", "1:2"), "A:B:N"),
-        (("steps", "--range", "1:0:0"), "whole number from 1"),
-        (("steps", "--range", "0:5:3:log"), "ends > 0"),
-        (("sigma", "--range", "1,x"), "A:B:N"),
-        (("sigma", "--range", "_1:4:5"), "A:B:N"),
-        (("sigma", "--range", "1:1e400:5"), "A:B:N"),
-        (("sigma", "--range", "-1,2"), "noise"),
-        (("rate", "--range", "0.5,2"), "probability"),
-        (("steps", "--method", "magic"), "strong-composition"),
-        (("rdp", "--range", "1,2"), "order: expected numbers > 1"),
-        (("tradeoff", "--range", "0,0.5"), "false positive rate"),
-        (("magic",), "magic"),
+        ("steps --plot a.jpg", "ending in svg, png, pdf"),
+        ("steps --plot missing/a.svg", "an existing folder"),
+        ("steps --csv --json", "leave out --csv or --json"),
+        ("steps --range 1:2", "A:B:N"),
+        ("steps --range 1:0:0", "whole number from 1"),
+        ("steps --range 0:5:3:log", "ends > 0"),
+        ("sigma --range 1,x", "A:B:N"),
+        ("sigma --range _1:4:5", "A:B:N"),
+        ("sigma --range 1:1e400:5", "A:B:N"),
+        ("sigma --range -1,2", "noise"),
+        ("rate --range 0.5,2", "probability"),
+        ("steps --method magic", "strong-composition"),
+        ("rdp --range 1,2", "order: expected numbers > 1"),
+        ("tradeoff --range 0,0.5", "false positive rate"),
+        ("magic", "'magic' is not one of "),
     ],
 )
 def test_what_is_no_question(real, file, words, message):
-    ended = real("curve", *words[:1], str(file()), *words[1:])
+    kind, *options = words.split()
+    ended = real("curve", kind, str(file()), *options)
     assert (ended.code, bool(ended.out)) == (2, "--json" in words)
     assert message in ended.err
+    assert "Value error" not in ended.err
 
 
 def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch):
@@ -214,11 +208,3 @@ def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch)
     ended = real(*STEPS, str(file()), "--plot", "a.svg")
     assert (ended.code, ended.out) == (2, "")
     assert "pip install matplotlib" in ended.err
-
-
-def test_a_word_that_is_no_choice_is_told_in_our_words(real, file):
-    for words in (("curve", "noise"), ("sweep", "--over", "training.steps=5", "--executor", "magic")):
-        ended = real(*words, str(file()))
-        assert (ended.code, ended.out) == (2, "")
-        assert f"'{words[-1]}' is not one of " in ended.err
-        assert "Value error" not in ended.err

@@ -31,3 +31,4 @@ def test_delta_without_noise_is_one(real, file):
     ended = real("delta", str(file(FLAT.replace("1.1", "0"))), "--epsilon", "1")
     assert (ended.code, facts(ended)["delta"]) == (0, "1.00")
     assert "DPC207" in ended.err
+    assert facts(real("delta", str(file()), "--epsilon", "1e9"))["epsilon"] == "1e+9"  # a large epsilon is short

@@ -1,33 +1,34 @@
+"""`epsilon` and `compare`: their forms, one config or several, one level or all (`--unit all`)."""
+
 import json
 import re
-from pathlib import Path
 
 import pytest
 
+from tests.cli.running import on_a_terminal
+from tests.cli.solving import FLAT, facts
 from tests.cli.stand_in import INFINITE
+from tests.config.texts import classes, flat, nested
+from tests.thinning import thinned
 
 
 def test_plain_lines_off_a_terminal(dpcalc, config):
     ended = dpcalc("epsilon", config())
-    lines = dict(line.split(": ", 1) for line in ended.out.splitlines())
+    lines = facts(ended)
     assert ended.code == 0
-    assert lines["epsilon"] == "0.500"
-    assert lines["delta"] == "1e-05"
-    assert lines["method"] == "pld"
-    assert lines["steps"] == "500"
+    assert [lines[key] for key in ("epsilon", "delta", "method", "steps")] == ["0.500", "1e-05", "pld", "500"]
     assert lines["budget.used"] == "25.0%"
     assert ended.err == "note: Opacus would print the same\n"
+    assert dpcalc("epsilon", config(steps=5000)).code == 0  # over the budget: an answer
 
 
 def test_json(dpcalc, config):
     path = config()
-    ended = dpcalc("epsilon", path, "--json")
+    ended = dpcalc("epsilon", path, "--json", "--set", "training.steps=700", "--set", "budget.epsilon=1.4")
     document = json.loads(ended.out)
-    assert ended.code == 0
-    assert document["schema"] == "dpcalc.result/1"
-    assert document["config"]["path"] == path
-    assert document["guarantee"]["epsilon"] == 0.5
-    assert document["budget"] == {"epsilon": 2.0, "used": 0.25, "ok": True}
+    assert (ended.code, document["schema"], document["config"]["path"]) == (0, "dpcalc.result/1", path)
+    assert (document["guarantee"]["epsilon"], document["steps"]) == (0.7, 700)
+    assert document["budget"] == {"epsilon": 1.4, "used": 0.5, "ok": True}
     assert len(document["config_hash"]) > 20
 
 
@@ -44,27 +45,13 @@ def test_infinite_is_an_answer(dpcalc, config):
     assert (document["guarantee"]["epsilon"], document["guarantee"]["finite"]) == (None, False)
 
 
-def test_over_budget_is_an_answer(dpcalc, config):
-    assert dpcalc("epsilon", config(steps=5000)).code == 0
-
-
-def test_set_overrides_and_may_repeat(dpcalc, config):
-    ended = dpcalc("epsilon", config(), "--set", "training.steps=700", "--set", "budget.epsilon=0.7", "--json")
-    document = json.loads(ended.out)
-    assert (document["steps"], document["budget"]["epsilon"]) == (700, 0.7)
-
-
 @pytest.mark.parametrize("method", ["auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic"])
 def test_methods(dpcalc, config, method):
     ended = dpcalc("epsilon", config(), "--method", method)
     assert ended.code == 0
     assert f"\nmethod: {'pld' if method == 'auto' else method}\n" in ended.out
-
-
-def test_an_unknown_method_is_a_usage_error(dpcalc, config):
-    ended = dpcalc("epsilon", config(), "--method", "magic")
-    assert (ended.code, ended.out) == (2, "")
-    assert "moments" in ended.err
+    refused = dpcalc("epsilon", config(), "--method", f"{method}x")
+    assert (refused.code, refused.out, "moments" in refused.err) == (2, "", True)
 
 
 def test_verbose_adds_a_cross_check_and_mu(dpcalc, config):
@@ -82,64 +69,27 @@ def test_verbose_adds_a_cross_check_and_mu(dpcalc, config):
     assert "gdp" not in json.loads(dpcalc("epsilon", path, "--json").out)
 
 
-def test_of_the_best_of_several_runs_mu_is_missing(real, config):
-    path = config()
-    with Path(path).open("a", encoding="utf-8") as file:
-        file.write("tuning: {distribution: poisson, mean: 5}\n")
+def test_of_the_best_of_several_runs_mu_is_missing(real, file):
+    path = str(file(FLAT + "tuning: {distribution: poisson, mean: 5}\n"))
     ended = real("epsilon", path, "-v")
-    assert ended.code == 0
-    assert "gdp:" not in ended.out
+    assert (ended.code, "gdp:" in ended.out) == (0, False)
     assert "mu-GDP is missing: it is not defined for this run" in ended.err
+    for command in ("validate", "epsilon"):
+        refused = real(command, path, "--set", "accounting.method=pld")
+        said = "error[DPC107]: `accounting.method` must be auto or rdp beside `tuning`, got the string 'pld'"
+        assert (refused.code, said in refused.out + refused.err) == (2, True)
 
 
-def test_standard_input(process, config):
-    with Path(config()).open(encoding="utf-8") as file:
-        ended = process("epsilon", "-", "-q", stdin=file)
-    assert (ended.returncode, ended.stdout) == (0, "0.500000\n")
-
-
-def test_names_cannot_steer_a_terminal(dpcalc, config):
-    ended = dpcalc("epsilon", config(name='"red \\e[31m \\u202e"'))
-    assert (ended.code, ended.out) == (2, "")
-    assert "\x1b" not in ended.err
-    assert "red \\x1b[31m \\u202e" in ended.err
-
-
-def test_compare_plain(dpcalc, config):
-    ended = dpcalc("compare", config())
-    assert ended.code == 0
-    blocks = ended.out.split("\n\n")
-    assert [block.splitlines()[0] for block in blocks] == ["method: pld", "method: rdp", "method: gdp"]
-    assert "note: does [not] apply\n" in blocks[2]
-
-
-def test_compare_json(dpcalc, config):
-    document = json.loads(dpcalc("compare", config(), "--json").out)
-    assert [row["epsilon"] for row in document["rows"]] == [0.5, 1.0, None]
-
-
-@pytest.mark.parametrize("command", ["epsilon", "compare"])
-def test_a_config_is_required(dpcalc, command, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    ended = dpcalc(command)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("error: no config: none given, no dpcalc.yaml in ")
-
-
-@pytest.mark.parametrize("command", ["epsilon", "compare", "check", "validate"])
-def test_a_missing_file(dpcalc, command, tmp_path):
-    path = str(tmp_path / "none.yaml")
-    ended = dpcalc(command, path)
-    assert ended.code == 2
-    assert path in (ended.err if command in {"epsilon", "compare"} else ended.out)
-
-
-def test_errors_of_a_file_are_all_told_on_standard_error(dpcalc, config):
-    path = config(budget="budgets: {epsilon: 2.0}\nextra: 1")
-    ended = dpcalc("epsilon", path)
-    assert (ended.code, ended.out) == (2, "")
-    assert f"{path}:8:1: error[DPC101]" in ended.err
-    assert f"{path}:9:1: error[DPC101]" in ended.err
+@pytest.mark.heavy
+def test_a_bound_has_the_same_digits_in_every_command(real, file):
+    """Near the budget there are more digits, so that the verdict shows."""
+    found = json.loads(real("epsilon", str(file()), "--json").out)["guarantee"]["epsilon"]
+    budget = found * (1 - 1e-4)
+    path = str(file(FLAT.replace("epsilon: 1.5", f"epsilon: {budget!r}")))
+    shown = facts(real("epsilon", path))["epsilon"]
+    assert budget < found <= float(shown) < 2 * found - budget
+    (row,) = (block for block in real("compare", path).out.split("\n\n") if block.startswith("method: pld\n"))
+    assert f"\nepsilon: {shown}\n" in row
 
 
 def test_a_lower_bound_that_fails_leaves_the_upper_bound_and_a_note(real, config, monkeypatch):
@@ -156,3 +106,337 @@ def test_a_lower_bound_that_fails_leaves_the_upper_bound_and_a_note(real, config
     assert (found["guarantee"]["epsilon"], found["guarantee"]["epsilon_lower"]) == (whole["epsilon"], None)
     assert any("lower bound is missing" in note for note in found["notes"])
     assert "note: the lower bound is missing" in real("epsilon", path).err
+
+
+def test_compare(dpcalc, config):
+    ended = dpcalc("compare", config())
+    blocks = ended.out.split("\n\n")
+    assert ended.code == 0
+    assert [block.splitlines()[0] for block in blocks] == ["method: pld", "method: rdp", "method: gdp"]
+    assert "note: does [not] apply\n" in blocks[2]
+    document = json.loads(dpcalc("compare", config(), "--json").out)
+    assert [row["epsilon"] for row in document["rows"]] == [0.5, 1.0, None]
+
+
+# Input that is wrong
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "check", "validate"])
+def test_a_missing_file(dpcalc, command, tmp_path):
+    path = str(tmp_path / "none.yaml")
+    ended = dpcalc(command, path)
+    assert ended.code == 2
+    assert path in (ended.err if command in {"epsilon", "compare"} else ended.out)
+
+
+def test_errors_of_a_file_are_all_told_on_standard_error(dpcalc, config):
+    path = config(budget="budgets: {epsilon: 2.0}\nextra: 1", name='"red \\e[31m \\u202e"')
+    ended = dpcalc("epsilon", path)
+    assert (ended.code, ended.out, "\x1b" in ended.err) == (2, "", False)
+    assert "red \\x1b[31m \\u202e" in ended.err
+    assert f"{path}:8:1: error[DPC101]" in ended.err
+    assert f"{path}:9:1: error[DPC101]" in ended.err
+
+
+# Several configs in one table
+
+
+OTHER = FLAT.replace("clinic", "other").replace("1e-5", "1e-8").replace("1.1", "2.2").replace("1.5", "0.1")
+
+
+@pytest.fixture
+def two(file, tmp_path):
+    """Two configs that differ in noise, delta and budget."""
+    second = tmp_path / "b.yaml"
+    second.write_text(OTHER, encoding="utf-8")
+    return str(file()), str(second)
+
+
+def test_costs_side_by_side_are_those_of_each_alone(real, two):
+    together = json.loads(real("epsilon", *two, "--json").out)
+    assert together["command"] == "epsilon"
+    for path, found in zip(two, together["configs"], strict=True):
+        alone = json.loads(real("epsilon", path, "--json").out)
+        assert found == {key: alone[key] for key in alone if key not in {"schema", "version", "command"}}
+    assert real("epsilon", *two, "-q").out == real("epsilon", two[0], "-q").out + real("epsilon", two[1], "-q").out
+    blocks = real("epsilon", *two).out.split("\n\n")
+    for path, block in zip(two, blocks, strict=True):
+        assert block.strip() == f"config: {path}\n{real('epsilon', path).out}".strip()
+
+
+@pytest.mark.heavy
+def test_comparisons_side_by_side_are_those_of_each_alone(real, two):
+    together = json.loads(real("compare", *two, "--json").out)
+    blocks = real("compare", *two).out.split("\n\n")
+    for path, found in zip(two, together["configs"], strict=True):
+        alone = json.loads(real("compare", path, "--json").out)
+        assert found == {key: alone[key] for key in alone if key not in {"schema", "version", "command"}}
+    alone = [block for path in two for block in real("compare", path).out.split("\n\n")]
+    assert [block.partition("\n")[2].strip() for block in blocks] == [block.strip() for block in alone]
+
+
+@pytest.mark.heavy
+def test_what_differs_is_in_the_table(two):
+    code, text = on_a_terminal("epsilon", *two, columns=120, NO_COLOR="1")
+    assert code == 0
+    clinic, other = (
+        next(line.split() for line in text.splitlines() if line.startswith(name)) for name in ("clinic", "other")
+    )
+    assert "1e-05" in clinic
+    assert "1e-08" in other
+    code, text = on_a_terminal("compare", *two, columns=120, NO_COLOR="1")
+    assert code == 0
+    head = next(line for line in text.splitlines() if line.startswith("method"))
+    assert "clinic, delta 1e-05" in head
+    assert "other, delta 1e-08" in head
+
+
+def test_options_hold_for_all_and_a_file_may_be_named_twice(real, two):
+    first, second = real("epsilon", *two, "-q", "--delta", "1e-6", "--noise-multiplier", "3").out.split()
+    assert first == second
+    assert len(json.loads(real("epsilon", two[0], two[0], "--json").out)["configs"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("epsilon", "--no-config"), "--no-config: expected no config beside it"),
+        (("compare", "--no-config"), "--no-config: expected no config beside it"),
+        (("epsilon", "--unit", "all"), "--unit all: expected one config"),
+    ],
+)
+def test_refusals(real, two, words, message):
+    ended = real(words[0], *two, *words[1:])
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err
+
+
+@pytest.mark.parametrize(
+    "command", thinned([pytest.param(words) for words in (("epsilon",), ("compare",), ("curve", "steps"))], 1)
+)
+def test_a_pattern_that_no_shell_has_expanded(real, tmp_path, monkeypatch, command):
+    """The message on a folder says to name its files so, in quotes."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.yaml").write_text(FLAT.replace("1_000", "10"), encoding="utf-8")
+    assert real(*command, "*.yaml").out == real(*command, "a.yaml", "b.yaml").out != ""
+    missing = real(*command, "c/*.yaml")
+    assert (missing.code, missing.out) == (2, "")
+    assert "c/*.yaml: expected a pattern that matches config files, got one that matches none" in missing.err
+
+
+def test_a_command_on_one_config_takes_no_pattern(real):
+    assert "no such file\n  = this command takes one config: name it" in real("risk", "*.yaml").err
+
+
+@pytest.mark.parametrize("command", ["epsilon -q", "epsilon", pytest.param("compare", marks=pytest.mark.heavy)])
+def test_a_file_that_cannot_be_used_keeps_no_answer_from_the_others(real, two, tmp_path, command):
+    wrong = tmp_path / "wrong.yaml"
+    wrong.write_text(FLAT.replace("steps", "stepz"), encoding="utf-8")
+    good = real(*command.split(), *two)
+    both = real(*command.split(), two[0], str(wrong), two[1], "missing.yaml")
+    assert (good.code, both.code) == (0, 2)
+    assert both.out == good.out
+    assert f"{wrong}:6:12: error[DPC101]: unknown key `stepz`" in both.err
+    assert "missing.yaml: error[DPC100]: no such file" in both.err
+    alone = real(*command.split(), two[0], str(wrong))  # the form of the answer is that of several files
+    assert alone.out == real(*command.split(), two[0], str(wrong), "missing.yaml").out
+    assert alone.out.strip() == good.out[: len(alone.out)].strip()
+
+
+def test_errors_of_single_files_are_in_json_beside_the_answers(real, two, tmp_path):
+    (tmp_path / "wrong.yaml").write_text(FLAT.replace("steps", "stepz"), encoding="utf-8")
+    document = json.loads(real("epsilon", "missing.yaml", "wrong.yaml", *two, "--json").out)
+    assert document["configs"] == json.loads(real("epsilon", *two, "--json").out)["configs"]
+    assert (document["error"]["exit_code"], document["error"]["code"]) == (2, "DPC100")
+    findings = [(each["path"], each["code"]) for each in document["error"]["findings"]]
+    assert findings == [("missing.yaml", "DPC100"), ("wrong.yaml", "DPC101")]
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "curve steps"])
+def test_without_a_single_answer_every_error_is_said_once(real, two, tmp_path, command):
+    (tmp_path / "wrong.yaml").write_text("version: 2\n", encoding="utf-8")
+    words = (*command.split(), "missing.yaml", "wrong.yaml")
+    ended = real(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "missing.yaml: error[DPC100]" in ended.err
+    assert "wrong.yaml:1:10: error" in ended.err
+    error = json.loads(real(*words, "--json").out)["error"]
+    assert {each["path"] for each in error["findings"]} == {"missing.yaml", "wrong.yaml"}
+    assert real(*command.split(), *two, "--set", "foo=1").err.count("unknown key `foo`") == 1
+
+
+def test_a_computation_without_a_verdict_among_others_is_exit_code_3(dpcalc, config):
+    paths = [config(file=f"{steps}.yaml", steps=steps) for steps in (500, 901, 700)]
+    ended = dpcalc("epsilon", *paths, "missing.yaml", "-q")
+    assert (ended.code, ended.out) == (3, "0.500000\n0.700000\n")
+    assert f"error[DPC901]: {paths[1]}: the grid did not converge" in ended.err
+    assert "missing.yaml: error[DPC100]" in ended.err
+    document = json.loads(dpcalc("epsilon", *paths, "--json").out)
+    assert (len(document["configs"]), document["error"]["code"], document["error"]["exit_code"]) == (2, "DPC901", 3)
+
+
+# A shuffle that no bound covers is refused where it stands
+
+
+SHUFFLED = FLAT.replace("1_000", "1001").replace("{scheme: poisson, rate: 0.01}", "{scheme: shuffle, size: 100}")
+
+
+@pytest.mark.parametrize("command", ["epsilon", "compare", "curve steps --range 1,2"])
+def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
+    (tmp_path / "shuffled.yaml").write_text(SHUFFLED.replace("clinic", "shuffled"), encoding="utf-8")
+    said = "shuffled.yaml:4:35: error[DPC104]: level example: expected a shuffle whose passes have as many steps"
+    alone = real(*command.split(), "shuffled.yaml")
+    assert (alone.code, alone.out, alone.err.startswith(said)) == (2, "", True)
+    among = real(*command.split(), "shuffled.yaml", str(file()))
+    is_one_picture = command.startswith("curve")
+    assert (among.code, among.out == "", said in among.err) == (2, is_one_picture, True)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("command", thinned(["validate", "show", "check", "lock", "epsilon", "solve-sigma"], 3))
+def test_a_shuffle_that_no_bound_covers_is_refused_where_it_stands(real, file, command):
+    path = file(SHUFFLED)
+    ended = real(command, str(path))
+    assert ended.code == 2
+    assert f"{path}:4:35: error[DPC104]: level example: expected a shuffle" in ended.out + ended.err
+    if command in {"validate", "check", "epsilon"}:
+        document = json.loads(real(command, str(path), "--json").out)
+        (finding,) = (document["results"][0] if "results" in document else document["error"])["findings"]
+        assert (finding["code"], finding["line"], finding["column"]) == ("DPC104", 4, 35)
+    for way_out in ("privacy.adjacency=zero-out", "sampling.drop_last=true", "sampling.size=99"):
+        assert real(command, str(path), "--set", way_out).code in ({1, 2} if command in {"check", "lock"} else {0, 1})
+
+
+def test_a_refused_shuffle_of_a_phase_and_of_flags_has_its_place(real, file):
+    phases = SHUFFLED + "phases: [{training: {steps: 3}, sampling: {size: 77}}, {training: {steps: 5}}]\n"
+    ended = real("validate", str(file(phases)))
+    assert (ended.code, ":4:35: error[DPC104]" in ended.out) == (2, True)
+    flags = ("--scheme", "shuffle", "--batch-size", "10", "--dataset-size", "101", "--noise-multiplier", "1")
+    ended = real("epsilon", "--no-config", *flags, "--steps", "3", "--delta", "1e-5")
+    assert ended.err.startswith("--batch-size:1:1: error[DPC104]: level example")
+    path = str(file(SHUFFLED))
+    found = real("solve-rate", path, "--target-eps", "50", "-q")  # another size is what it looks for
+    assert found.code == 0
+    assert float(real("epsilon", path, "--set", f"sampling.size={int(found.out)}", "-q").out) <= 50
+
+
+# Every level: `--unit all`
+
+
+TEXT = nested({"training": "{steps: 500}", "budget": "{epsilon: 2}"})
+
+
+@pytest.fixture
+def path(file):
+    return str(file(TEXT))
+
+
+def blocks(out):
+    return [dict(line.split(": ", 1) for line in block.splitlines()) for block in out.split("\n\n")]
+
+
+def test_a_block_of_plain_lines_for_each_level(dpcalc, path):
+    ended = dpcalc("epsilon", path, "--unit", "all")
+    assert ended.code == 0
+    told = [(block["unit"], block["epsilon"], block["delta"]) for block in blocks(ended.out)]
+    assert told == [("task", "0.500", "1e-06"), ("example", "0.500", "1e-06")]
+    assert ended.err == "note: task: Opacus would print the same\nnote: example: Opacus would print the same\n"
+
+
+def test_json_has_the_fields_of_each_level(dpcalc, path):
+    one = json.loads(dpcalc("epsilon", path, "--unit", "task", "--json").out)
+    document = json.loads(dpcalc("epsilon", path, "--unit", "all", "--json").out)
+    assert (document["schema"], document["command"]) == ("dpcalc.result/1", "epsilon")
+    assert document["config"] == one["config"]
+    assert [unit["guarantee"]["unit"] for unit in document["units"]] == ["task", "example"]
+    assert document["units"][0] == {key: one[key] for key in document["units"][0]}
+    assert document["units"][0]["config_hash"] != document["units"][1]["config_hash"]
+
+
+def test_a_table_for_people(dpcalc, path, monkeypatch):
+    monkeypatch.setattr("dpcalc.cli.output.on_terminal", lambda: True)
+    monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda: False)
+    lines = dpcalc("epsilon", path, "--unit", "all").out.splitlines()
+    assert lines[0] == "every level, add-remove, delta = 1e-06, 500 steps"
+    assert [line.split()[:2] for line in lines[1:4]] == [["unit", "epsilon"], ["task", "0.500"], ["example", "0.500"]]
+
+
+def test_a_file_need_not_state_a_unit_then_and_may_call_a_level_anything(dpcalc, file):
+    silent = str(file(nested({"privacy": "{adjacency: add-remove, delta: 1e-6}", "training": "{steps: 500}"})))
+    assert dpcalc("epsilon", silent).code == 2
+    assert len(blocks(dpcalc("epsilon", silent, "--unit", "all").out)) == 2
+    called = str(file(nested({"training": "{steps: 500}"}).replace("example", '"null"')))
+    assert [one["unit"] for one in blocks(dpcalc("epsilon", called, "--unit", "all").out)] == ["task", "null"]
+
+
+def test_standard_input_is_read_once(process, path):
+    with open(path, encoding="utf-8") as text:
+        ended = process("epsilon", "-", "--unit", "all", "-q", stdin=text)
+    assert (ended.returncode, ended.stdout) == (0, "0.500000\n0.500000\n")
+
+
+def test_flags_alone_have_one_level(dpcalc):
+    flags = "--no-config --sample-rate 0.01 --steps 500 --noise-multiplier 1 --delta 1e-5"
+    assert dpcalc("epsilon", "--unit", "all", *flags.split(), "-q").out == "0.500000\n"
+
+
+BINS_BELOW = """
+version: 1
+data: {levels: [{name: a, count: 3}, {name: b, count: 4}, {name: c, count: 2}]}
+sampling: {a: {scheme: all}, b: {scheme: balls-in-bins, bins: 4}, c: {scheme: poisson, rate: 0.5}}
+mechanism: {noise_multiplier: 1.5, clip: c}
+training: {steps: 10}
+privacy: {unit: b, adjacency: replace-one, delta: 1e-3}
+"""
+
+
+def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
+    path = str(file(BINS_BELOW))
+    ended = real("epsilon", path, "--unit", "all")
+    first, *others = blocks(ended.out)
+    assert ended.code == 0
+    assert set(first) == {"unit", "no_bound"}
+    assert first["unit"] == "a"
+    assert "balls-in-bins" in first["no_bound"]
+    assert [(one["unit"], one["epsilon"]) for one in others] == [
+        (unit, real("epsilon", path, "--unit", unit).out.split()[1]) for unit in ("b", "c")
+    ]
+    assert "a: no bound" in ended.err
+    document = json.loads(real("epsilon", path, "--unit", "all", "--json").out)
+    assert [one["guarantee"]["unit"] for one in document["units"]] == ["b", "c"]
+    assert [one["unit"] for one in document["without_bound"]] == ["a"]
+    assert real("epsilon", path, "--unit", "all", "-q").out.splitlines()[0] == "inf"
+
+
+@pytest.mark.parametrize(
+    ("command", "text", "said"),
+    [
+        (
+            "epsilon --unit all",
+            BINS_BELOW.replace("training:", "tuning: {mean: 3}\naccounting: {method: pld}\ntraining:"),
+            "",
+        ),
+        ("epsilon --unit all", nested({"training": "{steps: many}"}), "DPC102"),
+        ("delta --epsilon 1 --unit all", TEXT, "choose one of task, example; `dpcalc epsilon --unit all` tells"),
+        ("solve-sigma --target-eps 2 --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),
+        ("compare --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),
+        ("statement --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),
+        ("epsilon", nested({"privacy": "{unit: all, delta: 1e-6}"}), "DPC108"),  # only the flag means every level
+        ("epsilon", flat({"privacy": "{unit: all, delta: 1e-6}"}), "DPC108"),
+        ("epsilon --set training.buf_decay=1", FLAT, "not covered"),  # what no key of ours means is said so
+        ("epsilon --set training.output_scale=1", FLAT, "not covered"),
+        ("epsilon --set mechanism.clip=nobody", FLAT, "the levels are example; `batch` clips the whole batch as one"),
+    ],
+)
+def test_what_is_refused(real, file, command, text, said):
+    ended = real(*command.split(), str(file(text)))
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert said != "DPC102" or ended.err.count(said) == 1
+
+
+def test_the_classes_and_the_records_of_constructed_tasks(real, file):
+    out = real("epsilon", str(file(classes({"training": "{steps: 5}"}))), "--unit", "all", "-q").out
+    by_class, by_record = map(float, out.split())
+    assert by_class > by_record > 0

@@ -1,4 +1,4 @@
-"""Exit codes and streams of the real process."""
+"""Exit codes and streams of the real process: usage, limits of time, signals, and output that cannot be written."""
 
 import json
 import os
@@ -12,11 +12,32 @@ import pytest
 import typer
 
 import dpcalc as package
-from dpcalc import errors
-from dpcalc.cli import app
 from dpcalc.cli.app import run
-from tests.cli.running import STAND_IN, environment
+from dpcalc.config.files import save
+from dpcalc.errors import InputError
+from tests.cli.repository import Repository
+from tests.cli.running import CONFIG, STAND_IN, environment
 from tests.cli.stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
+from tests.thinning import thinned
+
+FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
+POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals, shells and permissions")
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def ended_into(out, *arguments, program=(STAND_IN,), **options):
+    """Exit code and standard error of a process whose standard output is some stream."""
+    ended = subprocess.run(
+        [sys.executable, *program, *arguments],
+        **({"env": environment(), "stdout": out, "stderr": subprocess.PIPE, "text": True, "timeout": 60} | options),
+        check=False,
+    )
+    return ended.returncode, ended.stderr
 
 
 def test_a_flat_epsilon_loads_nothing_that_only_others_need():
@@ -62,13 +83,55 @@ def test_a_broken_installation_is_no_verdict(dpcalc, config, monkeypatch):
     assert "ModuleNotFoundError" in ended.err
 
 
+def test_a_missing_answer_names_the_run_and_what_to_try(real, file):
+    ended = real("epsilon", str(file()), "--method", "optimal", "--set", "training.steps=20_000_000_000")
+    assert (ended.code, ended.out) == (3, "")
+    said = r"error\[DPC901\]: .*20000000000 steps, gaussian, noise multiplier .*delta .*; try --method pld\n"
+    assert re.match(said, ended.err)
+
+
+# Usage
+
+DELTA = "--sigma 40 --delta 1e-5"
+WHOLE = "expected a whole number >="
+
+
 @pytest.mark.parametrize(
-    "arguments", [("--what",), ("what",), ("epsilon", "--what"), ("risk", "a", "b"), ("check", "--max-epsilon")]
+    ("words", "said"),
+    [
+        ("--what", "No such option: --what"),
+        ("what", "No such command 'what'"),
+        ("epsilon --what", "No such option: --what"),
+        ("risk a b", "unexpected extra argument"),
+        ("check --max-epsilon", "requires an argument"),
+        ("simulate FILE --draws abc", f"'--draws': {WHOLE} 1, got `abc`"),
+        ("simulate FILE --draws 0", f"'--draws': {WHOLE} 1, got `0`"),
+        ("simulate FILE --draws 5k", f"'--draws': {WHOLE} 1, got `5k`; write 5_000"),
+        ("simulate FILE --seed -1", f"'--seed': {WHOLE} 0, got `-1`"),
+        ("simulate FILE --seed nan", f"'--seed': {WHOLE} 0, got `nan`"),
+        ("sweep FILE --over training.steps=1,2 --jobs 1.5", f"'--jobs': {WHOLE} 1"),
+        (f"pate --queries inf {DELTA}", f"'--queries': {WHOLE} 1"),
+        (f"pate v.npy --classes 1 {DELTA}", "'--classes': expected a whole number"),
+        ("epsilon FILE --noise-multiplier 1,5", "write 1.5, with a decimal point"),
+        ("risk FILE --prior 1,5", "write 1.5, with a decimal point"),
+        ("epsilon --sigma 2", "  = dpcalc calls this --noise-multiplier"),
+        ("solve-steps --num-epochs 2", "  = dpcalc calls this --epochs"),
+        ("epsilon --target_delta 2", "  = dpcalc calls this --delta"),
+        ("epsilon --lot-size 2", "  = dpcalc calls this --batch-size"),
+        ("epsilon --l2_norm_clip 2", "  = dpcalc needs no clip norm: the noise multiplier is relative to it"),
+        ("lock --sigma 2", "Error: No such option: --sigma"),  # it has no --noise-multiplier
+        ("explain dpc", "`dpcalc explain` lists all"),
+    ],
 )
-def test_usage_errors(dpcalc, arguments):
-    ended = dpcalc(*arguments)
+def test_usage_errors(real, file, words, said):
+    ended = real(*words.replace("FILE", str(file())).split())
     assert (ended.code, ended.out) == (2, "")
-    assert "Error: " in ended.err
+    assert said in ended.err.splitlines()[-1]
+
+
+def test_a_whole_number_of_an_option_may_have_an_exponent(real):
+    arguments = ("pate", "-q", *DELTA.split(), "--queries")
+    assert real(*arguments, "1e3").out == real(*arguments, "1000").out != ""
 
 
 def test_no_command_at_all(dpcalc):
@@ -90,6 +153,42 @@ def test_typers_own_failures_are_not_our_no(monkeypatch):
         assert run([]) == code
 
 
+@pytest.mark.parametrize(
+    ("arguments", "code", "rule"),
+    [
+        (("epsilon", "broken.yaml", "--json"), 2, "DPC102"),
+        (("check", "none.yaml", "--report", "xml", "--json"), 2, "DPC104"),
+        (("check", "--report", "json"), 2, "DPC104"),
+        (("check", "--report=json=-"), 2, "DPC104"),
+        (("check", "--json", "--what"), 2, "DPC104"),
+        (("ledger", "show", "none.yaml", "--json"), 2, "DPC100"),
+        (("epsilon", "none.yaml", "--json"), 2, "DPC100"),
+        (("solve-sigma", "broken.yaml", "--json"), 2, "DPC102"),
+        (("nonsense", "--json"), 2, "DPC104"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_an_error_is_json_where_json_is_asked_for(dpcalc, config, arguments, code, rule):
+    config(steps="'x'", file="broken.yaml")
+    ended = dpcalc(*arguments)
+    document = json.loads(ended.out)
+    assert set(document) == {"schema", "version", "command", "error"}
+    assert (ended.code, document["error"]["exit_code"], document["error"]["code"]) == (code, code, rule)
+    assert document["command"] == ("ledger show" if arguments[0] == "ledger" else arguments[0])
+    assert document["error"]["message"] in ended.err
+    if rule == "DPC102":
+        (finding,) = document["error"]["findings"]
+        assert (finding["path"], finding["line"]) == ("broken.yaml", 6)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("epsilon", "none.yaml"), ("check", "--", "--json"), ("check", "--report", "json=r.json")]
+)
+@pytest.mark.usefixtures("here")
+def test_standard_output_stays_empty_where_json_is_not_asked_for(dpcalc, arguments):
+    assert 'error": {' not in dpcalc(*arguments).out
+
+
 def test_an_answer_of_a_process(process, config):
     ended = process("check", config(steps=2020))
     assert (ended.returncode, ended.stderr) == (1, "")
@@ -107,33 +206,103 @@ def test_colours_are_not_forced_into_a_pipe(process, config):
     assert "\x1b" not in ended.stdout + ended.stderr
 
 
-def _gone(*arguments, env=None):
+def test_letters_that_the_stream_does_not_know(process, config):
+    ended = process("epsilon", config(name="klinik-ä"), env={"PYTHONIOENCODING": "ascii"})
+    assert ended.returncode == 0
+    assert "name: klinik-\\xe4\n" in ended.stdout
+
+
+def test_a_deleted_current_directory(tmp_path, monkeypatch, dpcalc, config):
+    path = config()
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for command in (("check",), ("epsilon",), ("validate",), ("show",), ("lock",), ("diff", path)):
+        ended = dpcalc(*command, path)
+        assert ended.code == 2
+        assert ended.err.startswith("error: current directory: expected one that exists, got a deleted one")
+    assert dpcalc("--version").code == 0
+    assert dpcalc("check", "--help").code == 0
+
+
+# Limits of time and memory
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "-0.0", "nan", "inf", "-inf", "x", "", "1e999"])
+def test_a_limit_is_a_positive_number(dpcalc, config, text):
+    for words in (
+        ("check", "--timeout", text),
+        ("lock", "--memory-limit", text),
+        ("epsilon", "--timeout", text),
+        ("validate", "--timeout", text),
+        ("sweep", "--over", "training.steps=1,2", "--memory-limit", text),
+    ):
+        ended = dpcalc(*words, config())
+        assert (ended.code, ended.out) == (2, "")
+        assert f"'{words[-2]}': expected a " in ended.err
+
+
+@pytest.mark.parametrize("text", thinned(["1e10", "1e6", "1e300", "1e7", "9.3e9"], 2))
+def test_no_number_is_too_large_for_the_clocks_of_the_system(real, file, text):
+    ended = real("check", str(file()), "--timeout", text, "--memory-limit", text, "--exit-zero")
+    assert (ended.code, ended.err) == (0, "")
+    assert real("show", str(file()), "--timeout", text).code == 0
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("command", ["epsilon", "compare", "statement"])
+def test_a_single_command_ends_in_time(config, command):
+    code, said = ended_into(subprocess.DEVNULL, command, config(steps=SLOW), "--timeout", "2.5", timeout=50)
+    assert code == 3  # the work itself takes 60
+    assert said.endswith("error[DPC902]: no answer within 2.5 s; --timeout allows more\n")
+
+
+def test_a_hanging_file_ends_in_time(tmp_path):
+    """`validate` computes nothing, and may still wait: here for somebody to write."""
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "dpcalc", "validate", "-", "--timeout", "1"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+    ) as waiting:
+        try:
+            assert waiting.wait(timeout=50) == 3
+        finally:
+            waiting.kill()
+        assert waiting.stderr.read() == "error[DPC902]: no answer within 1 s; --timeout allows more\n"
+
+
+def test_every_command_that_may_take_long_has_a_timeout(dpcalc):
+    """Of a gate it has a default: configs that others wrote must not keep it busy for hours."""
+    for command in ("epsilon", "show", "solve-sigma", "curve", "sweep", "scan", "pate", "simulate"):
+        assert "--timeout " in dpcalc(command, "--help").out
+    for command in ("check", "diff", "lock", "validate", "ledger check"):
+        shown = " ".join(dpcalc(*command.split(), "--help").out.replace("│", " ").split())
+        assert "Give up after S seconds, with exit code 3. [default: 600]" in shown
+
+
+# Readers that are gone
+
+
+def gone(*arguments):
     """Exit code and standard error of a command whose reader is gone before it speaks."""
     reader, writer = os.pipe()
     os.close(reader)
-    try:
-        ended = subprocess.run(
-            [sys.executable, STAND_IN, *arguments],
-            env=environment(**(env or {})),
-            stdout=writer,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    finally:
-        os.close(writer)
-    return ended.returncode, ended.stderr
+    ended = ended_into(writer, *arguments)
+    os.close(writer)
+    return ended
 
 
 @pytest.mark.parametrize("arguments", [("epsilon", "--help"), ("--version",), ("--version", "x")])
 def test_the_reader_of_an_answer_is_gone(arguments):
-    assert _gone(*arguments) == (141, "")
+    assert gone(*arguments) == (141, "")
 
 
 def test_the_reader_of_a_verdict_is_gone(config, tmp_path):
     report = tmp_path / "report.json"
-    assert _gone("check", config(steps=2020), "--report", f"json={report}") == (141, "")
+    assert gone("check", config(steps=2020), "--report", f"json={report}") == (141, "")
     assert report.exists()
 
 
@@ -142,44 +311,71 @@ def test_the_reader_of_an_error_is_gone():
     reader, writer = os.pipe()
     os.close(reader)
     for arguments in (("--what",), ("epsilon",)):
-        ended = subprocess.run(
-            [sys.executable, STAND_IN, *arguments],
-            env=environment(),
-            stdout=subprocess.PIPE,
-            stderr=writer,
-            timeout=60,
-            check=False,
-        )
-        assert (ended.returncode, ended.stdout) == (2, b"")
+        assert ended_into(subprocess.DEVNULL, *arguments, stderr=writer) == (2, None)
     os.close(writer)
 
 
-@pytest.mark.heavy
-@pytest.mark.skipif(os.name != "posix", reason="needs a POSIX shell")
-@pytest.mark.parametrize(("closed", "code"), [(">&-", 3), ("2>&-", 1), (">&- 2>&-", 3)])
-def test_closed_streams(config, closed, code):
-    command = f'"{sys.executable}" "{STAND_IN}" check "{config(steps=2020)}" {closed}'
-    assert subprocess.run(command, shell=True, env=environment(), timeout=60, check=False).returncode == code  # noqa: S602
+# Output that cannot be written
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-def test_a_full_disk_is_no_verdict(config):
+@POSIX
+@pytest.mark.parametrize(
+    ("words", "closed", "code"),
+    [
+        ("epsilon", ">&-", 3),
+        pytest.param("check", ">&-", 3, marks=pytest.mark.heavy),
+        pytest.param("check", "2>&-", 1, marks=pytest.mark.heavy),
+        pytest.param("check", ">&- 2>&-", 3, marks=pytest.mark.heavy),
+    ],
+)
+def test_closed_streams(config, words, closed, code):
+    command = f'"{sys.executable}" "{STAND_IN}" {words} "{config(steps=2020)}" {closed}'
+    options = {"env": environment(), "stderr": subprocess.PIPE, "text": True, "timeout": 60}
+    ended = subprocess.run(command, shell=True, check=False, **options)  # noqa: S602
+    assert ended.returncode == code
+    said = "error[DPC903]: standard output cannot be written: standard output is closed; no file was changed"
+    assert closed != ">&-" or said in ended.stderr
+
+
+@FULL
+@pytest.mark.parametrize("words", ["--help", "--version", "explain DPC100", "check --help", "epsilon a.yaml -q"])
+def test_a_full_disk_is_no_verdict(config, tmp_path, words):
+    config()
     with Path("/dev/full").open("w") as full:
-        ended = subprocess.run(
-            [sys.executable, STAND_IN, "epsilon", config(), "-q"],
-            env=environment(),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert ended.returncode == 3
+        code, said = ended_into(full, *words.split(), cwd=tmp_path)
     sentence = "standard output cannot be written: No space left on device; no file was changed"
-    assert ended.stderr == f"error[DPC903]: {sentence}\n"
+    assert (code, said) == (3, f"error[DPC903]: {sentence}\n")
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals")
+@pytest.mark.heavy
+@FULL
+@pytest.mark.parametrize(
+    ("words", "written", "changed"),
+    [
+        ("lock a.yaml", "dpcalc.lock", "dpcalc.lock"),
+        ("check a.yaml --report json=r.json --report sarif=r.sarif", "r.json", "r.json, r.sarif were written"),
+        ("init --output new.yaml", "new.yaml", "new.yaml was written"),
+        ("ledger add runs.yaml a.yaml", "runs.yaml", "runs.yaml was written"),
+        ("solve-sigma a.yaml --target-eps 1.9 --write", "a.yaml", "a.yaml was written"),
+        ("curve steps a.yaml --range 1,2 --plot p.svg", "p.svg", "p.svg was written"),
+    ],
+)
+def test_a_file_that_was_written_is_told(config, tmp_path, words, written, changed):
+    config()
+    program = (STAND_IN,) if words.split()[0] in {"lock", "check", "init"} else ("-m", "dpcalc")
+    with Path("/dev/full").open("w") as full:
+        code, said = ended_into(full, *words.split(), program=program, cwd=tmp_path)
+    first, *_ = (line for line in said.splitlines() if not line.startswith("using "))
+    assert code == 3
+    assert first.startswith("error[DPC903]: standard output cannot be written: No space left on device; ")
+    assert (changed in first, "internal" in said) == (True, False)
+    assert (tmp_path / written).stat().st_size > 0
+
+
+# Signals
+
+
+@POSIX
 @pytest.mark.usefixtures("children_hear_ctrl_c")
 def test_ctrl_c(config):
     with subprocess.Popen(
@@ -195,32 +391,165 @@ def test_ctrl_c(config):
     assert (running.returncode, out, err) == (130, "", "interrupted: no answer\n")
 
 
-def test_letters_that_the_stream_does_not_know(process, config):
-    ended = process("epsilon", config(name="klinik-ä"), env={"PYTHONIOENCODING": "ascii"})
-    assert ended.returncode == 0
-    assert "name: klinik-\\xe4\n" in ended.stdout
+STOPPED = """\
+import os, signal, sys
+import dpcalc.config.files as saving
+import dpcalc.__main__ as command
+fsync = os.fsync
+def interrupted(descriptor):
+    os.kill(os.getpid(), signal.{name})
+    fsync(descriptor)
+saving.os.fsync = interrupted
+sys.argv[1:] = {arguments!r}
+command.main()
+"""
 
 
-def test_the_exit_codes_of_the_contract():
-    assert (errors.FIX_INPUT, errors.NO_VERDICT, app.INTERRUPTED, app.READER_GONE) == (2, 3, 130, 141)
+def stopped(name, handler, arguments, folder):
+    """The exit code of a command that gets a signal while it writes a file."""
+    program = f"import signal; signal.signal(signal.{name}, signal.{handler})\n"
+    program += STOPPED.format(name=name, arguments=arguments.split())
+    ended = subprocess.run([sys.executable, "-c", program], cwd=folder, env=environment(), timeout=60, check=False)
+    return ended.returncode
 
 
-def test_a_missing_answer_names_the_run_and_what_to_try(real, file):
-    ended = real("epsilon", str(file()), "--method", "optimal", "--set", "training.steps=20_000_000_000")
-    assert (ended.code, ended.out) == (3, "")
-    said = r"error\[DPC901\]: .*20000000000 steps, gaussian, noise multiplier .*delta .*; try --method pld\n"
-    assert re.match(said, ended.err)
+@POSIX
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("SIGTERM", "init -o new.yaml"),
+        ("SIGHUP", "init -o a.yaml --force"),
+        ("SIGINT", "init -o new.yaml"),
+        pytest.param("SIGTERM", "ledger add l.yaml a.yaml", marks=pytest.mark.slow),
+        pytest.param("SIGHUP", "lock a.yaml", marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_leaves_nothing_half_done(config, tmp_path, name, arguments):
+    path = Path(config())
+    before = path.read_bytes()
+    handler = "default_int_handler" if name == "SIGINT" else "SIG_DFL"  # whatever this process has inherited
+    assert stopped(name, handler, arguments, tmp_path) == 128 + getattr(signal, name)
+    assert [one.name for one in tmp_path.iterdir()] == ["a.yaml"]
+    assert path.read_bytes() == before
 
 
-def test_a_deleted_current_directory(tmp_path, monkeypatch, dpcalc, config):
+@POSIX
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path):
+    assert stopped("SIGHUP", "SIG_IGN", "init -o new.yaml", tmp_path) == 0
+    assert (tmp_path / "new.yaml").exists()
+
+
+INTERRUPTED_IMPORT = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Interrupt:
+    def find_spec(name, path=None, target=None):
+        if name == "dpcalc.cli.output":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Interrupt)
+import dpcalc.__main__
+"""
+
+
+@POSIX
+def test_ctrl_c_during_the_imports_prints_no_traceback():
+    code, said = ended_into(subprocess.PIPE, INTERRUPTED_IMPORT, program=("-c",))
+    assert (code, said) == (-signal.SIGINT, "")
+
+
+# Files that commands write
+
+
+@pytest.mark.heavy
+def test_locks_at_the_same_time_lose_nothing(config, tmp_path):
+    Repository.fresh(tmp_path / "work")
+    paths = [config(file=f"work/c{number}.yaml", steps=100 + number) for number in range(5)]
+    running = [
+        subprocess.Popen(
+            [sys.executable, STAND_IN, "lock", path],
+            cwd=tmp_path / "work",
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+        )
+        for path in paths
+    ]
+    assert [one.communicate(timeout=120)[1] and one.returncode for one in running] == [0] * 5
+    entries = json.loads((tmp_path / "work" / "dpcalc.lock").read_text(encoding="utf-8"))["configs"]
+    assert {name: entry["epsilon"] for name, entry in entries.items()} == {
+        f"c{number}.yaml": (100 + number) / 1000 for number in range(5)
+    }
+
+
+@POSIX
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+@pytest.mark.usefixtures("here")
+def test_a_new_file_has_the_permissions_that_the_user_allows(dpcalc, config, mask, mode):
     path = config()
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    for command in (("check",), ("epsilon",), ("validate",), ("show",), ("lock",), ("diff", path)):
-        ended = dpcalc(*command, path)
-        assert ended.code == 2
-        assert ended.err.startswith("error: current directory: expected one that exists, got a deleted one")
-    assert dpcalc("--version").code == 0
-    assert dpcalc("check", "--help").code == 0
+    before = os.umask(mask)
+    try:
+        dpcalc("lock", path)
+        dpcalc("check", path, "--report", "json=report.json")
+        dpcalc("init", "-o", "new.yaml")
+    finally:
+        os.umask(before)
+    modes = {name: Path(name).stat().st_mode & 0o777 for name in ("dpcalc.lock", "report.json", "new.yaml")}
+    assert set(modes.values()) == {mode}
+
+
+WRITERS = [
+    ("--output", ("init",)),
+    ("--output", ("scan", "data", "--levels", "user,example")),
+    ("--output", ("import", "call.txt", "--delta", "1e-5")),
+    ("--csv", ("pate", "votes.csv", "--sigma", "40", "--delta", "1e-5")),
+    pytest.param("--plot", ("curve", "steps", "run.yaml", "--range", "1,2"), marks=pytest.mark.heavy),
+]
+
+
+@pytest.fixture
+def inputs(tmp_path):
+    """What the commands of `WRITERS` read."""
+    for name in ("data/a/1", "data/a/2", "data/b/1"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    call = "make_private(noise_multiplier=1.1, max_grad_norm=1.0, sample_rate=0.01, steps=10)"
+    (tmp_path / "call.txt").write_text(call, encoding="utf-8")
+    (tmp_path / "votes.csv").write_text("90,10\n80,20\n", encoding="utf-8")
+    (tmp_path / "run.yaml").write_text(CONFIG.format(name="x", steps=2, budget=""), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize(("option", "words"), WRITERS)
+@pytest.mark.parametrize("place", ["/proc/self/out", "missing/out", "call.txt/out", "data"])
+def test_a_file_that_cannot_be_written_is_an_input_to_be_fixed(real, inputs, option, words, place):
+    ending = {"--plot": ".svg", "--csv": ".csv"}.get(option, ".json")
+    path = place if place == "data" else place + ending
+    force = () if option == "--plot" else ("--force",)
+    ended = real(*words, option, path, *force)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {option}: ")
+    assert path in ended.err
+    assert (inputs / "data").is_dir()
+
+
+@pytest.mark.parametrize(("option", "words"), WRITERS[:-1])
+def test_a_pipe_is_written_to_and_never_replaced(real, inputs, option, words):
+    path = inputs / "pipe.json"
+    os.mkfifo(path)
+    nobody_reads = real(*words, option, str(path), "--force")
+    assert (nobody_reads.code, nobody_reads.out) == (2, "")
+    assert "cannot be written" in nobody_reads.err
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    ended = real(*words, option, str(path))  # nothing is lost: no --force is needed
+    assert ended.code == 0, ended.err
+    assert os.read(reader, 65536)
+    os.close(reader)
+    assert path.is_fifo()
+
+
+def test_no_other_writer_replaces_a_pipe(tmp_path):
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(InputError, match="expected a file, got a device or a pipe; nothing was changed"):
+        save(str(path), b"x")
+    assert path.is_fifo()

@@ -47,27 +47,18 @@ def configs(tmp_path):
 @pytest.mark.usefixtures("configs")
 def test_add_show_check(real):
     added = real("ledger", "add", LEDGER, "flat.yaml")
-    assert (added.code, facts(added)["added"], facts(added)["runs"]) == (
-        0,
-        "yes",
-        "clinic: 5 steps, epsilon 0.739 alone",
-    )
+    told = facts(added)
+    assert (added.code, told["added"], told["runs"]) == (0, "yes", "clinic: 5 steps, epsilon 0.739 alone")
     assert real("ledger", "check", LEDGER).code == 0
     assert real("ledger", "add", LEDGER, "noisy.yaml", "--name", "more noise").code == 0
-    shown = real("ledger", "show", LEDGER, "--json")
-    document = json.loads(shown.out)
+    document = json.loads(real("ledger", "show", LEDGER, "--json").out)
     assert (document["schema"], document["command"]) == ("dpcalc.result/1", "ledger show")
     assert [run["name"] for run in document["runs"]] == ["clinic", "more noise"]
     alone = [run["guarantee"]["epsilon"] for run in document["runs"]]
     assert max(alone) < document["guarantee"]["epsilon"] < sum(alone) == document["sum_of_epsilons"]
     assert document["budget"]["ok"] is True
     text = real("ledger", "show", LEDGER).out
-    assert text.count("runs: ") == 2
-    assert "sum_of_epsilons: " in text
-    fixed = "are fixed before the first output, not chosen after seeing any output"
-    assert f"{fixed}\n" in text
-    assert any(assumption.endswith(fixed) for assumption in document["assumptions"])
-    assert f"{fixed}\n" in real("epsilon", "flat.yaml").out
+    assert (text.count("runs: "), "sum_of_epsilons: " in text) == (2, True)
 
 
 @pytest.mark.usefixtures("configs")
@@ -89,13 +80,9 @@ def test_what_does_not_fit_is_not_added(real, tmp_path):
 @pytest.mark.usefixtures("configs")
 def test_a_new_ledger_has_the_terms_that_are_said(real):
     added = real("ledger", "add", LEDGER, "flat.yaml", "--delta", "1e-7", "--budget", "4", "--set", "training.steps=3")
-    assert (facts(added)["delta"], facts(added)["budget.epsilon"], facts(added)["steps"]) == ("1e-07", "4.0", "3")
+    assert [facts(added)[key] for key in ("delta", "budget.epsilon", "steps")] == ["1e-07", "4.0", "3"]
     assert real("ledger", "check", LEDGER, "--max-epsilon", "0.1").code == 1
-
-
-@pytest.mark.usefixtures("configs")
-def test_a_run_that_promises_something_else_is_said(real):
-    assert "note: the ledger tells" not in real("ledger", "add", LEDGER, "flat.yaml").err
+    assert "note: the ledger states" not in added.err
     added = real("ledger", "add", LEDGER, "noisy.yaml", "--name", "b", "--set", "privacy.adjacency=zero-out")
     assert "note: the ledger states unit example, add-remove, groups of 1; " in added.err
     assert facts(added)["adjacency"] == "add-remove"
@@ -126,27 +113,20 @@ def test_wrong_input_is_exit_code_2(real, monkeypatch, arguments, words):
 
 @pytest.mark.heavy
 def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
-    def git(*words):
-        return subprocess.run(
-            ["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words],
-            cwd=tmp_path,
-            check=True,
-            capture_output=True,
-        )
-
+    git = Repository(tmp_path).git
     (tmp_path / "flat.yaml").write_text(FLAT.replace("1.5", "9"), encoding="utf-8")
-    git("init", "-q")
+    git("init", "--quiet")
     real("ledger", "add", LEDGER, "flat.yaml")
     ledger = tmp_path / LEDGER
     first = ledger.read_bytes()
     git("add", ".")
     assert real("ledger", "check", LEDGER, "--base", "HEAD").code == 2  # there is no commit yet
-    git("commit", "-qm", "first")
+    git("commit", "--quiet", "--message", "first")
     real("ledger", "add", LEDGER, "flat.yaml", "--name", "second")
     second = ledger.read_bytes()
     assert real("ledger", "check", LEDGER, "--base", "HEAD").code == 0
-    git("commit", "-qam", "second")
-    base = git("rev-parse", "HEAD").stdout.decode().strip()  # what HEAD is is asked once in a process
+    git("commit", "--quiet", "--all", "--message", "second")
+    base = git("rev-parse", "HEAD")  # what HEAD is is asked once in a process
     for changed in (first, second.replace(b"epsilon: 9", b"epsilon: 10"), second.replace(b"second", b"2nd")):
         ledger.write_bytes(changed)
         ended = real("ledger", "check", LEDGER, "--base", base)

@@ -1,17 +1,18 @@
-"""`dpcalc pate` from the command line."""
+"""Teachers who vote: `dpcalc pate`, and configs that every command reads; who is told what the votes cost."""
 
 import csv
 import io
 import json
 import math
-import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
 from dpcalc.planner.pate import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
+from tests.thinning import thinned
 
 COUNTS = np.array([[220, 20, 10], [120, 110, 20], [250, 0, 0], [180, 40, 30]] * 25)
 NOISE = ("--sigma", "40", "--delta", "1e-5")
@@ -109,28 +110,23 @@ def test_the_queries_as_csv(real, ballots, tmp_path):
 
 
 def test_confident(real, ballots):
-    ended = real("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "30", "-v")
+    words = ("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "30")
+    ended = real(*words, "-v")
     told = facts(ended)
     assert ended.code == 0
     assert told["aggregation"] == "Confident-GNMax, threshold 200.0, threshold sigma 30.0, sigma 40.0"
     assert told["answered"].startswith("about 48.9 of 100")  # Phi of 20, -80, 50, -20 over 30, 25 times each
-    answered = json.loads(real("pate", ballots, *NOISE, "--threshold", "200", "--threshold-sigma", "30", "--json").out)[
-        "answered"
-    ]
+    answered = json.loads(real(*words, "--json").out)["answered"]
     assert answered == {"private": True, "expected": pytest.approx(48.9, abs=0.05)}
-    assert "published" not in told
-    assert ended.out.count("costliest: query") == 10
+    assert ("published" in told, ended.out.count("costliest: query")) == (False, 10)
 
 
 def test_labels_of_every_teacher(real, tmp_path):
     table = np.array([[0, 1, 2]] * 200 + [[1, 1, 1]] * 50)
     np.savetxt(tmp_path / "labels.csv", table, fmt="%d", delimiter=",")
     ended = real("pate", "labels.csv", "--classes", "3", *NOISE, "--json", "-v")
-    assert [(row["votes"], row["lead"]) for row in json.loads(ended.out)["per_query"]] == [
-        (200, 150),
-        (250, 250),
-        (200, 150),
-    ]
+    told = [(row["votes"], row["lead"]) for row in json.loads(ended.out)["per_query"]]
+    assert told == [(200, 150), (250, 250), (200, 150)]
 
 
 def test_a_public_epsilon(real, ballots, monkeypatch):
@@ -195,9 +191,145 @@ def test_refusals(real, ballots, arguments, message):
 
 
 def test_in_a_terminal(real, ballots, monkeypatch):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "80")
     ended = real("pate", ballots, *NOISE, "--target-eps", "1")
     assert "epsilon <= 1.36   delta = 1e-05   whatever the votes are" in ended.out
     assert all(len(line) <= 80 for line in ended.out.splitlines())
+
+
+# Configs of teachers
+
+
+GNMAX = "{type: pate-gnmax, noise_multiplier: 40, votes: votes.npy}"
+
+
+KINDS = {
+    "{type: pate-lnmax, gamma: 0.02, votes: votes.npy}": LNMax(gamma=0.02),
+    GNMAX: GNMax(noise_multiplier=40.0),
+    "{type: pate-confident-gnmax, noise_multiplier: 40, threshold: 180, threshold_noise_multiplier: 100, "
+    "votes: votes.npy}": ConfidentGNMax(noise_multiplier=40.0, threshold=180.0, threshold_noise_multiplier=100.0),
+}
+
+
+TEXT = """version: 1
+data: {levels: [{name: teacher, count: 250}]}
+sampling: {teacher: {scheme: all}}
+mechanism: %s
+training: {steps: 60}
+privacy: {unit: teacher, adjacency: replace-one, delta: 1e-5}
+budget: {epsilon: 3}
+"""
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(mechanism=GNMAX, counts=COUNTS):
+        np.save(tmp_path / "votes.npy", counts)
+        path = tmp_path / "teachers.yaml"
+        path.write_text(TEXT % mechanism, encoding="utf-8")
+        return str(path)
+
+    return write
+
+
+@pytest.mark.parametrize("mechanism", KINDS)
+def test_both_numbers(real, config, mechanism):
+    """As `dpcalc pate` has them, of the first 60 queries."""
+    ended = real("epsilon", config(mechanism))
+    told = facts(ended)
+    whatever = data_independent_guarantee(KINDS[mechanism], 60, delta=1e-5).epsilon
+    of_votes = data_dependent_guarantee(
+        KINDS[mechanism], Votes(counts=COUNTS[:60], teachers=250), delta=1e-5
+    ).guarantee.epsilon
+    assert whatever * (1 - 1e-9) <= float(told["epsilon"]) < whatever * 1.01
+    number = float(told["with_these_votes"].split()[2])
+    assert of_votes <= number < of_votes * 1.01 < whatever
+    assert "itself private: do not publish" in told["with_these_votes"]
+    assert WARNING in ended.err
+
+
+def test_json_of_a_config_and_its_hash(real, config):
+    path = config()
+    told = json.loads(real("epsilon", path, "--json").out)
+    without = json.loads(real("epsilon", path, "--json", "--unset", "mechanism.votes").out)
+    assert told["with_these_votes"]["private"] is True
+    assert told["with_these_votes"]["guarantee"]["bound"] == "data-dependent"
+    assert "with_these_votes" not in without
+    assert without["config_hash"] == told["config_hash"]
+
+
+COMMANDS = [
+    ("epsilon", "-q"),
+    ("check",),
+    ("statement",),
+    ("compare",),
+    ("risk",),
+    ("delta", "--epsilon", "1"),
+    ("validate",),
+    ("show",),
+    ("solve-sigma", "--target-eps", "1"),
+    ("solve-steps", "--target-eps", "1"),
+    ("solve-group", "--target-eps", "10"),
+    ("epsilon", "--set", "privacy.group_size=2"),
+    ("lock",),
+]
+
+
+@pytest.mark.parametrize("arguments", thinned([pytest.param(words) for words in COMMANDS], 5), ids=" ".join)
+def test_nothing_else_reads_the_votes(real, config, tmp_path, arguments):
+    path = config()
+    seen = real(arguments[0], path, *arguments[1:])
+    (tmp_path / "votes.npy").unlink()
+    (tmp_path / "dpcalc.lock").unlink(missing_ok=True)
+    again = real(arguments[0], path, *arguments[1:])
+    assert seen.code == again.code == 0
+    assert (seen.out, seen.err) == (again.out, again.err)
+    assert "private: do not publish" not in seen.out
+    assert WARNING not in seen.err
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        (COUNTS[:59], "expected votes on 60 queries, one a step, got 59"),
+        (COUNTS * 2, "row 1: expected 250 votes, the number of teachers, got 500"),
+        (np.where(np.arange(100)[:, None] == 7, -COUNTS, COUNTS), "row 8, column 1: expected a whole number"),
+        (COUNTS + 0.5, "row 1, column 1: expected a whole number"),
+        (None, "cannot be read: No such file"),
+    ],
+    ids=["few", "many", "negative", "broken", "gone"],
+)
+def test_votes_that_are_none(real, config, tmp_path, counts, words):
+    path = config(counts=COUNTS if counts is None else counts)
+    if counts is None:
+        (tmp_path / "votes.npy").unlink()
+    ended = real("epsilon", path)
+    assert (ended.code, ended.out) == (2, "")
+    assert f"{path}:4:53: `mechanism.votes`: " in ended.err
+    assert "votes.npy: " in ended.err
+    assert words in ended.err
+
+
+def test_solved_noise_is_written(real, config):
+    """The key is gamma, and the noise its inverse."""
+    path = config("{type: pate-lnmax, gamma: 0.02}  # loud")
+    ended = real("solve-sigma", path, "--target-eps", "0.5", "--write")
+    assert ended.code == 0
+    (line,) = (line for line in Path(path).read_text(encoding="utf-8").splitlines() if "gamma" in line)
+    assert line.endswith("}  # loud")
+    gamma = float(line.split("gamma: ")[1].split("}")[0])
+    assert gamma == pytest.approx(1 / float(facts(ended)["solution.value"]), rel=1e-5)
+    assert data_independent_guarantee(LNMax(gamma=gamma), 60, delta=1e-5).epsilon == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_change_of_votes_changes_nothing(real, config, tmp_path):
+    old = config()
+    other = tmp_path / "other.yaml"
+    other.write_text(Path(old).read_text(encoding="utf-8").replace("votes.npy", "others.npy"), encoding="utf-8")
+    ended = real("diff", old, str(other))
+    assert (ended.code, ended.err) == (0, "")
+    assert real("ledger", "add", "ledger.yaml", old, "--name", "labels").code == 0
+    text = (tmp_path / "ledger.yaml").read_text(encoding="utf-8")
+    assert ("pate-gnmax" in text, "votes.npy" in text) == (True, False)

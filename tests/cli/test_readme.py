@@ -225,10 +225,3 @@ def test_the_table_of_nested_draws_is_what_the_code_computes(case):
         if [*row.values()][:2] == [case.words, case.protected]
     )
     assert nested_row(case) == kept[:3] + kept[5:]  # without the older bounds
-
-
-@pytest.mark.parametrize("page", CHAPTERS)
-def test_a_chapter_begins_with_what_it_answers(page):
-    title, _, answer, *_ = PAGES[page].splitlines()
-    assert title.startswith("# ")
-    assert answer.endswith(".")

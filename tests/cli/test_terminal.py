@@ -1,57 +1,58 @@
-"""What a person sees on a terminal."""
+"""What a person sees on a terminal: forms, colours, where lines end, the bar of progress."""
 
 import os
+import re
+import shlex
+import shutil
 import subprocess
 import sys
+from io import StringIO
+from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 
-from tests.cli.running import STAND_IN, environment, shown_on
+from dpcalc._version import __version__
+from dpcalc.cli import progress
+from dpcalc.cli.output import on_terminal, styled_text
+from tests.cli.running import environment, on_a_terminal, shown_on
+from tests.thinning import thinned
 
-pty = pytest.importorskip("pty")
-pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs pseudo-terminals")
-
-
-def on_terminal(*arguments, env=None):
-    """Exit code, standard output (a terminal of 80 columns) and standard error (a pipe) of a command."""
-    ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, STAND_IN, *arguments],
-        env=environment(**({"TERM": "xterm"} | (env or {}))),
-        stdout=theirs,
-        stderr=subprocess.PIPE,
-    ) as running:
-        os.close(theirs)
-        out = shown_on(ours)
-        os.close(ours)
-        err = running.stderr.read()
-    return running.returncode, out.replace("\r\n", "\n"), err.decode()
+ROOT = Path(__file__).parents[2]
+TEXT = """\
+ok.yaml: passed, epsilon 0.947 of 2.0, 47.4% used
+over.yaml: failed, epsilon 2.02 of 2.0, 101% used
+over.yaml:14:19: error[DPC301]: epsilon 2.02 exceeds the budget 2.0 (unit example, delta 1e-05)
+broken.yaml: invalid
+<stdin>: undecided
+infinite.yaml: warning[DPC304]: no budget.epsilon: nothing says what this run may cost
+note: draw Poisson batches of the same expected size, with the same noise multiplier: epsilon 12.1 -> 2.39
+checked 4 files: 1 undecided, 1 invalid, 1 failed, 1 passed
+"""
 
 
 def test_a_headline_and_labelled_rows(config):
-    code, out, err = on_terminal("epsilon", config(name="'[/x] [bold]'"))
+    code, out = on_a_terminal("epsilon", config(name="'[/x] [bold]'", steps=1500), errors=DEVNULL)
     assert code == 0
-    assert out.startswith("\x1b[1mepsilon <= 0.500   delta = 1e-05\x1b[0m\n")
+    assert out.startswith("\x1b[1mepsilon <= 1.50   delta = 1e-05\x1b[0m\n")
     assert "  [/x] [bold]\n" in out
-    assert "2.0, 25.0% used\n" in out
-    assert err == "note: Opacus would print the same\n"
+    assert "1,500 steps" in out
+    assert "2.0, 75.0% used\n" in out
 
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colour_is_no_escape_at_all(config, env):
-    code, out, _ = on_terminal("compare", config(), env=env)
-    assert code == 0
-    assert "\x1b" not in out
-    assert "does [not] apply" in out
+    code, out = on_a_terminal("compare", config(), errors=DEVNULL, **env)
+    assert (code, "\x1b" in out, "does [not] apply" in out) == (0, False, True)
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
 @pytest.mark.heavy
 def test_quiet_and_json_are_for_programs(config):
     path = config()
-    assert on_terminal("epsilon", path, "-q")[:2] == (0, "0.500000\n")
-    code, out, _ = on_terminal("epsilon", path, "--json")
+    assert on_a_terminal("epsilon", path, "-q", errors=DEVNULL) == (0, "0.500000\n")
+    code, out = on_a_terminal("epsilon", path, "--json", errors=DEVNULL)
     assert (code, out[0], "\x1b" in out) == (0, "{", False)
 
 
@@ -63,3 +64,284 @@ def test_the_terminal_form_in_this_process(dpcalc, config, monkeypatch, command)
     assert ended.code == 0
     assert "\x1b" not in ended.out  # drawn for a terminal, without escapes for what is none
     assert "delta = 1e-05" in ended.out.splitlines()[0]
+
+
+def test_a_gate_in_colour(config):
+    code, text = on_a_terminal("check", config(steps=2020), columns=200)
+    assert code == 1
+    assert ": \x1b[1;31mfailed\x1b[0m, epsilon 2.02" in text
+    assert "\x1b[1;31merror[DPC301]\x1b[0m:" in text
+    assert "1 \x1b[1;31mfailed\x1b[0m" in text
+
+
+def test_a_comparison_breaks_no_word(config):
+    code, text = on_a_terminal("compare", config(), columns=40, errors=DEVNULL)
+    assert code == 0
+    assert {"one-step", "upper"} <= {word.strip(",") for word in bare(text).split()}
+    assert max(map(len, bare(text).splitlines())) <= 40
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("command", thinned(["several", "epsilon", "compare", "steps"], 1))
+def test_names_are_shown_as_they_are_written(config, tmp_path, command):
+    """No markup is read in them, and no code of an emoji."""
+    name = "[red]x[/red] :smile: [/b]"
+    path = config(name=f"'{name}'", file="[bold]:B:.yaml", steps=50)
+    words = {"several": ("epsilon", path, config(name="other")), "steps": ("curve", "steps", path, "--range", "10,50")}
+    code, text = on_a_terminal(*words.get(command, (command, path)), columns=200)
+    assert code == 0
+    assert command == "compare" or name in bare(text)
+    assert "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}" not in text
+    code, text = on_a_terminal("check", path, columns=200)
+    assert f"{tmp_path}/[bold]:B:.yaml: " in bare(text)
+
+
+# Texts in colour, and where their lines end
+
+
+class Terminal(StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """A text as a terminal of some columns shows it."""
+
+    def of(text, *, columns=80, plain=False):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        monkeypatch.setenv("TERM", "xterm")
+        monkeypatch.delenv("NO_COLOR", raising=False)
+        if plain:
+            monkeypatch.setenv("NO_COLOR", "1")
+        return styled_text(text, Terminal())
+
+    return of
+
+
+def bare(text):
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_verdicts_and_findings_differ_in_colour(shown):
+    found = {word: colour for colour, word in re.findall(r": \x1b\[([\d;]+)m(\w+)\x1b", shown(TEXT))}
+    verdicts = [found[word] for word in ("passed", "failed", "invalid", "undecided")]
+    assert len(set(verdicts)) == 4
+    counted = {word: colour for colour, word in re.findall(r"\d \x1b\[([\d;]+)m(\w+)\x1b", shown(TEXT))}
+    assert counted == {word: found[word] for word in ("passed", "failed", "invalid", "undecided")}
+    findings = {word: colour for colour, word in re.findall(r"\x1b\[([\d;]+)m(error|warning|note)", shown(TEXT))}
+    assert len(set(findings.values())) == 3
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_lines_end_between_words(shown, plain):
+    text = shown(TEXT, columns=40, plain=plain)
+    assert plain == ("\x1b" not in text)
+    assert all(len(line) <= 40 for line in bare(text).splitlines())
+    assert bare(text).split() == TEXT.split()
+
+
+def test_a_long_excerpt_is_cut_around_its_marks(shown):
+    before, after = "x" * 70, "z" * 90
+    excerpt = f"  |\n9 | {before} l2_norm_clip: 1.0  # {after}\n  | {' ' * 71}^^^^^^^^^^^^ dpcalc calls this y\n"
+    empty, line, marks, words, end = shown(excerpt, columns=60).split("\n")
+    assert (empty, words, end) == ("  |", "  = dpcalc calls this y", "")
+    assert max(map(len, (line, marks))) <= 60
+    start = marks.index("^")
+    assert line[start : start + 12] == "l2_norm_clip"
+    assert marks == "  | " + " " * (start - 4) + "^" * 12
+    assert line[4:7] == line[-3:] == "..."
+    assert shown(excerpt, columns=200).split("\n") == excerpt.split("\n")
+
+
+def test_a_long_command_can_be_pasted(shown):
+    words = ["dpcalc", "epsilon", "config.yaml", "--target-eps", "2", *["--set", "a=b"] * 10]
+    label, *command = shown(f"  give one:            {' '.join(words)}", columns=40).split("\n")
+    assert label == "  give one:"
+    assert max(map(len, command)) <= 40
+    assert shlex.split("\n".join(command).replace("\\\n", " ")) == words  # as a shell reads it
+
+
+def test_numbers_of_notes_have_separators_but_places_code_and_years_have_none(shown):
+    text = (
+        "2024/a.yaml:12345:1: error[DPC101]: 1e5\nnote: 10000 of 60000 (Abadi et al. 2016), `a=5000`, 2024.yaml:1234:5"
+    )
+    plain = shown(text, columns=200, plain=True)
+    assert plain == text.replace("10000 of 60000", "10,000 of 60,000")
+
+
+def test_what_is_no_terminal_gets_the_text_as_it_is(dpcalc, config):
+    assert styled_text(TEXT, StringIO()) == TEXT
+    assert not on_terminal()
+    assert "phases: training: 5000 steps" in dpcalc("epsilon", config(steps=5000)).out
+
+
+def test_a_chart_has_thousands_separators_and_a_pipe_has_none(real, file, monkeypatch):
+    words = ("curve", "steps", str(file()), "--set", "data.examples=50000", "--range", "10000,20000")
+    assert "10000" in real(*words).out
+    monkeypatch.setattr("dpcalc.cli.explore.on_terminal", lambda: True)
+    assert "of 50,000 (example)" in " ".join(real(*words).out.split())
+
+
+# The bar of progress: on a terminal, after a while, and nowhere else
+
+WORK = """
+from dpcalc.cli import progress
+progress.PATIENCE = {patience}
+with progress.progress():
+    {work}
+"""
+
+
+def worked(work, *, patience, until="", **variables):
+    """What a terminal shows while a program works; it ends when its standard input does."""
+    reader, writer = os.openpty()
+    env = environment(**({"TERM": "xterm", "COLUMNS": "80"} | variables))
+    command = [sys.executable, "-c", WORK.format(patience=patience, work=work)]
+    running = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=writer, env=env)
+    os.close(writer)
+    text = shown_on(reader, until=until) if until else ""
+    running.communicate(b"\n", timeout=60)
+    text = text or shown_on(reader)
+    os.close(reader)
+    assert running.returncode == 0
+    return text
+
+
+def test_a_bar_appears_on_a_terminal_when_work_takes_long():
+    assert "computing" in worked("input()", patience=0.01, until="computing")
+    assert worked("pass", patience=3600) == ""
+    assert worked("import time; time.sleep(0.3)", patience=0.0, TERM="dumb") == ""  # not even an empty line
+    program = WORK.format(patience=0.0, work="import time; time.sleep(0.3)")
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    assert (run.stdout, run.stderr) == (b"", b"")
+
+
+@pytest.mark.parametrize(
+    ("label", "total", "part", "columns", "expected"),
+    [
+        ("sweep", 8_000, 0.1015, "80", ["sweep", "812/8,000 10%", "left"]),
+        ("configs/cifar.yaml", 0, 0.5, "80", ["configs/cifar.yaml", " 50%", "left"]),
+        ("[red]x[/red] :B: \x1b[2Jy", 0, 0.25, "80", ["[red]x[/red] :B: ?[2Jy", "25%"]),
+        ("a/very/long/path/to/a/config/that/is/cut.yaml", 0, 1.0, "80", ["...a/config/that/is/cut.yaml", "100%"]),
+        ("a/very/long/path/to/a/config/that/is/cut.yaml", 9, 0.5, "60", ["...t/is/cut.yaml", "50%", "-:--:-- left"]),
+    ],
+)
+def test_the_bar_says_what_how_much_and_how_long(label, total, part, columns, expected):
+    work = f"progress.announce({label!r}, total={total}); progress.report_progress({part}); input()"
+    text = worked(work, patience=0.0, until=expected[-1], COLUMNS=columns, NO_COLOR="1")
+    assert all(word in text for word in expected), text
+
+
+def test_files_are_named_or_counted(monkeypatch):
+    monkeypatch.setattr(progress, "_state", progress._State())
+    progress.announce_files(["a.yaml"])
+    assert progress._state.label == "a.yaml"
+    progress.announce_files(["a.yaml"] * 1200)
+    assert progress._state.label == "1,200 files"
+
+
+def test_of_several_files_the_one_that_is_worked_on_is_named(monkeypatch, dpcalc, config, tmp_path):
+    """Each config costs something else, so that each is a question; equal ones are asked about once."""
+    monkeypatch.chdir(tmp_path)  # `lock` must not write into the lock of this repository
+    state, seen = progress._State(), []
+    monkeypatch.setattr(progress, "_state", state)
+    report_file = progress.report_file
+    monkeypatch.setattr(
+        progress,
+        "report_file",
+        lambda path, total: (report_file(path, total), seen.append((state.label, state.file, state.total))),
+    )
+    paths = [config(file=f"{name}.yaml", steps=500 + steps) for name, steps in (("a", 0), ("b", 1), ("c", 1), ("d", 2))]
+    for command in ("check", "lock"):
+        seen.clear()
+        assert dpcalc(command, *paths).code == 0
+        assert [one for one in seen if one[1]] == [("4 files", paths[number], 3) for number in (0, 1, 3)]
+
+
+# A capture that was read: `pytest --renew`, then git diff
+
+SAMPLES = ROOT / "sample_configs"
+CAPTURE = Path(__file__).parent / "capture.txt"
+WIDTH = 80
+
+
+COMMANDS = """\
+epsilon mnist_dpsgd.yaml
+epsilon two_phase.yaml -v
+epsilon one_step.yaml
+epsilon clinic_maml.yaml --unit all
+epsilon mnist_dpsgd.yaml clinic_maml.yaml
+epsilon --no-config
+epsilon wrong.yaml
+delta mnist_dpsgd.yaml --epsilon 1
+risk mnist_dpsgd.yaml
+solve-sigma survey_and_training.yaml --target-eps 3
+solve-steps mnist_dpsgd.yaml --target-eps 2
+compare mnist_dpsgd.yaml
+compare mnist_dpsgd.yaml clinic_maml.yaml
+curve steps mnist_dpsgd.yaml clinic_maml.yaml --range 1000,20000
+curve rdp mnist_dpsgd.yaml --range 2,4,30
+sweep mnist_dpsgd.yaml --over mechanism.noise_multiplier=1,2 --over training.steps=1000,10000
+sweep mnist_dpsgd.yaml --over mechanism.noise_multiplier=1,2
+check mnist_dpsgd.yaml clinic_maml.yaml wrong.yaml --max-epsilon 1
+diff mnist_dpsgd.yaml mnist_opacus.yaml
+statement clinic_maml.yaml
+pate teacher_votes.csv --gamma 0.1 --delta 1e-5
+explain DPC208
+""".splitlines()
+
+
+PROGRAM = """
+import fcntl, struct, sys, termios, textwrap
+from dpcalc.cli import progress
+from dpcalc.cli.app import run
+from tests import shared_results
+progress.PATIENCE = 3600.0
+shared_results.install(setattr)  # what the same command costs is computed once
+fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, int(sys.argv[1]), 0, 0))
+for line in open("commands", encoding="utf-8").read().splitlines():
+    print(textwrap.fill(f"$ dpcalc {line}", 58, break_on_hyphens=False), flush=True)
+    print(f"[{run(line.split())}]", flush=True)
+"""
+
+
+WRONG = """\
+version: 1
+data: {examples: 60_000}
+sampling: {scheme: poisson, rate: 0.01}
+mechanism: {type: gaussian, max_grad_norm: 1.0, noise_multiplier: 1.1, l2_norm_clip: 1.0, and_another_key_of_ours: 3}
+training: {steps: 100}
+privacy: {delta: 1e-5, adjacency: add-remove}
+"""
+
+
+def plain(text):
+    """A capture without escape sequences, trailing spaces and the version."""
+    text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.replace("\r", ""))
+    text = re.sub(rf"(?<=  ){re.escape(__version__)}$", "VERSION", text, flags=re.MULTILINE)
+    return "".join(f"{line.rstrip()}\n" for line in text.rstrip().splitlines())
+
+
+@pytest.mark.heavy
+def test_a_capture_of_a_pseudo_terminal(tmp_path, same_as_file):
+    for name in {word for line in COMMANDS for word in line.split() if (SAMPLES / word).is_file()}:
+        shutil.copy(SAMPLES / name, tmp_path)
+    one_step = re.sub(", l2_norm.*}", "}", WRONG).replace("steps: 100", "steps: 1")
+    files = {"wrong.yaml": WRONG, "one_step.yaml": one_step, "commands": "\n".join(COMMANDS), "program.py": PROGRAM}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    ours, theirs = os.openpty()
+    command = [sys.executable, "program.py", str(WIDTH)]
+    env = environment(TERM="xterm", PYTHONPATH=str(ROOT))
+    running = subprocess.Popen(command, cwd=tmp_path, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    shown = shown_on(ours)
+    os.close(ours)
+    assert running.wait(timeout=60) == 0
+    assert "\x1b[1;31mfailed\x1b[0m" in shown
+    text = plain(shown)
+    # A hash is never broken: people copy it.
+    assert max(map(len, re.sub(r"\b[0-9a-f]{64}\b", "HASH", text).splitlines())) <= WIDTH
+    assert not re.search(r"note: note:|\b1 (steps|clip norms|configs|files|points)\b|Traceback", text)
+    same_as_file(re.sub(r"\b[0-9a-f]{64}\b", "HASH", text), CAPTURE)

@@ -55,8 +55,3 @@ def test_every_citation_of_a_docstring_exists(path):
     found = citations(text)
     assert set(found) <= {(kind, number) for _, kind, number in STATEMENTS}
     assert bool(found) == ("docs/theory.md" in text)
-
-
-def test_a_citation_is_found_over_two_lines_and_of_several_statements():
-    text = "Source: docs/theory.md, Theorem 4.3 and\n    Lemma 4.2; other text, Theorem 9.9."
-    assert citations(text) == [("Theorem", "4.3"), ("Lemma", "4.2")]

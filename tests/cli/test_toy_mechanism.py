@@ -58,18 +58,18 @@ def test_epsilon_is_that_of_every_outcome(toy_run):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("command", "words"),
     [
-        (("compare",), "method: pld"),
-        (("curve", "steps"), "4"),
-        (("check",), "epsilon"),
-        (("show",), "mechanism: {type: toy, odds: 3}"),
-        (("statement",), "toy, odds 3"),
-        (("risk",), "advantage: "),
+        ("compare", "method: pld"),
+        ("curve steps", "4"),
+        ("check", "epsilon"),
+        ("show", "mechanism: {type: toy, odds: 3}"),
+        ("statement", "toy, odds 3"),
+        ("risk", "advantage: "),
     ],
 )
-def test_other_commands(toy_run, arguments, words):
-    ended = toy_run(*arguments)
+def test_other_commands(toy_run, command, words):
+    ended = toy_run(*command.split())
     assert (ended.code, words in ended.out) == (0, True), ended
 
 
@@ -84,9 +84,7 @@ def test_schema_describes_it(real):
     ("mechanism", "message", "hint"),
     [
         ("{type: toy, odds: 0.5}", "`mechanism.odds` must be from 1 to 1000, got the number 0.5", ""),
-        ("{type: toy, odds: [3]}", "`mechanism.odds` must be a number, got a list", ""),
         ("{type: toy}", "`mechanism.odds` is missing", "^ say the odds"),
-        ("{type: toy, odds: 3, rho: 1}", "`rho` does not go with type `toy`", "^ `toy` takes `odds`"),
         ("{noise_multiplier: 1, odds: 3}", "`odds` does not go with type `gaussian`", "^ `gaussian` takes `noise_mul"),
         ("{type: toi, odds: 3}", "got the string 'toi'", "^ did you mean `toy`?"),
     ],

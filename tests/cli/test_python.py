@@ -1,0 +1,587 @@
+"""Python gets what the command line prints, and what the formulas say."""
+
+import json
+import math
+import subprocess
+import sys
+import warnings
+from fractions import Fraction
+from html.parser import HTMLParser
+from pathlib import Path
+
+import mpmath
+import numpy as np
+import pytest
+
+import dpcalc
+from dpcalc import compare, curve, delta, epsilon, load, plan, risk, solve
+from dpcalc.config.source import ConfigError
+from dpcalc.errors import InputError
+from dpcalc.guarantee import Kind, Result, Row, shown_number
+from dpcalc.planner.search import NoSolution
+from tests.oracles.exact_gaussian import exact_epsilon
+from tests.thinning import thinned
+
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
+PATH = str(SAMPLES / "mnist_dpsgd.yaml")
+FLAT = {"steps": 1000, "noise_multiplier": 1.0, "delta": 1e-5}
+BATCHES = {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "noise_multiplier": 1.0, "delta": 1e-5}
+SMALL = plan(sample_rate=0.1, noise_multiplier=2.0, steps=10, delta=1e-5)
+SMALL_FLAGS = ["--no-config", "--sample-rate", "0.1", "--noise-multiplier", "2", "--steps", "10", "--delta", "1e-5"]
+CLINIC = {
+    "levels": {"task": 1200, "example": 20},
+    "sampling": {"task": {"scheme": "fixed", "size": 32}, "example": {"scheme": "fixed", "size": 5}},
+    "unit": "example",
+    "clip": "task",
+    "noise_multiplier": 6.0,
+    "steps": 10_000,
+    "delta": 1e-5,
+}
+CONFIG = {
+    "version": 1,
+    "data": {"examples": 1000},
+    "sampling": {"scheme": "poisson", "rate": Fraction(1, 97)},
+    "mechanism": {"noise_multiplier": np.float64(1.5)},
+    "training": {"steps": np.int64(10)},
+    "privacy": {"delta": 1e-5, "adjacency": "add-remove"},
+}
+
+
+TWO_FULL = """\
+version: 1
+data: {examples: 100}
+sampling: {scheme: all}
+phases:
+  - {name: loud, mechanism: {noise_multiplier: 10}, training: {steps: 4}}
+  - {name: quiet, mechanism: {noise_multiplier: 20}, training: {steps: 8}}
+privacy: {adjacency: add-remove, delta: 1e-6}
+"""
+
+
+def sample(name):
+    return str(SAMPLES / f"{name}.yaml")
+
+
+def test_importing_loads_nothing():
+    code = (
+        "import sys, dpcalc; assert dpcalc.__version__; assert {'load', 'plan', 'epsilon', 'solve'} <= {*dir(dpcalc)}; "
+        "print([name for name in ('numpy', 'pydantic', 'yaml', 'dpcalc.plans') if name in sys.modules]); "
+        "from dpcalc import load; print('dpcalc.plans' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["[]", "True"]
+
+
+def test_nothing_else_is_there():
+    names = {"load", "plan", "epsilon", "solve", "delta", "risk", "compare", "curve", "Accountant"}
+    assert {*dpcalc.__all__} == {"__version__", *names}
+    assert all(callable(getattr(dpcalc, name)) for name in names)
+    with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'ledger'"):
+        _ = dpcalc.ledger
+
+
+# Epsilon
+
+
+@pytest.mark.parametrize(
+    "name",
+    thinned(
+        [
+            "clinic_maml",
+            "two_phase",
+            "mnist_group",
+            "held_tasks",
+            "mnist_shuffle",
+            "survey_and_training",
+            "femnist_users",
+        ],
+        4,
+    ),
+)
+def test_a_file_costs_what_is_printed(name, printed):
+    shown = printed("epsilon", sample(name))["guarantee"]
+    found = epsilon(load(Path(sample(name))))
+    assert found.to_dict() == shown
+
+
+def test_another_delta_and_accountant(printed):
+    shown = printed("epsilon", sample("two_phase"), "--delta", "1e-7", "--method", "rdp")["guarantee"]
+    assert epsilon(load(sample("two_phase")), delta=1e-7, method="rdp").to_dict() == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "steps", "changes"),
+    [
+        ("clinic_maml", 4321, ["--set", "training.steps=4321"]),
+        ("held_tasks", 1234, ["--set", "training.steps=1234"]),  # the last draw is held for 4 steps instead of 10
+        ("mnist_shuffle", 300, ["--unset", "training.epochs", "--set", "training.steps=300"]),  # in the second pass
+        ("two_phase", 3600, ["--set", "phases[1].training.steps=84"]),
+    ],
+)
+def test_the_first_steps_cost_what_a_run_of_that_length_does(name, steps, changes, printed):
+    shown = printed("epsilon", sample(name), *changes)["guarantee"]
+    found = epsilon(load(sample(name)), steps=steps)
+    assert (found.epsilon, found.delta, found.kind, found.method) == tuple(
+        shown[key] for key in ("epsilon", "delta", "kind", "method")
+    )
+    assert found.epsilon_lower is None
+
+
+@pytest.mark.parametrize(("steps", "squares"), [(1, 1 / 100), (4, 4 / 100), (7, 4 / 100 + 3 / 400), (12, 24 / 400)])
+def test_the_first_steps_of_two_phases_are_one_gaussian(steps, squares, tmp_path):
+    (tmp_path / "run.yaml").write_text(TWO_FULL, encoding="utf-8")
+    exact = exact_epsilon(1, 1 / mpmath.sqrt(squares), 1e-6)
+    found = epsilon(load(tmp_path / "run.yaml"), steps=steps).epsilon
+    assert exact * (1 - mpmath.mpf("1e-12")) <= found <= exact * (1 + mpmath.mpf("1e-4"))
+
+
+@pytest.mark.parametrize(
+    ("given", "flags"),
+    [
+        ({"sample_rate": 0.01}, "--sample-rate 0.01"),
+        ({"sample_rate": "4e-3", "adjacency": "replace-one"}, "--sample-rate 0.004 --adjacency replace-one"),
+        (
+            {"scheme": "poisson", "batch_size": 256, "dataset_size": 6e4},
+            "--scheme poisson --batch-size 256 --dataset-size 60000",
+        ),
+        (
+            {"batch_size": 256, "dataset_size": "6e4", "scheme": "fixed"},
+            "--batch-size 256 --dataset-size 6e4 --scheme=fixed",
+        ),
+        ({"sample_rate": np.float64(0.01), "method": "rdp"}, "--sample-rate 0.01 --method rdp"),
+    ],
+)
+def test_numbers_mean_what_flags_do(given, flags, printed):
+    words = [*flags.split(), "--steps", "1000", "--noise-multiplier", "1", "--delta", "1e-5"]
+    shown = printed("epsilon", *words)["guarantee"]
+    found = epsilon(plan(**FLAT, **given))
+    assert found.to_dict() == shown
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"sample_rate": 0.1}, Fraction(1, 10)),
+        ({"sample_rate": "0.1"}, Fraction(1, 10)),
+        ({"sample_rate": Fraction(1, 10)}, Fraction(1, 10)),
+        ({"sample_rate": Fraction(256, 60_000)}, Fraction(8, 1875)),
+        ({"sample_rate": Fraction(1, 97)}, Fraction(1, 97)),
+        ({"sample_rate": "1/97"}, Fraction(1, 97)),
+        ({"sample_rate": 1}, Fraction(1)),
+        ({"sample_rate": Fraction(1, 97), "dataset_size": 50_000}, Fraction(1, 97)),
+    ],
+)
+def test_rates_are_exact(given, expected):
+    (phase,) = plan(**FLAT, **given).phases
+    assert phase.hierarchy.level(1).rate == expected
+    assert "dataset_size" not in given or phase.hierarchy.units(1) == given["dataset_size"]
+
+
+def test_other_numbers_are_exact():
+    assert plan(sample_rate=Fraction(1, 97), **(FLAT | {"delta": Fraction(1, 60_000)})).delta == 1 / 60_000
+    assert plan(epochs=60, **BATCHES).steps == 14_063
+    assert plan(epochs=Fraction(1, 2), **BATCHES).steps == 118
+    assert epsilon(SMALL, steps=np.int64(3), group_size=np.int8(1)) == epsilon(SMALL, steps=3)
+    assert epsilon(load(sample("two_phase")), steps=0).epsilon == 0.0
+
+
+def test_a_file_or_a_mapping_may_stand_for_its_plan():
+    path = sample("two_phase")
+    assert len({epsilon(way(path), steps=100) for way in (str, Path, load)}) == 1
+    run = load(CONFIG)
+    (phase,) = run.phases
+    assert (phase.hierarchy.level(1).rate, phase.steps, phase.noise_multiplier) == (Fraction(1, 97), 10, 1.5)
+    assert load({"train": {"privacy": CONFIG}}, key="train.privacy") == load({"dpcalc": CONFIG}) == run
+    assert epsilon(CONFIG) == epsilon(run)
+
+
+def test_a_plan_is_shown_in_a_line():
+    assert repr(plan(sample_rate=0.01, **FLAT)) == (
+        "Plan(1000 steps, gaussian 1, poisson example; protects example, add-remove, delta 1e-05)"
+    )
+    assert len(repr(load(sample("two_phase")))) < 250
+
+
+def test_what_somebody_should_look_at_is_a_warning_of_the_caller(tmp_path):
+    with pytest.warns(UserWarning, match="noise_multiplier is 0: without noise there is no privacy") as caught:
+        run = plan(sample_rate=0.1, steps=3, noise_multiplier=0, delta=1e-5)
+    assert [one.filename for one in caught] == [__file__]
+    assert not epsilon(run).finite
+    assert epsilon(run, steps=0).epsilon == 0.0
+    (tmp_path / "run.yaml").write_text(TWO_FULL.replace("1e-6", "0.1"), encoding="utf-8")
+    with pytest.warns(UserWarning, match=r"run\.yaml:7:41: warning\[DPC203\]") as caught:
+        load(tmp_path / "run.yaml")
+    assert [one.filename for one in caught] == [__file__]
+
+
+@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
+@pytest.mark.parametrize("unit", ["user", "example"])
+@pytest.mark.parametrize("group_size", thinned([2, None], 1))
+def test_another_unit_and_group_cost_what_is_printed(unit, group_size, printed):
+    path = sample("femnist_users")
+    words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))
+    shown = printed("epsilon", path, *words)["guarantee"]
+    assert (shown["unit"], shown["group_size"]) == (unit, group_size or 1)
+    given = {"unit": unit, "group_size": group_size}
+    for found in (epsilon(path, **given), epsilon(load(path), **given), epsilon(load(path, **given))):
+        assert found.to_dict() == shown
+
+
+@pytest.mark.heavy
+def test_a_group_costs_what_so_much_less_noise_does():
+    run = plan(dataset_size=100, scheme="all", steps=5, noise_multiplier=60, delta=1e-5, group_size=3)
+    exact = float(exact_epsilon(5, 20, 1e-5))
+    assert exact <= epsilon(run).epsilon <= exact * (1 + 1e-4)
+    assert epsilon(plan(**FLAT, sample_rate=0.01, group_size=1000)).group_size == 1000
+
+
+@pytest.mark.heavy
+def test_unit_and_group_reach_every_question():
+    run = plan(scheme="all", dataset_size=10, noise_multiplier=3, steps=4, delta=1e-5)
+    for number in (
+        lambda **more: delta(run, epsilon=2, **more).delta,
+        lambda **more: risk(run, **more).advantage,
+        lambda **more: curve(run, "steps", grid=[4], **more).series[0].ys[0],
+    ):
+        assert number(unit="example") == number() < number(group_size=2)
+        with pytest.raises(InputError, match="unit: expected one of example"):
+            number(unit="user")
+
+
+def test_a_batch_size_alone_does_not_tell_how_examples_are_drawn():
+    run = {name: value for name, value in BATCHES.items() if name != "scheme"} | {"epochs": 2}
+    with pytest.raises(InputError, match="expected scheme too"):
+        plan(**run)
+    epsilons = {scheme: epsilon(plan(scheme=scheme, **run)).epsilon for scheme in ("poisson", "fixed", "shuffle")}
+    assert epsilons["poisson"] < min(epsilons["fixed"], epsilons["shuffle"])
+
+
+# Nested plans
+
+
+def test_a_nested_plan_is_that_of_its_file():
+    of_file = load(SAMPLES / "clinic_maml.yaml")
+    (phase,), (stated,) = of_file.phases, plan(**CLINIC).phases
+    assert stated.hierarchy == phase.hierarchy
+    assert (stated.mechanism, stated.clip, stated.steps) == (phase.mechanism, phase.clip, phase.steps)
+    ranged = plan(**CLINIC | {"levels": {"task": 1200, "example": {"min": 5, "max": 20}}})
+    assert ranged.phases[0].hierarchy.level(2).min_count == 5
+    silent = plan(**{name: value for name, value in CLINIC.items() if name != "noise_multiplier"})
+    found = solve(silent, "sigma", target_epsilon=2)
+    assert found.value == solve(SAMPLES / "clinic_maml.yaml", "sigma", target_epsilon=2).value
+
+
+# Other questions
+
+
+def test_delta_is_what_is_printed(printed):
+    shown = printed("delta", PATH, "--epsilon", "1")["guarantee"]
+    result = delta(PATH, epsilon=1).to_dict()
+    assert (result["delta"], result["delta_lower"]) == (shown["delta"], shown["delta_lower"])
+
+
+def test_risk_is_what_is_printed(printed):
+    shown = printed("risk", *SMALL_FLAGS, "--prior", "0.1", "--fpr", "0.01")
+    result = risk(SMALL, prior=0.1, false_positive_rates=[0.01])
+    told = result.to_dict()
+    assert json.dumps(result.advantage) in json.dumps(shown)
+    assert (told["prior"], [each["false_positive_rate"] for each in told["detections"]]) == (0.1, [0.01])
+
+
+@pytest.mark.heavy
+def test_a_comparison_is_what_is_printed(printed):
+    shown = printed("compare", *SMALL_FLAGS)["rows"]
+    rows = compare(SMALL, unit="example")
+    assert [row["epsilon"] for row in rows.to_dict()["rows"]] == [row["epsilon"] for row in shown]
+    assert [row.method for row in rows] == [row["method"] for row in shown]
+    assert (len(rows), rows[0].valid) == (len(shown), True)
+
+
+def test_a_curve_is_what_is_printed(printed):
+    shown = printed("curve", "steps", PATH, "--range", "100,200", "--method", "rdp")
+    chart = curve(PATH, "steps", grid=[200, 100], methods=["rdp"])
+    (line,) = chart.series
+    assert list(line.xs) == [100, 200]
+    assert all(json.dumps(y) in json.dumps(shown) for y in line.ys)
+    assert json.loads(json.dumps(chart.to_dict()))["series"][0]["kind"] == "upper"
+    assert chart.picture("svg").startswith(b"<?xml")
+
+
+@pytest.mark.parametrize("scheme", ["fixed", "shuffle", "with-replacement"])
+def test_a_curve_over_a_size_that_cannot_grow(scheme):
+    """A parent may have a single example, so that a draw of one example has no larger size to show."""
+    run = plan(
+        levels={"user": 50, "example": {"min": 1, "max": 8}},
+        sampling={"user": {"scheme": "all"}, "example": {"scheme": scheme, "size": 1}},
+        unit="user",
+        noise_multiplier=1.0,
+        steps=10,
+        delta=1e-5,
+    )
+    line = curve(run, "rate").series[0]
+    assert set(line.xs) == {1.0}
+    assert set(line.ys) == {epsilon(run).epsilon}
+
+
+def test_a_curve_over_small_batches_has_each_size_once():
+    run = plan(scheme="fixed", batch_size=4, dataset_size=1000, noise_multiplier=2.0, steps=10, delta=1e-5)
+    sizes = curve(run, "rate").series[0].xs
+    assert sizes[0] == 1
+    assert len(set(sizes)) == len(sizes)
+
+
+# Solvers
+
+
+def test_a_plan_without_noise_is_for_solving():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run = plan(scheme="poisson", batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5)
+    assert not epsilon(run).finite
+    found = solve(run, "sigma", target_epsilon=3)
+    stated = plan(
+        scheme="poisson", batch_size=512, dataset_size=50_000, epochs=5, delta=1e-5, noise_multiplier=found.value
+    )
+    assert found.plan == stated
+    assert found.guarantee.epsilon <= 3
+
+
+@pytest.mark.parametrize(
+    ("quantity", "name", "target", "phase"),
+    thinned(
+        [
+            ("sigma", "two_phase", 2.6, "main"),
+            ("sigma", "two_phase", 2.0, None),
+            ("steps", "mnist_dpsgd", None, None),
+            ("group", "mnist_group", 8.0, None),
+            ("rate", "clinic_maml", 1.5, None),
+        ],
+        3,
+    ),
+)
+def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
+    words = ["--target-eps", str(target)] if target else []
+    words += ["--phase", phase] if phase else []
+    shown = printed(f"solve-{quantity}", sample(name), *words)
+    found = solve(load(sample(name)), quantity, target_epsilon=target, phase=phase)
+    solution, guarantee = shown["solution"], shown["guarantee"]
+    assert (found.name, float(found.value)) == (solution["name"], solution["value"])
+    assert (found.goal.limit, float(found.fails_at)) == (solution["target"], solution["fails_at"])
+    assert found.guarantee.to_dict() == guarantee
+    assert epsilon(found.plan) == found.guarantee
+
+
+def test_the_largest_batch_at_fixed_epochs(printed):
+    shown = printed("solve-rate", PATH, "--target-eps", "1.5")
+    found = solve(load(PATH), "batch", target_epsilon=1.5, epochs=60)
+    assert (found.value, found.fails_at) == (shown["solution"]["value"], shown["solution"]["fails_at"])
+    assert found.plan.steps == shown["steps"] == -(-60 * 60_000 // found.value)
+
+
+@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
+@pytest.mark.parametrize(("unit", "group_size"), thinned([("user", 2), ("example", None)], 1))
+def test_another_unit_and_group_are_solved_for_as_printed(unit, group_size, printed):
+    path, given = sample("femnist_users"), {"unit": unit, "group_size": group_size}
+    words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))
+    target = 1.5 * epsilon(path, **given).epsilon
+    solved = printed("solve-steps", path, *words, "--target-eps", repr(target))["solution"]
+    for source in (path, load(path)):
+        assert solve(source, "steps", target_epsilon=target, **given).value == solved["value"]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: epsilon(SMALL, steps=1.5), "steps: expected a whole number from 0 to 10, the length of the run, got"),
+        (lambda: epsilon(SMALL, steps="3"), "the length of the run, got '3'"),
+        (lambda: epsilon(SMALL, steps=-1), "the length of the run, got -1"),
+        (lambda: epsilon(SMALL, steps=11), "the length of the run, got 11"),
+        (lambda: epsilon(SMALL, steps=np.int64(11)), "the length of the run, got 11"),
+        (lambda: epsilon(SMALL, delta="x"), "delta: expected a number, got 'x'"),
+        (lambda: epsilon(SMALL, group_size=0), "group_size: expected a whole number >= 1, got 0"),
+        (lambda: epsilon(SMALL, group_size=1.5), "group_size: expected a whole number >= 1, got 1.5"),
+        (lambda: epsilon(SMALL, group_size=True), "group_size: expected a whole number >= 1, got True"),
+        (lambda: epsilon(SMALL, group_size=101), "dataset_size: expected it beside a group of 101"),
+        (lambda: epsilon(SMALL, unit="user"), "unit: expected one of example, got 'user'"),
+        (lambda: epsilon(None), "plan: expected a plan of `load` or `plan`, or the path of a config, got None"),
+        (lambda: epsilon(3), "plan: expected a plan of `load` or `plan`, or the path of a config, got 3"),
+        (lambda: epsilon(b"run.yaml"), "plan: expected a plan of `load` or `plan`, or the path of a config, got b"),
+        (lambda: load(None), "path: expected the name of a config file, or a mapping, got None"),
+        (lambda: load(CONFIG | {"name": object()}), "config: expected words, numbers, lists and mappings, got <object"),
+        (lambda: delta(SMALL, epsilon="1"), "epsilon: expected a number, got '1'"),
+        (lambda: delta(SMALL, epsilon=None), "epsilon: expected a number, got None"),
+        (lambda: delta(SMALL, epsilon=10**400), "epsilon: expected a number, got 1000"),
+        (lambda: delta(SMALL, epsilon=-1), "epsilon: expected a finite number >= 0"),
+        (lambda: risk(SMALL, prior="a"), "prior: expected a number, got 'a'"),
+        (lambda: risk(SMALL, prior=2), "prior"),
+        (
+            lambda: risk(SMALL, false_positive_rates=0.01),
+            "false_positive_rates: expected a sequence of numbers such as",
+        ),
+        (lambda: risk(SMALL, false_positive_rates=["a"]), "false_positive_rates: expected a number, got 'a'"),
+        (lambda: risk(SMALL, baselines=0.1), "baselines: expected a sequence of numbers such as [0.01, 0.1], got 0.1"),
+        (lambda: curve(SMALL, "noise"), "kind: expected one of steps"),
+        (lambda: curve(SMALL, "steps", grid=5), "grid: expected a sequence of numbers"),
+        (lambda: curve(SMALL, "steps", grid="12"), "grid: expected a sequence of numbers"),
+        (lambda: curve(SMALL, "steps", methods="pld"), "methods: expected a sequence of names such as ['pld'], got"),
+        (lambda: solve(SMALL, "sigma", target_epsilon="a"), "target_epsilon: expected a number, got 'a'"),
+        (lambda: solve(SMALL, "sigma"), "target_epsilon: expected a number > 0, got none, and the plan has no budget"),
+        (lambda: solve(SMALL, "noise", target_epsilon=1), "quantity: expected one of sigma, steps, rate, batch, group"),
+        (lambda: solve(SMALL, "sigma", target_epsilon=1, epochs=60), "epochs: expected none beside sigma, got 60"),
+        (lambda: solve(PATH, "batch", target_epsilon=1, epochs=0), "epochs: expected a number > 0, got 0"),
+        (lambda: solve(SMALL, "batch", target_epsilon=5), "dataset_size: expected it beside batch"),
+        (lambda: solve(SMALL, "group", target_epsilon=1e6), "dataset_size: expected it beside group"),
+    ],
+)
+def test_values_are_refused_in_one_sentence(call, words):
+    with pytest.raises(InputError) as caught:
+        call()
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, ["sample_rate"]),
+        ({"batch_size": 10}, ["dataset_size"]),
+        ({"sample_rate": 1.5}, ["sample_rate: error[DPC106]", "1.5"]),
+        ({"sample_rate": float("nan")}, ["sample_rate: error[DPC102]"]),
+        ({"sample_rate": Fraction(4, 3)}, ["sample_rate: error[DPC106]", "4/3"]),
+        ({"sample_rate": 0.1, "steps": Fraction(1, 3)}, ["steps: error[DPC102]", "1/3"]),
+        ({"sample_rate": 0.1, "steps": [1]}, ["steps: expected a number, got [1]"]),
+        ({"sample_rate": Fraction(1, 3), "scheme": "fixed"}, ["batch_size"]),
+        ({"sample_rate": 0.1, "adjacency": "swap"}, ["adjacency: error[DPC104]", "replace-one"]),
+        ({"sample_rate": 0.1, "steps": 1.5, "delta": 0}, ["steps: error[DPC102]", "delta: error[DPC106]"]),
+        ({"sample_rate": 0.1, "group_size": 0}, ["group_size: error[DPC106]"]),
+        ({"dataset_size": 9, "scheme": "all", "group_size": 10}, ["group_size: error[DPC106]"]),
+        ({"sample_rate": 0.01, "scheme": "foo"}, ["scheme: error[DPC104]", "must be poisson, cyclic-poisson, fixed,"]),
+        ({"batch_size": 10, "scheme": "foo"}, ["scheme: error[DPC104]"]),
+        ({"batch_size": 10, "dataset_size": 100, "scheme": "foo"}, ["scheme: error[DPC104]"]),
+        ({"scheme": "foo"}, ["scheme: error[DPC104]"]),
+        ({"levels": ["a"]}, ["levels: expected a mapping with a key for each level, got"]),
+        (CLINIC | {"dataset_size": 3}, ["expected dataset_size in `levels` or `sampling`"]),
+        (CLINIC | {"sample_rate": 0.1}, ["expected sample_rate in `levels` or `sampling`"]),
+        (CLINIC | {"scheme": "fixed"}, ["expected scheme in `levels` or `sampling`"]),
+        (CLINIC | {"levels": None}, ["data"]),
+        (CLINIC | {"sampling": None}, ["sampling"]),
+        (CLINIC | {"unit": "tsak"}, ["task"]),
+        (CLINIC | {"levels": None, "sampling": None}, ["expected `levels` beside `unit` or `clip`"]),
+    ],
+)
+def test_errors_of_a_plan_name_the_argument(given, told):
+    with pytest.raises(InputError) as caught:
+        plan(**(FLAT | given))
+    assert all(part in str(caught.value) for part in told), str(caught.value)
+    assert "--" not in str(caught.value)
+
+
+def test_errors_of_a_file_or_a_mapping_tell_the_place(tmp_path):
+    path = tmp_path / "run.yaml"
+    path.write_text(TWO_FULL.replace("scheme: all", "shceme: all"), encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"run\.yaml:3:12: error\[DPC101\]: unknown key `shceme`"):
+        load(path)
+    with pytest.raises(ConfigError, match=r"<mapping>:1:.* unknown key `sigma`"):
+        load(CONFIG | {"mechanism": {"sigma": 1}})
+    with pytest.raises(InputError, match=r"^unit: error.DPC108.*: `privacy.unit` must name a"):
+        load(sample("femnist_users"), unit="writer")
+    with pytest.raises(NoSolution, match=r"group_size: no value gives epsilon <= 0.1"):
+        solve(plan(sample_rate=0.01, **FLAT), "group", target_epsilon=0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: plan(sigma=1), "dpcalc calls this noise_multiplier"),
+        (lambda: plan(q=1), "dpcalc calls this sample_rate"),
+        (lambda: plan(n_samples=1), "what a sampler draws in an epoch"),
+        (lambda: plan(target_delta=1), "dpcalc calls this delta"),
+        (lambda: plan(num_epochs=1), "dpcalc calls this epochs"),
+        (lambda: plan(accountant=1), "dpcalc calls this method"),
+        (lambda: plan(noise_multipler=1), "unexpected keyword argument 'noise_multipler'"),
+        (lambda: plan(noise_mult=1), "dpcalc calls this noise_multiplier"),
+        (lambda: plan(l2_norm_clip=1), "leave it out"),
+        (lambda: plan(max_grad_norm=1), "leave it out"),
+        (lambda: plan(num_microbatches=1), "moves by up to 2 clip norms"),
+        (lambda: plan(data_loader=1), "len.loader"),
+        (lambda: plan(target_epsilon=1), "solve.plan, 'sigma', target_epsilon="),
+        (lambda: plan(redraw_every=1), "a config says more"),
+        (lambda: epsilon(PATH, target_delta=1e-5), r"epsilon\(\) got .*dpcalc calls this delta"),
+        (lambda: epsilon(PATH, noise_mult=1), "give noise_multiplier to `plan`"),
+        (lambda: epsilon(PATH, num_microbatches=1), "moves by up to 2 clip norms"),
+        (lambda: solve(PATH, "sigma", target_eps=1), r"solve\(\) got .*dpcalc calls this target_epsilon"),
+        (lambda: solve(PATH, "sigma", max_grad_norm=1), "leave it out"),
+        (lambda: delta(PATH, epsilon=1, sample_rate=1), "give sample_rate to `plan`"),
+        (lambda: risk(PATH, accountant="rdp"), r"risk\(\)"),
+        (lambda: compare(PATH, max_examples_per_user=2), "dpcalc calls this group_size"),
+        (lambda: curve(PATH, "steps", l2_norm_clip=1), "leave it out"),
+    ],
+)
+def test_names_of_other_tools_are_recognised(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+# Results
+
+
+def test_results_as_json(printed):
+    words = "--sample-rate 0.01 --steps 1000 --noise-multiplier 1 --delta 1e-5"
+    run = plan(sample_rate=0.01, **FLAT)
+    assert json.loads(json.dumps(epsilon(run).to_dict())) == printed("epsilon", *words.split())["guarantee"]
+    noiseless = epsilon(plan(sample_rate=0.01, steps=3, delta=1e-5)).to_dict()
+    assert (json.loads(json.dumps(noiseless))["epsilon"], noiseless["finite"]) == (None, False)
+    solution = solve(plan(**FLAT, sample_rate=Fraction(1, 97)), "rate", target_epsilon=1)
+    told = json.loads(json.dumps(solution.to_dict()))
+    assert (told["value"], told["target"]) == (float(solution.value), 1)
+    assert told["guarantee"] == solution.guarantee.to_dict()
+    assert isinstance(solution, Result)
+
+
+class Cells(HTMLParser):
+    """The texts of the cells of a table."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.texts = []
+        self.feed(text)
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+@pytest.mark.heavy
+def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
+    run, guarantee = SMALL, epsilon(SMALL)
+    cells = Cells(guarantee._repr_html_()).texts
+    assert "Guarantee" in cells
+    up, down = (float(cells[cells.index(name) + 1]) for name in ("epsilon", "epsilon_lower"))
+    assert guarantee.epsilon <= up <= guarantee.epsilon * (1 + 1e-5)
+    assert guarantee.epsilon_lower * (1 - 1e-5) <= down <= guarantee.epsilon_lower
+    results = [delta(run, epsilon=1), risk(run), compare(run), curve(run, "steps", grid=[1, 10]), guarantee]
+    results.append(solve(run, "sigma", target_epsilon=2))
+    for result in results:
+        picture, table, rest = result._repr_html_().partition("<table><tr><th>")
+        assert table
+        assert rest.endswith("</table>")
+        assert picture == "" or (
+            result is results[3] and picture.startswith('<img alt="chart" src="data:image/svg+xml')
+        )
+        assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
+
+
+def test_texts_in_tables_are_escaped():
+    row = Row(method="<x> & y", bound="b", epsilon=math.inf, kind=Kind.UPPER, valid=True)
+    assert "&lt;x&gt; &amp; y" in row._repr_html_()
+    assert row.to_dict()["epsilon"] is None
+
+
+@pytest.mark.parametrize(
+    ("number", "upper", "lower"),
+    [(0.12345678, "0.123457", "0.123456"), (2.0, "2", "2"), (1e-5, "0.00001", "0.00001"), (math.inf, "inf", "inf")],
+)
+def test_numbers_in_notebooks(number, upper, lower):
+    assert (shown_number("epsilon", number), shown_number("epsilon_lower", number)) == (upper, lower)
