@@ -32,6 +32,7 @@ _TILT = 1e-3  # of the masses of one step: next to none, since all losses matter
 _NUMBERS = (-8, -5, -3.5, -2.5, -2, -1.5, -1.2, -0.9, -0.6, -0.3, 0, 0.3, 0.6, 0.9, 1.2, 1.5, 2, 3)
 _POINTS = 500  # lattice points in a deviation of S
 _ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far above the round-off
+_FAR_OUT = 1e-16  # mass at either end that counts as one of infinite loss
 _MANY = 50  # batches, of which the last one may be left out of account
 _MOST_HIDDEN = 60.0  # log of the largest q that is tried
 _FARTHEST = 700.0  # loss of a step up to which mates may be unlike the unit; floats end at e^709
@@ -108,7 +109,11 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     losses, logs, lost, ends = [], [], 0.0, [0.0, 0.0]
     for number, chance, law in zip(numbers, chances, sums, strict=True):
         share = law.losses / number
-        inside = (law.mass > 0) & (np.abs(share) < 1)
+        # Far out there is nothing but what the transform left: losses that large would decide all high moments.
+        is_far = np.minimum(np.cumsum(law.mass), np.cumsum(law.mass[::-1])[::-1]) < _FAR_OUT
+        is_far &= np.abs(share) < 1
+        lost += 2 * chance * float(law.mass[is_far].sum())
+        inside = (law.mass > 0) & (np.abs(share) < 1) & ~is_far
         mass = law.mass[inside].astype(np.float64) * (1 + error * number)
         # All of what the transform may have moved, twice, since densities reach 2. The two ends have infinite losses.
         lost += 2 * chance * (law.lost + law.noise * math.sqrt(law.mass.size))

@@ -129,3 +129,8 @@ def test_a_user_whose_batch_is_seen_by_what_is_missing_in_it():
 )
 def test_next_to_no_noise_and_next_to_nothing_else(settings):
     assert epsilon(*settings) <= epsilon(*settings, "sampling.user.order=any")
+
+
+def test_moments_are_not_those_of_round_off_far_out():
+    plan = load_text(CONFIG, path="run.yaml").plan
+    assert evaluate(plan, method="rdp").guarantee.epsilon < 1.5 * evaluate(plan, method="pld").guarantee.epsilon
