@@ -109,14 +109,15 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     losses, logs, lost, ends = [], [], 0.0, [0.0, 0.0]
     for number, chance, law in zip(numbers, chances, sums, strict=True):
         share = law.losses / number
+        noise = law.noise * math.sqrt(law.mass.size)
         # Far out there is nothing but what the transform left: losses that large would decide all high moments.
-        is_far = np.minimum(np.cumsum(law.mass), np.cumsum(law.mass[::-1])[::-1]) < _FAR_OUT
+        is_far = np.minimum(np.cumsum(law.mass), np.cumsum(law.mass[::-1])[::-1]) < max(_FAR_OUT, noise)
         is_far &= np.abs(share) < 1
         lost += 2 * chance * float(law.mass[is_far].sum())
         inside = (law.mass > 0) & (np.abs(share) < 1) & ~is_far
         mass = law.mass[inside].astype(np.float64) * (1 + error * number)
         # All of what the transform may have moved, twice, since densities reach 2. The two ends have infinite losses.
-        lost += 2 * chance * (law.lost + law.noise * math.sqrt(law.mass.size))
+        lost += 2 * chance * (law.lost + noise)
         ends[0] += 2 * chance * float(law.mass[share >= 1].sum())
         ends[1] += 2 * chance * float(law.mass[share <= -1].sum())
         losses.append(2 * np.arctanh(share[inside]))

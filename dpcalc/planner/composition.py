@@ -266,8 +266,9 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
             releases = gaussian_releases(phase, bound, delta, first)
         steps = [each for each in releases if each]
         if any(each.secret for each in choices):  # passes all: those that tell more cost more
-            curves = [curve for each in steps for curve in each if isinstance(curve, PrivacyProfile)]
-            return max((curve.delta(0.0) for curve in curves), default=0.0)
+            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, PrivacyProfile)]
+            is_hopeless = any(curve.infinity_mass * number > delta / 2 for curve, number in curves)
+            return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.

@@ -188,6 +188,24 @@ def test_cyclic_draws_below_the_groups():
         assert guarantee(one).epsilon == pytest.approx(guarantee(other).epsilon, rel=1e-9)
 
 
+def test_cyclic_draws_under_a_matrix_against_quadrature():
+    """Two groups, four steps, all outputs: no group costs more than the bound, and one nearly as much."""
+    banded = np.array([[1.0, 0, 0, 0], [0.5, 0.8, 0, 0], [0, 0.3, 1.0, 0], [0, 0, 0.5, 0.6]])
+    deviation = 1.2 * np.max(np.linalg.norm(banded, axis=0))
+    nodes, weights = np.polynomial.hermite_e.hermegauss(24)
+    outputs = deviation * np.array(list(itertools.product(nodes, repeat=4)))
+    masses = np.prod(list(itertools.product(weights, repeat=4)), axis=1) / (2 * np.pi) ** 2
+    scheme = CyclicPoisson(probability=Fraction(2, 5), groups=2)
+    run = plan(phase(noise(Matrix(name="b.npy", digest="1", entries=banded), 1.2), 4, scheme))
+    ratios = 0.6 + 0.4 * np.exp((outputs @ banded - (banded**2).sum(axis=0) / 2) / deviation**2)
+    for epsilon in (0.3, 1.0):
+        bound = delta_of(run, epsilon=epsilon)
+        shown = [np.maximum(ratios[:, group::2].prod(axis=1) - math.exp(epsilon), 0) for group in (0, 1)]
+        most = max(float(masses @ each) for each in shown)
+        assert bound.delta * 0.9 <= most <= bound.delta * 1.02
+        assert bound.delta_lower <= most * 1.02
+
+
 def test_the_overlap_of_groups_is_refused():
     mechanism, scheme = noise(FALLING, 2.0), CyclicPoisson(probability=Fraction(1, 10), groups=4)
     with pytest.raises(UnsupportedError, match="whose groups may part the members"):

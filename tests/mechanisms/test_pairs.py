@@ -226,6 +226,7 @@ def test_what_tells_all_does_so_both_ways():
     pair = ApproximateDp(epsilon=0.5, delta=1e-4).pair()
     assert pair.swapped.infinity_mass == pair.infinity_mass == 1e-4
     assert composed(pair, pair).swapped.infinity_mass == pytest.approx(2e-4 - 1e-8, rel=1e-12)
+    assert ApproximateDp(epsilon=0.0, delta=0.25).pair().delta(0.0) == 0.25
     for links in (1, 2, 3):
         delta = 1e-4 * math.expm1(0.5 * links) / math.expm1(0.5)  # of a group
         ahead = chained(pair, links)

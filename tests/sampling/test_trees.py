@@ -52,6 +52,7 @@ def test_what_is_no_tree(counts, at):
     assert [fault.at for fault in faults(counts, NAMES)] == at
     with pytest.raises(InputError, match=r"tree.*: expected"):
         tree_of(counts, NAMES)
+    assert len(list(faults([3], ("visit",)))) == 1  # of a single level
 
 
 def test_a_hierarchy_of_a_tree():
