@@ -310,7 +310,9 @@ def test_a_shallow_clone(dpcalc, tree, tmp_path, monkeypatch):
     assert dpcalc("check", "run.yaml", "--base", first, "--strict").code == 1
 
 
-@pytest.mark.parametrize("base", ["--output=stolen", "-h", "main:run.yaml", "nosuch", "", "main\n", "\x1b[31m"])
+@pytest.mark.parametrize(
+    "base", ["--output=stolen", "-h", "main:run.yaml", "HEAD^{tree}~0", "nosuch", "", "main\n", "\x1b[31m"]
+)
 def test_a_base_is_a_commit_and_nothing_else(dpcalc, tree, base):
     ended = dpcalc("check", "run.yaml", f"--base={base}")
     assert ended.code == 2

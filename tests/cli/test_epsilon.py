@@ -88,7 +88,7 @@ def test_a_bound_has_the_same_digits_in_every_command(real, file):
     path = str(file(FLAT.replace("epsilon: 1.5", f"epsilon: {budget!r}")))
     shown = facts(real("epsilon", path))["epsilon"]
     assert budget < found <= float(shown) < 2 * found - budget
-    (row,) = (block for block in real("compare", path).out.split("\n\n") if block.startswith("method: pld\n"))
+    row = next(block for block in real("compare", path).out.split("\n\n") if block.startswith("method: pld\n"))
     assert f"\nepsilon: {shown}\n" in row
 
 
