@@ -27,6 +27,8 @@ ORDERED = "OrderedDict"  # the type of the state of an accountant, which prints 
 _TRUNCATING = frozenset(["int", "int64"])
 _CONVERSIONS = frozenset(["float", "float64", "float32"]) | _TRUNCATING  # numpy prints its numbers so
 _OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
+# What may bind a name without naming it: then no name is read.
+_REBINDING = frozenset(["exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "__builtins__"])
 _MAX_BITS = 4096  # of a number; a larger one is an attack by arithmetic
 _MAX_POWER = 64  # exponents that are computed exactly
 
@@ -199,6 +201,8 @@ def constants_of(tree: ast.Module) -> dict[str, Any]:
     for node in ast.walk(tree):
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]):
+                return {}
+            case ast.Name(id=name, ctx=ast.Load()) if name in _REBINDING:
                 return {}
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
                 bound[name] += 1

@@ -203,7 +203,9 @@ def gaussian_releases(
     the bound `otherwise` is taken.
     """
     noise = phase.gaussian.noise_multiplier
-    if bound.secret and otherwise is not None:
+    if bound.secret:
+        if otherwise is None:
+            raise TypeError("gaussian_releases: expected a bound for passes that are not amplified, got none")
         steps = secret_pass_steps(bound, steps=phase.steps, noise_multiplier=noise, delta=delta)
         if steps is not None:
             return steps

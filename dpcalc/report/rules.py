@@ -259,7 +259,7 @@ RULES: dict[str, Rule] = {
     ),
     "DPC902": Rule(
         title="timeout",
-        rule="There was no answer within `--timeout`; `check`, `diff` and `lock` have one by default.",
+        rule="There was no answer within `--timeout`; `check`, `diff`, `lock` and `validate` have one by default.",
         reason="A gate that hangs is switched off sooner or later; one without a verdict does not pass.",
         fix="Allow more time, or check fewer configs at once.",
     ),

@@ -28,6 +28,10 @@ def test_numbers_that_the_file_states_once_are_read(tmp_path):
 @pytest.mark.parametrize(
     "more",
     [
+        "exec(open('configurator.py').read())",
+        "globals().update(settings)",
+        "vars()['SIGMA'] = 3",
+        "setattr(sys.modules[__name__], 'SIGMA', 3)",
         "def train(SIGMA): pass",
         "if debug:\n    SIGMA = 2.0",
         "for SIGMA in (1, 2): pass",
