@@ -473,7 +473,7 @@ privacy: {{adjacency: {adjacency}, delta: 0.3, group_size: {group}}}
 
 
 def check_promise(seed, shape, relation, *, zero_out, group, local, far):
-    """Steps that keep a promise: each user multiplies the chance of each letter, or all together decide which is likely."""
+    """Steps that keep a promise: each user multiplies the chance of each letter, or all decide."""
     random, (users, size), letters = np.random.default_rng(seed), shape, 3
     ways = batches_of(users, size, drop_last=False)
     steps, factors, answers = len(ways[0]), {}, {}

@@ -43,8 +43,8 @@ def test_below_and_at_the_shuffled_level(unit, clip, adjacency):
         ["mechanism.noise_multiplier=0.5"],
         ["mechanism.clip=batch"],
         ["sampling.example={scheme: shuffle, size: 2}"],
-        ["mechanism={type: laplace, noise_multiplier: 12, clip: user}"],
-        ["privacy.unit=example", "privacy.group_size=3"],
+        ["mechanism={type: zcdp, rho: 0.001}"],
+        ["mechanism={type: pure-dp, epsilon: 0.1}", "privacy.unit=example"],
     ],
 )
 def test_where_nothing_is_known_it_is_the_bound_of_any_order(settings):
