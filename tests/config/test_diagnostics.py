@@ -23,21 +23,9 @@ def test_the_form_of_the_manual():
     )
 
 
-def test_wider_line_numbers_widen_the_margin():
-    (found,) = errors("\n" * 11 + flat({"training": "{steps: x}"}))
-    assert found.format().splitlines()[1:] == ["   |", "16 | training: {steps: x}", "   | " + " " * 18 + "^"]
-
-
 def test_without_a_line():
     found = Diagnostic(code="DPC100", severity=Severity.ERROR, message="no such file", hint="look again", path="a.yaml")
     assert found.format() == "a.yaml: error[DPC100]: no such file\n  = look again"
-
-
-def test_the_error_is_all_findings():
-    with pytest.raises(ConfigError) as caught:
-        load_text(flat({"training": "{steps: x}", "sampling": "{scheme: y}"}), path="f.yaml")
-    assert str(caught.value) == "\n\n".join(item.format() for item in caught.value.diagnostics)
-    assert str(caught.value).count("error[") == 2
 
 
 def test_errors_and_results_cross_processes():
@@ -107,10 +95,6 @@ def test_long_lines_are_cut_around_the_place():
     assert excerpt(line, 1000, 3) == ("..." + line[900:], 103, 1)
 
 
-def test_tabs_take_one_cell():
-    assert excerpt("a:\tb", 4, 1) == ("a: b", 4, 1)
-
-
 COMMANDS = ["::error::x", " \t::add-mask::x", "x ::group::", "a ##[section]b", "##vso[task.setvariable]c", "###[x"]
 
 
@@ -121,11 +105,6 @@ def test_nothing_is_a_command_to_a_runner(text):
         assert not re.search(r"(?:^|\s)::|##\w*\[", made)
 
 
-@pytest.mark.parametrize("text", ["a::b", "std::x", "# comment", "## heading", "x: ':'", "1:2"])
-def test_what_is_no_command_stays(text):
-    assert visible(text) == text
-
-
 def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     line = "##[" * 50_000
     start = time.process_time()
@@ -134,7 +113,6 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     assert time.process_time() - start < 5
 
 
-DRAWS = "how the loader draws: poisson, cyclic-poisson, fixed, with-replacement, shuffle, balls-in-bins, "
 DRAWS += "random-allocation, all or any-order"
 
 
@@ -232,13 +210,6 @@ def test_words_whose_value_cannot_be_copied_are_explained():
     assert "  steps: ???  # max_steps is 1000, num_train_epochs is 3" in found.example
 
 
-def test_the_config_of_another_tool_gets_one_error():
-    (found,) = errors("model: {name: resnet}\noptimizer: {lr: 0.1}\ntrainer: {epochs: 10}\n")
-    assert "none of the sections" in found.message
-    assert found.example == ()
-    assert found.hint.startswith("`dpcalc init` writes one")
-
-
 def test_one_misspelled_section_alone_is_taken_for_a_config():
     assert any("did you mean `training`" in found.hint for found in errors("version: 1\ntrainning: {steps: 10}\n"))
 
@@ -255,23 +226,6 @@ def test_a_range_of_sizes_is_written_as_min_and_max(sizes):
     (found,) = errors(text.replace("SIZES", sizes))
     assert found.hint == "for units that differ in size write {min: 50, max: 300}"
     load_text(text.replace("SIZES", "{min: 50, max: 300}"), path="pasted.yaml")
-
-
-def test_what_is_missing_is_marked():
-    (found,) = errors("sigma: 1.1\n")
-    assert found.example == (
-        "version: 1",
-        "data:",
-        "  examples: ???",
-        "sampling:",
-        f"  scheme: ???  # {DRAWS}",
-        "mechanism: {noise_multiplier: 1.1}  # noise_multiplier from sigma",
-        "training:",
-        "  batch_size: ???",
-        "  steps: ???",
-        "privacy:",
-        "  delta: ???",
-    )
 
 
 def test_a_value_cannot_leave_its_line_of_the_example():

@@ -1,6 +1,5 @@
 """Every accountant and bound side by side: which rows there are, what they claim, and why they do not apply."""
 
-import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -142,11 +141,6 @@ def test_inversion_says_when_it_does_not_converge():
     found = inversion_row(plan(rare, sigma=0.5, steps=20))
     assert (found.epsilon, found.kind, found.valid) == (None, Kind.ESTIMATE, False)
     assert "pld needs no such sum" in found.note
-
-
-def test_without_noise_there_is_one_row():
-    (only,) = compare(plan(sigma=0.0))
-    assert (only.epsilon, only.valid) == (math.inf, True)
 
 
 # The cross-check: pld and inversion on the same composition.
