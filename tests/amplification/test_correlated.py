@@ -96,16 +96,6 @@ def test_a_phase_is_one_gaussian(mechanism, steps, mu):
     assert result.epsilon_lower <= result.epsilon
 
 
-@pytest.mark.parametrize("adjacency", [ZERO, ADD, REPLACE])
-@pytest.mark.parametrize("group_size", [1, 3])
-def test_identity_is_plain_dp_sgd(adjacency, group_size):
-    plain = plan(phase(Gaussian(noise_multiplier=4.0), 7, All()), adjacency=adjacency, group_size=group_size)
-    correlated = plan(phase(noise(Identity(), times=7, apart=2), 20), adjacency=adjacency, group_size=group_size)
-    close = 1e-12 if group_size == 1 else 1e-5  # a group is composed on a grid, other steps on another one
-    assert guarantee(correlated).epsilon == pytest.approx(guarantee(plain).epsilon, rel=close)
-    assert delta_of(correlated, epsilon=1.0).delta == pytest.approx(delta_of(plain, epsilon=1.0).delta, rel=10 * close)
-
-
 def test_replaced_units_cost_twice_the_sensitivity_and_groups_as_many_times():
     mechanism = noise(FALLING, 20.0, times=3, apart=2)
     mu = math.sqrt(4.9375 / 1.3125) / 20

@@ -113,9 +113,6 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     assert time.process_time() - start < 5
 
 
-DRAWS += "random-allocation, all or any-order"
-
-
 @pytest.mark.parametrize(
     ("written", "given", "meant"),
     [
