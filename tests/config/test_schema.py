@@ -13,7 +13,7 @@ from dpcalc.config.schema import SECTIONS, keys_in
 from dpcalc.config.source import ConfigError, source_of
 from dpcalc.config.yaml_text import parse_yaml
 from tests.config import test_malformed
-from tests.config.texts import DIFFERENT, classes, corpus, flat, marked, nested, plain_values, plan, text_of
+from tests.config.texts import DIFFERENT, corpus, flat, marked, nested, plain_values, plan, text_of
 
 ROOT = Path(__file__).parents[2]
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
@@ -54,39 +54,12 @@ def test_it_is_a_schema_of_the_draft_it_names():
 
 VALID = [
     *DIFFERENT,
+    *map(text_of, corpus("valid")),
     *(text_of(case) for case in corpus("plans") if "set" not in case),
-    flat({"sampling": "{scheme: all}", "x-own": "{a: [~, .nan]}", "name": "'a b'", "requires": '">=0.1, <9"'}),
-    flat({"sampling": "{scheme: fixed, size: 3, x-why: 1}", "training": "{epochs: 0.5}"}),
-    flat({"sampling": "{example: {scheme: poisson, rate: 0.5}}", "accounting": "{method: rdp}"}),
-    flat({"sampling": "{scheme: poisson}", "training": "{steps: 1e3, batch_size: 60}"}),
-    flat({"phases": "[{name: a, training: {epochs: 3}}, {mechanism: {noise_multiplier: 0}, sampling: {size: 3}}]"})
-    .replace("expected: 256", "size: 256")
-    .replace("poisson", "fixed"),
-    flat({"sampling": "{scheme: shuffle}", "training": "{epochs: 3, batch_size: 256}"}),
-    nested({"sampling": "{task: {scheme: fixed, size: 4, redraw_every: 10}, example: {scheme: all, redraw_every: 5}}"}),
-    classes({"sampling": "{x-a: 1, episodes: {tasks: 4, ways: 5, shots: 1, queries: 15, x-b: 2}}"}),
-    classes(
-        {
-            "phases": "[{}, {sampling: {episodes: {tasks: 8}}}, "
-            "{sampling: {class: {scheme: all}}, mechanism: {clip: class}}]"
-        }
-    ),
-    nested({"sampling": "{task: {scheme: fixed, size: 4}, example: {scheme: fixed, size: {at_most: 5, x-why: 1}}}"}),
-    flat({"sampling": "{scheme: poisson, rate: 1/97}", "privacy": "{delta: 1/60_000}"}),
-    flat({"tuning": "{mean: 1.5, distribution: negative-binomial, shape: -0.5}"}),
-    flat({"mechanism": None, "phases": "[{mechanism: {noise_multiplier: 2, type: gaussian, clip: batch}}]"}),
     *(path.read_text(encoding="utf-8") for path in sorted((ROOT / "sample_configs").glob("*.yaml"))),
     *(
         path.read_text(encoding="utf-8").replace("scheme: ???", "scheme: shuffle")
         for path in sorted((ROOT / "dpcalc/config/templates").glob("*.yaml"))
-    ),
-    flat({"data": "{examples: unknown}", "sampling": "{scheme: poisson, rate: 1/97}", "training": "{steps: 3}"}),
-    flat(
-        {
-            "data": "{levels: [{name: user, count: unknown}]}",
-            "sampling": "{scheme: poisson, rate: 1/97}",
-            "training": "{steps: 3}",
-        }
     ),
 ]
 

@@ -11,7 +11,7 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.losses.cells import Resolution, _merge_atoms, cells
-from dpcalc.losses.coarsen import _lower_envelope, coarsen_optimistic, coarsen_pessimistic, coarsened
+from dpcalc.losses.coarsen import coarsen_optimistic, coarsen_pessimistic, coarsened
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.pmf import LossPmf
 from dpcalc.losses.profile import MonotonePair
@@ -79,24 +79,3 @@ def test_a_lattice_may_be_widened_by_any_power_of_two(rounding):
     assert (wider.level, wider.start) == (-21, -2)
     assert wider.mass.sum() == pytest.approx(1, rel=1e-6)
     assert wider.lost < 1e-12
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_lower_envelope_is_the_largest_convex_function_below(seed):
-    rng, spacing, tilt = np.random.default_rng(seed), 0.25, 0.5 + seed % 3
-    masses = rng.random(30) + 0.2
-    masses[rng.integers(0, 29, 8)] = -0.1 * rng.random(8)  # at the last point it would end below 0
-    envelope = _lower_envelope(masses, tilt, spacing)
-    assert envelope.min() >= 0
-    # The profile at each lattice point, and at e^epsilon = 0 the P mass, in the plane of (e^epsilon, delta).
-    losses = spacing * np.arange(30)
-    x = np.append(0.0, np.exp(losses))
-    before, after = (
-        np.maximum(1 - x[:, None] * np.exp(-losses), 0.0) @ (each * np.exp(-tilt * losses))
-        for each in (masses, envelope)
-    )
-    chords = np.array([np.interp(x, x[[i, j]], before[[i, j]]) for i in range(31) for j in range(i + 1, 31)])
-    inside = [(x >= x[i]) & (x <= x[j]) for i in range(31) for j in range(i + 1, 31)]
-    largest = np.minimum(before, np.where(inside, chords, np.inf).min(axis=0))
-    assert after == pytest.approx(largest, rel=1e-9, abs=1e-12)
-    assert _lower_envelope(np.array([1.0, -0.1]), 1.0, 0.5) is None  # a profile that ends below 0

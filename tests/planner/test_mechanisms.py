@@ -88,22 +88,6 @@ def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
     assert max(epsilon_bounds(counts, delta=run.delta, sides=(LOWER,))[0] for counts in trees) <= theirs
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize(("rate", "steps"), thinned([(Fraction(1, 100), 20), (Fraction(1, 10), 10)], 1))
-def test_sampled_mechanisms_added_records(rate, steps):
-    scheme = Poisson(probability=rate)
-    ours = epsilon(
-        phase(Gaussian(noise_multiplier=2.0), flat(scheme), steps=steps),
-        phase(Laplace(noise_multiplier=2.0), flat(scheme), steps=steps),
-    )
-    theirs = google_epsilon(
-        (google.from_gaussian_mechanism(2.0, sampling_prob=float(rate), **GRID), steps),
-        (google.from_laplace_mechanism(2.0, sampling_prob=float(rate), **GRID), steps),
-        grid=1e-5,
-    )
-    assert ours == pytest.approx(theirs, rel=1e-4)
-
-
 def binomial_delta(epsilon, truth, steps):
     """Answers of one record against the other: steps independent bits."""
     total = 0.0
