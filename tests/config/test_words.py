@@ -109,84 +109,46 @@ def meant(**changes):
 
 SAME = {"rel": 2e-3, "abs": 2e-3}
 
-# What each renamed word is in its own library: a quantity of the run, a value that differs from RUN's, by hand.
+# The keys that a number of another tool is copied to: the quantity of the run, and a value that differs from RUN's.
 QUANTITIES = {
-    "sigma": (2.0, "noise_mult dp_noise_multiplier z"),
-    "rate": (
-        0.02,
-        ("sample_rate sampling_prob sampling_probability sampling_rate subsampling_rate participation_probability"),
-    ),
-    "batch": (250, "expected_batch_size expected_size logical_batch_size lot_size meta_batch_size tasks_per_batch"),
-    "steps": (
-        700,
-        (
-            "max_steps max_train_steps num_training_steps train_steps num_steps num_updates central_num_iterations "
-            "iterations num_iterations total_steps n_steps nsteps step_count compositions"
-        ),
-    ),
-    "epochs": (5, "num_train_epochs max_epochs num_epochs n_epochs train_epochs"),
-    "n": (
-        4000,
-        (
-            "number_of_examples num_examples train_dataset_size train_size dataset_size num_records records "
-            "source_dataset_size data_size num_train num_train_examples n_train"
-        ),
-    ),
-    "delta": (1e-6, "target_delta dp_delta central_delta"),
-    "clip": (
-        7.5,
-        (
-            "l2_norm_clip l2_norm_bound clipping_norm clip_norm l2_clip_norm clipping_value "
-            "central_privacy_clipping_bound clipping_bound clipping_threshold clip_bound max_norm grad_norm "
-            "dp_l2_norm_clip"
-        ),
-    ),
-    "group": (2, "max_examples_per_user max_elements_per_user"),
-    "budget": (3, "epsilon_budget privacy_budget eps"),
+    "mechanism.noise_multiplier": ("sigma", 2.0),
+    "sampling.rate": ("rate", 0.02),
+    "sampling.expected": ("batch", 250),
+    "training.batch_size": ("batch", 250),
+    "training.steps": ("steps", 700),
+    "training.epochs": ("epochs", 5),
+    "data.examples": ("n", 4000),
+    "privacy.delta": ("delta", 1e-6),
+    "mechanism.max_grad_norm": ("clip", 7.5),
+    "privacy.group_size": ("group", 2),
+    "budget.epsilon": ("budget", 3),
 }
-# Words for a form, not a number: their values are names, levels or mappings, which the keys take unchanged.
-FORMS = (
-    "clip_level clip_per num_buckets num_categories min_sep separation minimum_separation max_participation "
-    "num_participations epochs_per_user threshold_sigma sigma1 check_sigma mechanism_type kind sampler sampling_method "
-    "method_of_sampling truncated_batch_size batch_size_cap max_cohort_size cycle_length num_groups largest_group_size "
-    "hold hold_for held_for redraw_interval resample_every constructed_tasks task_construction way n_way n_ways "
-    "num_ways nway shot k_shot k_shots num_shots kshot k_spt support query k_query k_qry num_queries test_shots "
-    "tasks_per_step task_num hierarchy nesting examples_per_user neighboring_relation neighbouring_relation "
-    "adjacency_relation neighbors neighbours neighboring neighbouring relation privacy_unit protect protects "
-    "drop_remainder unit_of_privacy accountant hyperparameter_tuning private_selection repeat_and_select mean_runs"
-)
 RENAMES = [word for _, _, words in RENAMED for word in words.split()]
 
 
-def test_every_renamed_word_is_known_here():
-    here = [word for _, words in QUANTITIES.values() for word in words.split()] + FORMS.split()
-    assert sorted(here) == sorted(RENAMES)
+def renamed_to(key):
+    return [word for ours, _, words in RENAMED if ours == key for word in words.split()]
 
 
-@pytest.mark.parametrize("quantity", QUANTITIES)
-def test_a_renamed_word_is_the_run_that_its_library_means(quantity):
-    value, words = QUANTITIES[quantity]
-    expected = {
-        "rate": lambda: meant(rate=value),
-        "epochs": lambda: meant(steps=value * RUN["n"] // RUN["batch"]),
-        "clip": meant,
-        "budget": meant,
-        "group": lambda: None,
-    }.get(quantity, lambda: meant(**{quantity: value}))()
-    followed = set()
-    for word in words.split():
+@pytest.mark.parametrize("key", QUANTITIES)
+def test_a_renamed_word_is_the_run_that_its_library_means(key):
+    quantity, value = QUANTITIES[key]
+    for word in renamed_to(key):
         found = meaning("", word, Beside({word: repr(value)}))
         assert found.is_rename
-        ((key, text),) = found.keys.items()
-        assert text == repr(value)
-        followed.add(key.replace("sampling.", "sampling.example.").replace("data.examples", "data.levels[0].count"))
-    # Two keys say one quantity: a size by `batch_size`, whatever the scheme, or as the mean of Poisson draws.
-    for key in followed:
-        epsilon = computed({key: value})
-        if expected is not None:
-            assert epsilon == pytest.approx(expected, **SAME)
-        else:  # any two examples: two examples in each of the steps, at most
-            assert meant() < epsilon
+        assert found.keys == {key: repr(value)}
+    epsilon = computed(
+        {key.replace("sampling.", "sampling.example.").replace("data.examples", "data.levels[0].count"): value}
+    )
+    if quantity == "group":  # any two examples: two examples in each of the steps, at most
+        assert epsilon > meant()
+        return
+    changed = {
+        "clip": {},
+        "budget": {},
+        "epochs": {"steps": value * RUN["n"] // RUN["batch"]},
+    }.get(quantity, {quantity: value})
+    assert epsilon == pytest.approx(meant(**changed), **SAME)
 
 
 # Words for a form, not a number of the run above: where the word stands, and the run that its library means.
@@ -255,9 +217,8 @@ FORM_RUNS = {
 def test_a_word_for_a_form_is_the_run_that_its_library_means(key):
     sections, truth = SECTIONS_OF[key], FORM_RUNS[key]
     text = "version: 1\n" + "".join(f"{name}: {value}\n" for name, value in {**FLAT, **sections}.items())
-    words = [word for ours, _, words in RENAMED if ours == key for word in words.split() if word in FORMS.split()]
-    assert words
-    for word in words:
+    assert renamed_to(key)
+    for word in renamed_to(key):
         said = " ".join(error.hint or "" for error in errors(text.replace("WORD", word)))
         assert f"`{key.rpartition('.')[2]}`" in said or f"`{key}`" in said
     run = load_text(text.replace("WORD", key.rpartition(".")[2]), path="run.yaml")
@@ -268,9 +229,9 @@ def test_a_word_for_a_form_is_the_run_that_its_library_means(key):
         assert guarantee(run.plan).epsilon == pytest.approx(expected, **SAME)
 
 
-def test_every_form_has_a_run():
-    keys = {key for key, _, words in RENAMED for word in words.split() if word in FORMS.split()}
-    assert keys == set(FORM_RUNS) == set(SECTIONS_OF)
+def test_every_key_has_a_run():
+    assert FORM_RUNS.keys() == SECTIONS_OF.keys()
+    assert {key for key, _, _ in RENAMED} == QUANTITIES.keys() | FORM_RUNS.keys()
 
 
 def test_a_word_stands_in_one_entry():
