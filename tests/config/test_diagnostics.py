@@ -113,49 +113,9 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize(
-    ("written", "given", "meant"),
-    [
-        (
-            "dataset_size: 60_000\nnoise_multiplier: 1.1\nlot_size: 256\nsteps: 100\ndelta: 1e-6\nl2_norm_clip: 1.0\n",
-            {"scheme: ???": "scheme: poisson"},
-            {"mechanism": "{noise_multiplier: 1.1}", "privacy": "{delta: 1e-6}"},
-        ),
-        (
-            "num_examples: 60_000\nsigma: 1.1\nexpected: 256\niterations: 100\ntarget_delta: 1e-6\nlearning_rate: 0.1",
-            {"scheme: ???": "scheme: poisson"},
-            {"mechanism": "{noise_multiplier: 1.1}", "privacy": "{delta: 1e-6}"},
-        ),
-        (
-            "version: 1\nmodel: cnn\ndataset_size: 1000\nbatch_size: 10\nnoise: 2\nnum_epochs: 3\ndelta: 1e-5\n",
-            {"scheme: ???": "scheme: poisson", "noise_multiplier: ???": "noise_multiplier: 2"},
-            {
-                "data": "{examples: 1000}",
-                "sampling": "{scheme: poisson}",
-                "mechanism": "{noise_multiplier: 2}",
-                "training": "{batch_size: 10, epochs: 3}",
-                "privacy": "{delta: 1e-5}",
-            },
-        ),
-        (
-            '{"steps": 7, "sample_rate": 0.25, "target_epsilon": 2}',
-            {
-                "scheme: ???": "scheme: poisson",
-                "examples: ???": "examples: 60_000",
-                "noise_multiplier: ???": "noise_multiplier: 1",
-                "delta: ???": "delta: 1e-5",
-            },
-            {
-                "sampling": "{scheme: poisson, rate: 0.25}",
-                "mechanism": "{noise_multiplier: 1}",
-                "training": "{steps: 7}",
-                "privacy": "{delta: 1e-5}",
-                "budget": "{epsilon: 2}",
-            },
-        ),
-    ],
-)
-def test_a_file_without_sections_is_answered_by_one_with_what_it_states(written, given, meant):
+@pytest.mark.parametrize("case", corpus("unsectioned"), ids=lambda case: case["written"][:20])
+def test_a_file_without_sections_is_answered_by_one_with_what_it_states(case):
+    written, given, meant = case["written"], case["given"], case["meant"]
     (found,) = errors(written)
     assert "none of the sections" in found.message
     assert found.format().endswith("\n\n" + "\n".join(found.example))
@@ -240,3 +200,29 @@ def test_what_is_no_mapping_has_a_way_out(text):
     (found,) = errors(text)
     assert "must be a mapping of keys" in found.message
     assert "`dpcalc init` writes a config" in found.hint
+
+
+def shown_of(text):
+    (only,) = errors(text)
+    return "\n".join(map(str, only.example))
+
+
+def test_the_epsilon_of_one_release_is_no_budget_of_the_run():
+    text = "dp_args: {enable_dp: true, mechanism_type: gaussian, epsilon: 0.5, delta: 1e-5, sensitivity: 1.0}\n"
+    said = shown_of(text + "train_args: {comm_round: 50}\n")
+    assert "budget: {epsilon: 0.5}" not in said
+    assert "privacy: {delta" not in said
+    assert "of one release" in said
+
+
+def test_the_eps_of_an_optimizer_is_no_budget():
+    said = shown_of("lr: 1e-3\neps: 1e-8\nweight_decay: 0.1\nnoise_multiplier: 1.1\ntarget_delta: 1e-5\n")
+    assert "1e-8" not in said
+    assert "noise_multiplier: 1.1" in said
+
+
+@pytest.mark.parametrize("stated", ["mechanism_type: laplace", "mechanism_name: Laplace", "noise_type: laplacian"])
+def test_laplace_noise_becomes_no_gaussian_noise(stated):
+    said = shown_of(f"{stated}\nnoise_multiplier: 2\nmax_grad_norm: 1.0\ntarget_delta: 1e-5\n")
+    assert "noise_multiplier: ???" in said
+    assert "state its `type`" in said

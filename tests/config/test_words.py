@@ -377,9 +377,7 @@ def test_loaders_that_are_switched_on(word, value, scheme):
 
 COVERED = {
     *(word for word in ABSOLUTE if "varian" not in word),
-    *PARTS,
-    *COHORT,
-    *ROUNDS,
+    *(word for words in (PARTS, COHORT, ROUNDS) for word in words),
     *[
         "sensitivity",
         "l2_sensitivity",

@@ -97,24 +97,6 @@ def test_dp_accounting_fourier_transform_against_the_exact_gaussian(case):
     assert_wrong(google_fft(case.run), case, lower, upper)
 
 
-OPTIMISTIC = [
-    gaussian(10, 1e-13, 7.5608, ABOVE),
-    gaussian(10, 1e-14, 7.8793, ABOVE),
-    gaussian(100, 1e-14, 7.8774, ABOVE),
-]
-
-
-@pytest.mark.parametrize("case", thinned(OPTIMISTIC, 1), ids=str)
-def test_dp_accounting_optimistic_end_is_above_the_exact_gaussian(case):
-    """Truncated tails count as infinite losses even where the answer should err downwards."""
-    exact = exact_gaussian(1, case.run.delta)
-    assert_brackets(*ours(case.run.plan), exact)
-    theirs = google_fft(case.run, pessimistic=False)
-    assert theirs == pytest.approx(case.peer, abs=case.spread)
-    assert theirs > exact * (1 + 5e-5)
-    assert ours(case.run.plan)[0] <= exact  # our lower end is one
-
-
 # (lower, upper) of an interval that should hold the exact value: its distribution functions run out of digits
 PRV = [
     (gaussian(10_000, 1e-12, 7.2145, BELOW, spread=0.1), 7.1943),
@@ -158,12 +140,6 @@ def test_dp_accounting_pld_is_far_above(case):
     if case.run in INVERTED:
         assert_brackets(lower, upper, INVERTED[case.run])
     assert_wrong(google_pld(case.run), case, lower, upper)
-
-
-@pytest.mark.parametrize("case", thinned([case for case in COARSE if case.run.delta <= 1e-12], 1), ids=str)
-def test_its_own_renyi_bound_shows_it(case):
-    """A valid bound below the one that should be tight; ours is below both."""
-    assert ours(case.run.plan)[1] < google_rdp(case.run) < google_pld(case.run)
 
 
 def test_dp_accounting_renyi_bound_is_a_hundred_times_too_large_where_orders_end_at_1024():

@@ -100,17 +100,6 @@ def test_below_a_shuffle_the_draws_of_a_pass_count_once():
     assert guarantee(shuffled).epsilon == guarantee(whole).epsilon
 
 
-def test_a_random_number_of_contributions_is_averaged():
-    user = (600, Poisson(probability=Fraction(1, 100)))
-    some = plan(user, (100, Poisson(probability=Fraction(1, 20))), clip=2, sigma=20.0)
-    every = plan(user, (100, All()), clip=2, sigma=20.0)
-    answer = evaluate(some).guarantee
-    assert answer.epsilon_lower <= answer.epsilon < 0.2 * guarantee(every).epsilon
-    held = plan((600, Poisson(probability=Fraction(1, 100)), 4), (100, Poisson(probability=Fraction(1, 20))), clip=2)
-    (bound,) = (one.choices[0][0].bound for one in protected_units(held))
-    assert bound.shift == 100  # redrawn while the user is held: as many as there can be
-
-
 EPISODES = Episodes(tasks=4, ways=5, shots=1, queries=15)
 
 
