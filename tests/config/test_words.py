@@ -375,22 +375,11 @@ def test_loaders_that_are_switched_on(word, value, scheme):
         assert isinstance(config({}, keys["sampling.scheme"]).plan.phases[0].hierarchy.level(1).scheme, scheme)
 
 
-COVERED = {
-    *(word for word in ABSOLUTE if "varian" not in word),
-    *(word for words in (PARTS, COHORT, ROUNDS) for word in words),
-    *[
-        "sensitivity",
-        "l2_sensitivity",
-        "l1_sensitivity",
-        "sigma",
-        "sample_size",
-        "poisson_sampling",
-        "shuffle",
-        "with_replacement",
-    ],
-    *["replacement", "target_epsilon", "target_eps", "central_epsilon", "num_microbatches", "microbatches"],
-    *["used_microbatching", "num_micro_batches"],
-}
+OTHERS = (
+    "sensitivity l2_sensitivity l1_sensitivity sigma sample_size poisson_sampling shuffle with_replacement replacement "
+    "target_epsilon target_eps central_epsilon num_microbatches microbatches used_microbatching num_micro_batches"
+)
+COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "varian" not in word), *PARTS, *COHORT, *ROUNDS}
 
 
 @pytest.mark.parametrize(("words", "says"), [(words, says) for _, words, _, says in SAID])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.errors import UnsupportedError
 from dpcalc.losses.rdp_curve import RdpCurve, finite_points
 
 
@@ -20,24 +20,6 @@ def test_a_curve_is_composed_and_converted_like_any_loss():
     assert exact <= best.value <= exact * 1.001
     with pytest.raises(UnsupportedError, match="use rdp"):
         curve.cumulants_on_line(1.0, step=0.1, count=4)
-
-
-@pytest.mark.parametrize(
-    "points",
-    [
-        (),
-        ((1.0, 0.1),),
-        ((2.0, -0.1),),
-        ((2.0, math.inf),),
-        ((2.0, math.nan),),
-        ((3.0, 0.1), (2.0, 0.2)),
-        ((2.0, 0.1), (2.0, 0.2)),
-        ((math.inf, 1.0),),
-    ],
-)
-def test_what_is_no_curve_is_refused(points):
-    with pytest.raises(InputError, match="rdp curve"):
-        RdpCurve(name="wrong", points=points)
 
 
 def test_between_its_orders_a_curve_is_a_chord_of_log_moments():

@@ -44,13 +44,6 @@ def test_epochs_are_whole_steps():
     assert line.ys == tuple(guarantee(with_total_steps(plan, steps)).epsilon for steps in (9, 18))
 
 
-def test_a_run_in_the_middle_of_its_phases():
-    (phase,) = plan_of(HUNDREDTH).phases
-    plan = replace(plan_of(HUNDREDTH), phases=(replace(phase, name="a", steps=30), replace(phase, name="b", steps=70)))
-    steps = [tuple(one.steps for one in with_total_steps(plan, total).phases) for total in (10, 30, 50, 200)]
-    assert steps == [(10, 0), (30, 0), (30, 20), (30, 170)]
-
-
 @pytest.mark.parametrize(
     ("kind", "scheme", "grid", "changes"),
     [
