@@ -3,11 +3,13 @@
 import json
 import shutil
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+import dpcalc.api
 import dpcalc.planner.solve
 from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError
@@ -183,12 +185,30 @@ def test_no_noise_is_no_remark_where_noise_is_sought(real, file):
 # Phases
 
 
-@pytest.mark.parametrize("command", thinned(SOLVERS, 1))
-def test_one_phase(real, file, command):
-    document = json.loads(real(command, str(file(PHASES)), "--phase=main", "--target-eps=1.9", "--json").out)
-    warm_up, _ = document["phases"]
-    assert (warm_up["steps"], warm_up["noise_multiplier"]) == (100, 1.3)
+@pytest.mark.parametrize(("phase", "other"), [("warm-up", 1), ("main", 0)])
+def test_one_phase(real, file, phase, other):
+    """Also where the other one has the same noise."""
+    path = str(file(PHASES.replace("1.3", "1.0")))
+    document = json.loads(real("solve-sigma", path, f"--phase={phase}", "--target-eps=1.9", "--json").out)
+    kept = document["phases"][other]
+    assert (kept["steps"], kept["noise_multiplier"]) == ((100, 300)[other], 1.0)
+    assert document["phases"][1 - other]["noise_multiplier"] == document["solution"]["value"]
     assert document["guarantee"]["epsilon"] <= 1.9
+
+
+@pytest.mark.parametrize(("misses", "fewest", "most"), [(0, 1, 6), (1, 7, 9), (9, 10, 17)])
+def test_a_value_has_more_digits_where_six_miss_the_target(file, monkeypatch, misses, fewest, most):
+    asked, measure = [], dpcalc.api.certified_measure
+
+    def missing(plan, goal):
+        asked.append(plan)
+        reached, guarantee = measure(plan, goal)
+        return goal.limit + 1 if len(asked) <= misses else reached, guarantee
+
+    monkeypatch.setattr(dpcalc.api, "certified_measure", missing)
+    found = dpcalc.solve(file(), "sigma")
+    assert fewest <= len(Decimal(repr(found.value)).as_tuple().digits) <= most
+    assert (found.plan.phases[0].noise_multiplier, found.guarantee.epsilon <= 1.5) == (found.value, True)
 
 
 def test_only_the_phase_that_states_no_noise_is_solved_for(real, file):

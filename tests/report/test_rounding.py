@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
+from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up, rounded_up_within
 
 POSITIVE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
 DIGITS = st.integers(1, 17)
@@ -99,3 +99,17 @@ def test_percent_is_on_the_true_side_of_100(part, whole):
     shown = Decimal(percent_up(part, whole))
     assert (shown < 100, shown == 100, shown > 100) == (part < whole, part == whole, part > whole)
     assert Fraction(shown) >= 100 * Fraction(repr(part)) / Fraction(repr(whole))
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1, 2))
+@example(1.9968, 1.0001)
+def test_up_to_is_between_the_bound_and_the_limit(value, ratio):
+    limit = value * ratio
+    assert Decimal(repr(value)) <= Decimal(rounded_up_within(value, limit)) <= Decimal(repr(limit))
+
+
+@given(st.fractions(min_value=Fraction(1, 10**15), max_value=1), st.integers(1, 17))
+def test_rationals_are_rounded_exactly(value, digits):
+    down, up = Fraction(rounded_down(value, digits=digits)), Fraction(rounded_up(value, digits=digits))
+    assert down <= value <= up
+    assert (up - down) * 10 ** (digits - 1) <= up
