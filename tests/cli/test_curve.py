@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.cli import explore
 from tests.cli.solving import FLAT
 
 STEPS = ("curve", "steps", "--range", "10,500")

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -62,14 +61,6 @@ def test_phases_share_a_factor(real, file):
     assert document["solution"]["name"] == "noise_multiplier factor"
     noises = [phase["noise_multiplier"] for phase in document["phases"]]
     assert noises == pytest.approx([1.3 * factor, factor], rel=1e-15)
-
-
-def test_phases_that_state_no_noise_get_the_same(real, file):
-    path = str(file(PHASES.replace(", mechanism: {noise_multiplier: 1.3}", "").replace("noise_multiplier: 1.0", "")))
-    document = json.loads(real("solve-sigma", path, "--target-eps", "1", "--json").out)
-    solution = document["solution"]
-    assert solution["name"] == "noise_multiplier"
-    assert [phase["noise_multiplier"] for phase in document["phases"]] == [solution["value"]] * 2
 
 
 BATCH = (
@@ -148,13 +139,6 @@ def test_what_is_asked_for_need_not_be_stated(real, file, command, stated, absen
     assert real(command, str(file(FLAT.replace(stated, absent))), "-q").out == whole
 
 
-@pytest.mark.parametrize("kind", thinned(["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"], 2))
-def test_noise_of_a_stated_type_need_not_be_stated(real, file, kind):
-    path = str(file(FLAT.replace("noise_multiplier: 1.1", f"type: {kind}")))
-    noise = bare(real("solve-sigma", path, "-q"))
-    assert bare(real("epsilon", path, "-q", "--set", f"mechanism.noise_multiplier={noise}")) <= 1.5
-
-
 @pytest.mark.parametrize("noise", thinned(["1.000000123", "1"], 1))
 def test_a_stated_noise_is_never_taken_for_an_assumed_one(real, noise):
     flags = ("--sample-rate", "0.01", "--dataset-size", "1000", "--steps", "100", "--delta", "1e-5")
@@ -167,12 +151,6 @@ def test_a_target_comes_before_the_budget(real, file, option):
     ended = real("solve-steps", str(file()), option, "0.8")
     assert facts(ended)["solution.target"] == "0.8"
     assert float(facts(ended)["epsilon"]) <= 0.8
-
-
-def test_a_found_config(real, file):
-    file().rename("dpcalc.yaml")
-    ended = real("solve-steps")
-    assert (ended.code, facts(ended)["name"], ended.err) == (0, "clinic", "using ./dpcalc.yaml\n")
 
 
 def test_no_noise_is_no_remark_where_noise_is_sought(real, file):
@@ -382,24 +360,6 @@ def test_write_adds_what_was_not_stated(real, file):
     assert path.read_text(encoding="utf-8") == text.replace(
         "version: 1\n", f"version: 1\ntraining: {{steps: {steps}}}\n"
     )
-
-
-def test_a_solution_keeps_what_it_was_not_asked_about(real, file):
-    path = file()
-    before = load(str(path)).plan
-    assert real("solve-sigma", str(path), "--write", "-q").code == 0
-    after = load(str(path)).plan
-    (phase,) = after.phases
-    noise = before.phases[0].mechanism
-    assert replace(after, phases=(replace(phase, mechanism=noise),)) == before
-
-
-def test_a_quotient_stays_as_it_is_written(real, file):
-    text = FLAT.replace("rate: 0.01", "rate: 1/97").replace("delta: 1e-5", "delta: 1/100_000")
-    path = file(text)
-    value = facts(real("solve-sigma", str(path), "--write"))["solution.value"]
-    assert path.read_text(encoding="utf-8") == text.replace("noise_multiplier: 1.1", f"noise_multiplier: {value}")
-    assert number(real("epsilon", str(path), "-q")) <= 1.5
 
 
 def test_a_limit_stays_a_limit(real, file):
