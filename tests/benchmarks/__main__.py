@@ -23,8 +23,8 @@ import tempfile
 from pathlib import Path
 
 from dpcalc._version import __version__
+from dpcalc.config.load import load
 from tests.benchmarks.cases import CASES, SAMPLES
-from tests.benchmarks.cold_start import peer_program
 from tests.benchmarks.goals import goals, line
 from tests.benchmarks.running import (
     CALIBRATE,
@@ -62,6 +62,23 @@ training: {{steps: {steps}}}
 privacy: {{adjacency: add-remove, delta: 1e-5}}
 budget: {{epsilon: 8}}
 """
+
+
+PEER = """\
+import dp_accounting
+from dp_accounting import pld
+accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+accountant.compose(dp_accounting.PoissonSampledDpEvent({rate}, dp_accounting.GaussianDpEvent({sigma})), {steps})
+print(accountant.get_epsilon({delta}))
+"""
+
+
+def peer_program(path):
+    """A program that asks dp_accounting's default PLD accountant about a flat Poisson run."""
+    plan = load(str(path)).plan
+    (phase,) = plan.phases
+    rate, sigma = float(phase.hierarchy.inclusion(plan.unit)), phase.mechanism.noise_multiplier
+    return PEER.format(rate=rate, sigma=sigma, steps=phase.steps, delta=plan.delta)
 
 
 def read(path=RESULTS):
@@ -141,7 +158,7 @@ def whole_processes(rounds):
             Path(folder, f"run_{number:03}.yaml").write_text(text, encoding="utf-8")
         commands = [
             [*ours, "epsilon", str(FLAT)],
-            [sys.executable, "-c", peer_program(FLAT)[0]],
+            [sys.executable, "-c", peer_program(FLAT)],
             [*ours, "epsilon", str(LEVELS)],
             [*ours, "check", *sorted(map(str, Path(folder).iterdir()))],
         ]
