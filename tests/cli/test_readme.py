@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.__main__ import read
+from benchmarks.goals import goals
+from benchmarks.nested import CASES
+from benchmarks.nested import row as nested_row
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
-from tests.benchmarks.__main__ import read
-from tests.benchmarks.goals import goals
-from tests.benchmarks.nested import CASES
-from tests.benchmarks.nested import row as nested_row
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
