@@ -105,7 +105,8 @@ def test_workers_answer_more_than_once_and_start_again_after_they_were_ended():
 
 
 ORPHANS = """
-import sys
+import signal, sys
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever this process has inherited: under nohup it would wait a minute
 sys.path.append(sys.argv[1])
 from tests.gate.worker_tasks import act
 from dpcalc.gate.workers import Workers
