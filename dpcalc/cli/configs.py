@@ -204,10 +204,12 @@ def import_(
         # The file is read in a process of its own: what it makes of memory and time ends there.
         tasks = [(file, read_bytes(file) if file == "-" else None, terms) for file in files]
         with Workers(read_run_of, processes=1, memory=options.bytes_of(memory_limit)) as workers:
-            runs = list(workers.answers(tasks, deadline=time.monotonic() + seconds))
-        for run in runs:
-            if isinstance(run, Exception):
-                raise run
+            answers = workers.answers(tasks, deadline=time.monotonic() + seconds)
+        runs = []
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+            runs.append(answer)
         file = " + ".join(files)
         result = imported(joined(runs), terms, file)
         evaluation = evaluate(result.loaded.plan)
