@@ -10,8 +10,9 @@ from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import ConvergenceError, InputError, OutOfMemoryError, OutOfTimeError, UnsupportedError
 from dpcalc.gate import costs as accounting
 from dpcalc.gate import diff as reader
+from dpcalc.gate import workers
 from dpcalc.gate.check import Demands, check
-from dpcalc.gate.costs import Costs
+from dpcalc.gate.costs import Costs, Fit
 from dpcalc.gate.diff import raised_limits, regressions
 from dpcalc.gate.lock import Lock, LockEntry, lock_problems
 from dpcalc.gate.policy import NO_POLICY, Policy
@@ -297,6 +298,15 @@ def test_lower_bounds_are_computed_where_they_are_wanted(lower_bound, files, cos
     for wanted, lower in ((False, None), (True, 1.5)):
         (told,) = check(["a.yaml"], demands=Demands(lower_bounds=wanted), costs=Costs())
         assert (told.verdict, told.guarantee.epsilon_lower, told.guarantee.tight) == (Verdict.PASSED, lower, wanted)
+
+
+def test_suggestions_do_not_depend_on_how_fast_the_machine_is(monkeypatch):
+    """They were dropped after 20 s by the clock, so that `or steps <= N` came and went with the load."""
+    passed = itertools.count(step=30.0)
+    monkeypatch.setattr(workers.time, "monotonic", lambda: next(passed))
+    costs = Costs()
+    assert costs.fit(Fit(plan=accounting.cost_relevant(plan()), quantity="steps", limit=9.0)) is not None
+    costs.close()
 
 
 def config(budget=2.0):
