@@ -15,7 +15,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
-MAX_SUGGESTIONS = 10  # files that get suggestions, each up to FIT_SECONDS; people read no more than that
+MAX_SUGGESTIONS = 10  # files that get suggestions, each up to FIT_WORK; people read no more than that
 FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up so that the next check passes
 
 
