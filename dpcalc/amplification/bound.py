@@ -19,7 +19,6 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
 from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +87,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
     Source: docs/theory.md, Theorem 4.4.
     """
-    unit, own, is_fixed = len(path.counts), path.contributions[-1], isinstance(path.schemes[-1], Fixed)
+    unit, own, is_fixed = len(path.counts), path.contributions[-1], path.schemes[-1].has_stand_in
     # In clip norms the unit's shift, and the distances from D and from D' of a batch that misses the unit alone.
     if clip < unit:
         # All of the unit enters through one vector of norm 1, which turns around at most. A batch of D', from which the
@@ -110,7 +109,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     # The most by which the mean of D moves if an ancestor is missed: a clipped vector above it turns around at most.
     above = []
     for level in range(1, unit):
-        with_stand_in = path.siblings[level - 1] if isinstance(path.schemes[level - 1], Fixed) else 0
+        with_stand_in = path.siblings[level - 1] if path.schemes[level - 1].has_stand_in else 0
         above.append(2 if level > clip else path.contributions[level - 1] + with_stand_in)
     # An ancestor is nearer to D' by what a missed one could take away of the unit, where D' has nothing of it: not if
     # the clip is above the unit, if the unit is replaced and so contributes in D' too, or if it is removed under a

@@ -38,7 +38,6 @@ from dpcalc.sampling.counts import (
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
 
 
@@ -255,7 +254,7 @@ def revealed_count_distributions(
     """
     built, size, laws = hierarchy.episodes, group.size, None
     is_unplaced = built is None and size > 1 and group.placement is None
-    if not is_unplaced or not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+    if not is_unplaced or not any(scheme.can_repeat for scheme in path.schemes):
         with suppress(WorkExceededError):
             members = _member_counts(hierarchy, path, clip, group)
             laws = [(chance, coarsen_upwards(law if each is None else compound(law, each))) for chance, law in members]
@@ -302,7 +301,7 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
     Source: docs/theory.md, Theorem 8.1.
     """
     laws = revealed_count_distributions(hierarchy, path, clip=hierarchy.depth, group=group)
-    has_stand_in = hierarchy.episodes is not None or isinstance(path.schemes[-1], Fixed | WithReplacement)
+    has_stand_in = hierarchy.episodes is not None or path.schemes[-1].has_stand_in or path.schemes[-1].can_repeat
     missed = exchange if has_stand_in else 1
 
     def parts(law: CountDistribution) -> list[tuple[Fraction, Part]]:
@@ -384,7 +383,7 @@ def missed_distances(
 ) -> tuple[int, int]:
     """Return the largest distances of a batch to one with other units drawn for the group's, and for its members."""
     (g, h), occupied, largest = drawn, len(placement), path.contributions[0]
-    is_fixed = isinstance(path.schemes[0], Fixed)
+    is_fixed = path.schemes[0].has_stand_in
     stand_in = path.siblings[0] if is_fixed else 0
     without_members = (g + occupied) * largest
     if is_fixed:  # each unit that leaves has a stand-in, and one in both batches turns around at most

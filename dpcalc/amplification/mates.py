@@ -28,7 +28,6 @@ from dpcalc.sampling.co_sampled import contribution_distribution, mates_sum, num
 from dpcalc.sampling.counts import CountDistribution
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.sums import WHOLE, coarsen_at_quantiles, quantile_counts, whole_weights
 from dpcalc.work import ELEMENT, TURN, spend
 
@@ -166,7 +165,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
     above = range(1, lowest)
     largest = tuple(path.contributions[number - 1] for number in above)
     others = (min(path.contributions[number - 1] - own, sum(path.mates[number:lowest])) for number in above)
-    stand_ins = (path.siblings[number - 1] if isinstance(path.schemes[number - 1], Fixed) else 0 for number in above)
+    stand_ins = (path.siblings[number - 1] if path.schemes[number - 1].has_stand_in else 0 for number in above)
     return Surroundings(
         missed=tuple(path.missed(number) for number in above),
         stand_ins=tuple({number: Fraction(1)} for number in stand_ins),
@@ -184,7 +183,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
     """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson or `all`."""
     levels = hierarchy.levels[: len(path.counts)]
     return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
-        isinstance(level.scheme, Fixed | Poisson | All) for level in levels
+        level.scheme.is_simple for level in levels
     )
 
 

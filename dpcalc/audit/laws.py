@@ -19,18 +19,7 @@ from dpcalc.audit.draws import CERTAIN, OCCURRENCES, LoggedLevel
 from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.errors import UnsupportedError
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation
 
 _TAILS = [each for tail in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3) for each in (tail, 1 - tail)]
 """Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
@@ -49,43 +38,41 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         first = logged.first_place(counts.unheld)
         sentence = f"{first} is not in all {level.period} steps of its redraw period"
         yield certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
-    if level.is_last and not level.is_mixed and not isinstance(scheme, WithReplacement):
+    if level.is_last and not level.is_mixed and not scheme.can_repeat:
         sentence = f"{logged.first_place(counts.repeats)} stands {counts.first_repeat} times in its batch"
         yield certain_test(Kind.REPEATS, "repeats within a step", observed=counts.repeats.number, sentence=sentence)
-    match scheme:
-        case AnyOrder():  # before All, which it extends
-            yield from _any_order_tests(logged)
-        case All():
-            yield from _size_tests(logged)
-        case Fixed(size=size, at_most=at_most):
-            yield from _size_tests(logged, largest=size, needs_frame=at_most)
-            yield from _subset_tests(logged, lambda frame: np.minimum(frame, size) / frame)
-        case Poisson(probability=rate):
-            yield from _size_tests(logged, probability=float(rate))
-            yield from _subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
-        case CappedPoisson(probability=rate, max_batch_size=max_size):
-            yield from _size_tests(logged, probability=float(rate), max_size=max_size)
-            # The units of a draw are not negatively associated before its size is known.
-            yield from _subset_tests(logged, None)
-        case WithReplacement(size=entries):
-            if level.is_last and not level.is_mixed:
-                yield from _multiplicity_tests(logged, entries)
-            yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** entries)
-        case Shuffle():
-            yield _no_repeats_in_a_pass_test(logged)
-            if level.is_shown:
-                # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
-                left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
-                missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
-                yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
-        case BallsInBins():
-            yield from _balls_in_bins_tests(logged, scheme)
-        case RandomAllocation(times=times):
-            yield from _random_allocation_tests(logged, times)
-        case CyclicPoisson():
-            yield from _cyclic_tests(logged, scheme)
-        case _:
-            raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
+    # A schedule that draws belong to is tested as such; else each draw by itself.
+    if isinstance(scheme, CyclicPoisson):
+        yield from _cyclic_tests(logged, scheme)
+    elif scheme.spans_steps:
+        yield from _any_order_tests(logged)
+    elif isinstance(scheme, BallsInBins):
+        yield from _balls_in_bins_tests(logged, scheme)
+    elif isinstance(scheme, RandomAllocation):
+        yield from _random_allocation_tests(logged, scheme.times)
+    elif scheme.is_shuffled:
+        yield _no_repeats_in_a_pass_test(logged)
+        if level.is_shown:
+            # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
+            left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
+            missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
+            yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
+    elif scheme.is_whole:
+        yield from _size_tests(logged)
+    elif scheme.has_stand_in:
+        yield from _size_tests(logged, largest=scheme.size, needs_frame=scheme.at_most)
+        yield from _subset_tests(logged, lambda frame: np.minimum(frame, scheme.size) / frame)
+    elif scheme.can_repeat:
+        if level.is_last and not level.is_mixed:
+            yield from _multiplicity_tests(logged, scheme.size)
+        yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** scheme.size)
+    elif scheme.is_independent or scheme.is_cut:
+        rate = float(scheme.probability)
+        yield from _size_tests(logged, probability=rate, max_size=scheme.limit)
+        # The units of a cut draw are not negatively associated before its size is known.
+        yield from _subset_tests(logged, None if scheme.is_cut else lambda frame: np.full(frame.shape, rate))
+    else:
+        raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
 
 # Sizes of draws.
