@@ -61,6 +61,11 @@ class Hydra:
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
         self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
         self._looked_up = self._read = self._parsed = 0
+        self._composed_places: set[str] = set()
+
+    def is_composed(self, place: str) -> bool:
+        """Return True if a run of Hydra composes what the file at `place` states."""
+        return place in self._composed_places
 
     def refuse_other_value(self, written: str, place: str, keys: Keys) -> bool:
         """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it."""
