@@ -133,7 +133,7 @@ def _words_of(node: Scalar) -> Iterator[Word]:
             continue  # the next item of the list goes on
         for number in range(at, min(len(lines), at + 200) + 1):
             column = lines[number - 1].find(word.text, node.mark.column - 1 if number == node.mark.line else 0)
-            if word.is_plain and column >= 0:
+            if column >= 0:
                 at = number
                 yield word._replace(mark=Mark(node.mark.source, number, column + 1, max(1, len(word.text))))
                 break

@@ -122,6 +122,8 @@ class References:
         # own; dotted path there).
         self.ends: dict[str, tuple[str, str]] = {}
         self.defaults: list[Default] = []
+        # Where the values come from, in words, by the (path, line, column) of their reference.
+        self.origins: dict[tuple[str, int | None, int | None], list[str]] = {}
         self._files, self._root = files, root  # a file that references without a name lead into, "" for the config
         self._hydra = Hydra(main.tree, files)
         self._documents = {root: main}
@@ -153,7 +155,7 @@ class References:
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
         self.ends[node.path] = end
-        self._note_default(node, target, end)
+        self._note(node, target, end)
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
 
     def _product(self, node: Scalar, factors: list[tuple[str, str]]) -> Scalar:
@@ -166,7 +168,7 @@ class References:
             if MARKER in text:
                 target, end = self._end_of_chain(text)
                 self.ends[f"{node.path} (factor {number})"] = end
-                self._note_default(node, target, end)
+                self._note(node, target, end)
                 origin = origin or target.start
                 factor = scalars.number_of(target)
                 if factor is None:
@@ -182,8 +184,13 @@ class References:
             raise Refusal("DPC111", f"the result has more than {scalars.MAX_DIGITS} digits", "write the number out")
         return replace(node, text=result, plain=True, origin=origin)
 
-    def _note_default(self, node: Scalar, target: Scalar, end: tuple[str, str]) -> None:
+    def _note(self, node: Scalar, target: Scalar, end: tuple[str, str]) -> None:
+        """Note where a value comes from, and whether a launch may override it."""
         place, path = end
+        mark = target.mark
+        name = self._shown(place if mark.source is self._documents[place].tree.mark.source else mark.source.path)
+        stated = f"{target.text} stands in {name}, line {mark.line}, column {mark.column}" if place else ""
+        self.origins.setdefault((node.mark.source.path, *node.mark.place), []).append(stated)
         options = self._documents[place].defaults.get(path)
         if options is not None:
             self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
@@ -224,7 +231,7 @@ class References:
             if name:
                 above = posixpath.dirname(place) if place else str(self._files.folder)
                 written = posixpath.normpath(posixpath.join(above, file))
-                place = self._open_document(file, place, number if "#" in name else "")
+                place = self._open_document(file, place, number or "0" if "#" in name else "")
             if (place, path) in trail:
                 raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
             if len(trail) >= MAX_CHAIN:

@@ -158,9 +158,8 @@ def _load(
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
     if errors or config is None:
         has_budget = node_at(root, "budget", "epsilon") is not None
-        raise ConfigError(
-            _in_order((_with_advice(each, notes, source.path, has_budget) for each in errors), source.path)
-        )
+        advised = (_with_advice(each, notes, source.path, has_budget) for each in errors)
+        raise ConfigError(_in_order((_with_origin(each, references.origins) for each in advised), source.path))
 
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
@@ -172,7 +171,14 @@ def _load(
         plan=plan,
         path=source.path,
         section=section,
-        diagnostics=_in_order((*notes, *default_notes(references.defaults), *remarks(config)), source.path),
+        diagnostics=_in_order(
+            (
+                *notes,
+                *default_notes(references.defaults),
+                *(_with_origin(x, references.origins) for x in remarks(config)),
+            ),
+            source.path,
+        ),
         config_hash=fingerprint(plan),
         marks=marks,
         tree=root,
@@ -282,6 +288,12 @@ def _with_advice(diagnostic: Diagnostic, notes: Iterable[Diagnostic], path: str,
     if diagnostic.code != "DPC103" or not diagnostic.message.endswith(" is missing"):
         return diagnostic
     return replace(diagnostic, hint="; ".join(filter(None, (diagnostic.hint, *(note.message for note in notes)))))
+
+
+def _with_origin(diagnostic: Diagnostic, origins: Mapping[tuple[str, int | None, int | None], list[str]]) -> Diagnostic:
+    """Return a diagnostic at a reference with the places in other files from which the value comes."""
+    stated = origins.get((diagnostic.path, diagnostic.line, diagnostic.column), ())
+    return replace(diagnostic, hint="; ".join(filter(None, (*stated, diagnostic.hint)))) if stated else diagnostic
 
 
 def _in_order(diagnostics: Iterable[Diagnostic], path: str) -> tuple[Diagnostic, ...]:
