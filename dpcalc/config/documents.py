@@ -196,6 +196,12 @@ class References:
             self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
         elif self._hydra.is_composed(place):
             self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{path}=",), target))
+            # The option that states it is a choice that a launch may override, too: `dp=loose`.
+            folder = posixpath.dirname(place) or str(self._files.folder)
+            group, _, option = posixpath.relpath(mark.source.path, folder).rpartition("/")
+            if group and not group.startswith(".."):
+                choice = replace(target, text=option.removesuffix(".yaml"))
+                self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{group}=",), choice))
 
     def _shown(self, place: str) -> str:
         """Return a canonical name as the config would write it."""
@@ -246,8 +252,9 @@ class References:
                 raise Refusal("DPC110", f"`{shortened(path)}` is no path of keys", _FORM)
             keys = tuple(key for key, _, _ in steps)
             try:
-                target = self._scalar_at(self._documents[place], keys)
-                if self._hydra.refuse_other_value(written, place, keys) and MARKER in target.text:
+                composed = self._hydra.composed(written, place, keys)
+                target = self._scalar_at(composed or self._documents[place], keys)
+                if composed is None and self._hydra.refuse_other_value(written, place, keys) and MARKER in target.text:
                     message = f"it holds `{shortened(target.text)}`, which Hydra reads from the whole config"
                     raise Refusal("DPC110", message, f"refer to the value itself, or {RESOLVE}")
             except Refusal as cause:
@@ -338,7 +345,8 @@ def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
     for name in dict.fromkeys(each.name for each in defaults):
         used = [each for each in defaults if each.name == name]
         texts = dict.fromkeys(
-            f"{x.options[0] if x.options else x.value.path} {x.value.text} (line {x.value.mark.line})" for x in used
+            f"{x.options[0].rstrip('=') if x.options else x.value.path} {x.value.text} (line {x.value.mark.line})"
+            for x in used
         )
         message = f"assumed: no launch overrides the defaults of `{name}`: {', '.join(texts)}"
         hint = "`check` fails where a tracked script gives another value; state here what a launch gives"

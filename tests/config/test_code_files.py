@@ -2,9 +2,8 @@
 
 import pytest
 
-from dpcalc.config.files import Refusal
+from dpcalc.config.files import SUFFIXES, Refusal
 from dpcalc.config.readers import READERS, read_document
-from dpcalc.config.files import SUFFIXES
 from dpcalc.config.source import source_of
 from dpcalc.config.tree import Scalar, node_at, split_path
 
