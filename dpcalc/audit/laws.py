@@ -74,7 +74,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
                 f"got {counts.entries / max(draws, 1):.5g} on average",
             )
             if level.has_sizes:
-                # Each unit of a frame is hit Binomial(size, 1 / frame) times; one that is hit twice or more is a repeat.
+                # Each unit of a frame is hit Binomial(size, 1 / frame) times; one hit twice or more is a repeat.
                 frames, _, number = all_draws(logged)
                 expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
                 repeats = Count(
