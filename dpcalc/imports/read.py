@@ -31,8 +31,8 @@ from dpcalc.imports.run import (
     whole_number,
 )
 from dpcalc.planner.evaluate import Evaluation
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import certified_measure, solve
+from dpcalc.planner.search import EpsilonGoal, certified_measure
+from dpcalc.planner.solve import solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.output import Output, lines
