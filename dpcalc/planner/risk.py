@@ -309,7 +309,7 @@ def risk(
     growths = []
     for units in sides:
         growths.append(0.0)
-        for side, deltas in ((side, each) for side in units for each in (side.forward, side.backward)):
+        for side, deltas in ((each, own) for each in units for own in (each.forward, each.backward)):
             ends = side.epsilons[deltas < delta] - np.log1p(-deltas[deltas < delta] / delta)
             growths[-1] = max(growths[-1], float(ends.min(initial=math.inf)))
     successes = _attack_rates(at_baselines, baselines)[0][0]
