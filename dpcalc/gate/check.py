@@ -7,6 +7,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.gate.costs import Costs, Fit, LowerBound, cost_relevant, is_fallback
 from dpcalc.gate.diff import PLAIN_READER, Case, ConfigReader, at_costliest_change, base_costs, cases, regressions
+from dpcalc.gate.launches import overridden
 from dpcalc.gate.lock import Lock, lock_problems, missing_configs
 from dpcalc.gate.policy import NO_POLICY, Policy, strictest_limit
 from dpcalc.gate.verdict import Fits, Limit, Result, Verdict, error_result, finding, verdict_on
@@ -116,6 +117,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
     limit = strictest_limit(epsilon_limits)
 
     problems = [replace(each, severity=Severity.NOTE) if agreed else each for each in case.problems]
+    problems += overridden(new)
     over = _limit_problem(new, guarantee, limit, policy)
     if over is not None:
         problems.append(over if over.code == "DPC901" else at_costliest_change(over, base))

@@ -17,8 +17,8 @@ from dpcalc.config.discovery import (
     matching_names,
     relative_name,
 )
-from dpcalc.config.documents import parse_toml
 from dpcalc.config.files import Refusal
+from dpcalc.config.readers import parse_toml
 from dpcalc.config.repository import absolute, git_root
 from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError

@@ -258,6 +258,13 @@ def find_revision(name: str, folder: Path) -> Revision:
     return found
 
 
+@cache
+def tracked_files(root: Path) -> tuple[str, ...]:
+    """Return the paths, from its top, of the files that a repository tracks; InputError if it has no git."""
+    listed = _git(root, "ls-files", "-z", "--cached").decode(errors="surrogateescape")
+    return tuple(filter(None, listed.split("\0")))
+
+
 def outermost_same(folder: Path, root: Path | None) -> Path | None:
     """Return the outermost of a folder and its parents that is the same directory as `root`; None if none is."""
     if root is None:

@@ -39,16 +39,10 @@ from dpcalc.planner.vary import (
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
-    All,
     AnyOrder,
     BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
     RandomAllocation,
     Scheme,
-    Shuffle,
 )
 from dpcalc.work import SECOND, allowance
 
@@ -338,7 +332,7 @@ def _solve_draw(
     """Return the largest rate, size or times, or the fewest bins, or the largest batch (`is_batch`) within a goal."""
     plan = base.stated
     chosen = select_phase(plan, phase, "rate")
-    place = next((at for at, each in enumerate(chosen.hierarchy.levels) if not isinstance(each.scheme, All)), None)
+    place = next((at for at, each in enumerate(chosen.hierarchy.levels) if not each.scheme.is_whole), None)
     if place is None:
         what = "only `all`" if chosen.hierarchy.episodes is None else "constructed tasks"
         raise InputError(f"rate: expected a level that is sampled, got {what}; there is no rate to choose")
@@ -348,31 +342,28 @@ def _solve_draw(
         changed = with_level(plan, chosen, place, replace(level, scheme=scheme))
         return changed if epochs is None else with_epochs(changed, plan.phases.index(chosen), epochs)
 
-    match level.scheme:
-        case BallsInBins(name=name) | RandomAllocation(name=name) if is_batch:
-            raise InputError(f"batch: expected batches of a stated size, got {name}; `solve-rate` finds its `bins`")
-        case Poisson() | CappedPoisson() | CyclicPoisson() as drawn:
-            solution = (_largest_expected if is_batch else _largest_rate)(level, drawn, goal, with_scheme)
-        case RandomAllocation() as allocated:
-            values = largest_whole(
-                lambda times: with_scheme(replace(allocated, times=times)), (1, allocated.steps), goal, "times"
-            )
-            solution = _solution(with_scheme(replace(allocated, times=values[0])), values, ("rate", "times"), goal)
-        case BallsInBins() as binned:
-            solution = _fewest_bins(binned, goal, chosen.steps if epochs is None else _MAX_BINS, with_scheme)
-        case _:
-            solution = _largest_size(level, goal, with_scheme)
+    scheme = level.scheme
+    if scheme.is_allocated and is_batch:
+        raise InputError(f"batch: expected batches of a stated size, got {scheme.name}; `solve-rate` finds its `bins`")
+    if scheme.amount_key == "rate":
+        solution = (_largest_expected if is_batch else _largest_rate)(level, goal, with_scheme)
+    elif scheme.amount_key == "times":
+        ends = 1, scheme.steps_of_a_pass(level.count)
+        values = largest_whole(lambda times: with_scheme(scheme.with_amount(times)), ends, goal, "times")
+        solution = _solution(with_scheme(scheme.with_amount(values[0])), values, ("rate", "times"), goal)
+    elif isinstance(scheme, BallsInBins):
+        solution = _fewest_bins(scheme, goal, chosen.steps if epochs is None else _MAX_BINS, with_scheme)
+    else:
+        solution = _largest_size(level, goal, with_scheme)
     return replace(solution, phase=plan.phases.index(chosen), level=place)
 
 
-def _largest_rate(
-    level: Level, drawn: Poisson | CappedPoisson | CyclicPoisson, goal: Goal, with_scheme: _WithScheme
-) -> Solution:
+def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solution:
     """Return about the largest rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution below 1e-15."""
-    largest = Fraction(level.max_drawn, level.count) if isinstance(drawn, CappedPoisson) else Fraction(1)
+    largest = Fraction(level.max_drawn, level.count) if level.scheme.is_cut else Fraction(1)
 
     def with_rate(value: Fraction) -> Plan:
-        return with_scheme(replace(drawn, probability=value))
+        return with_scheme(level.scheme.with_amount(value))
 
     def estimated(rate: float) -> float:
         return goal.estimate(with_rate(Fraction(rate))).value
@@ -406,20 +397,18 @@ def _largest_rate(
     return _solution(with_rate(value), (value, fails_at), names, goal)
 
 
-def _largest_expected(
-    level: Level, drawn: Poisson | CappedPoisson | CyclicPoisson, goal: Goal, with_scheme: _WithScheme
-) -> Solution:
+def _largest_expected(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solution:
     """Return the largest expected batch that meets a goal; InputError unless a stated number of units is everywhere."""
     if not level.is_equal:
         raise InputError(
             f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
         )
     _refuse_assumed(level, "batch")
-    groups = drawn.groups if isinstance(drawn, CyclicPoisson) else 1
-    limit = level.max_drawn if isinstance(drawn, CappedPoisson) else level.count
+    groups: int = getattr(level.scheme, "groups", 1)
+    limit = level.max_drawn if level.scheme.is_cut else level.count
 
     def with_expected(value: int) -> Plan:
-        return with_scheme(replace(drawn, probability=Fraction(value * groups, level.count)))
+        return with_scheme(level.scheme.with_amount(Fraction(value * groups, level.count)))
 
     values = largest_whole(with_expected, (1, limit // groups), goal, "batch size")
     return _solution(with_expected(values[0]), values, ("rate", "expected"), goal)
@@ -457,16 +446,15 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none."""
 
     def with_size(value: int) -> Plan:
-        return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
+        return with_scheme(level.scheme.with_amount(value))
 
     def accepted(sizes: range) -> int | None:
         return next((size for size in sizes if not is_refused(with_size(size))), None)
 
     # Up to one less than the units of the smallest parent, of `at_most` those of the largest.
-    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-    largest = max(1, (level.count if limited else level.min_count) - 1)
+    largest = max(1, (level.count if level.scheme.at_most else level.min_count) - 1)
     ranges = [(1, largest)]  # in each of which larger sizes cost more, largest first
-    if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
+    if level.scheme.drop_last:
         # The sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among those with
         # equally many steps in a pass larger ones cost more. Sizes of many steps are one range.
         firsts = [level.min_count // (steps + 1) + 1 for steps in range(1, _FEW_STEPS)]

@@ -43,7 +43,6 @@ from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, 
 from dpcalc.planner.search import estimate_epsilon
 from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
 
 _LOG_DELTA_TOLERANCE = 1e-3  # how near the whole delta is used up, in its log
@@ -70,8 +69,8 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     if run.adjacency is Adjacency.ADD_REMOVE:
         if any(hierarchy.episodes is not None for hierarchy in hierarchies):
             return None
-        if not all(isinstance(scheme, Poisson | All) for scheme in schemes):
-            sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
+        if not all(scheme.is_independent or scheme.is_whole for scheme in schemes):
+            sizes = [scheme.size for scheme in schemes if scheme.has_stand_in]
             is_held = any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels)
             level = hierarchies[0].level(run.unit)
             if not level.is_equal or hierarchies[0].tree is not None or is_held or len(sizes) < len(schemes):
