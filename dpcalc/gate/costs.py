@@ -93,10 +93,7 @@ class Costs:
             self._known |= dict(zip(batch, answers, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the certified upper bound on a plan's epsilon by method "auto": epsilon >= 0 or infinite.
-
-        An answer that is no upper bound, such as NaN, raises ArithmeticError.
-        """
+        """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
         answer = self._answer(cost_relevant(plan))
         if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
@@ -134,10 +131,7 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if a bound may be loose although the tight method (pld) applies to the plan.
-
-    So it is if another method than pld or "none" gave it, or if counts were rounded up; never for tuned plans.
-    """
+    """Return True if a bound may be loose although the tight method (pld) applies to the plan; never if it is tuned."""
     # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
     # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
     is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes

@@ -162,11 +162,7 @@ class Workers(Generic[T, R]):
         deadline: float = math.inf,
         on_progress: OnProgress = ignore_progress,
     ) -> tuple[R | Exception, ...]:
-        """Return one answer for each task, in order: its value, or the exception in its place.
-
-        That is what the function raised; an OutOfTimeError for a task that was not answered in time; an
-        OutOfMemoryError; a ChildProcessError for a task whose process died of it.
-        """
+        """Return one answer for each task, in order: its value, or the exception that it raised or died of."""
         answers_by_index: dict[int, R | Exception] = {}
         for number, answer in self.finished(tasks, deadline=deadline):
             answers_by_index[number] = answer
@@ -175,10 +171,7 @@ class Workers(Generic[T, R]):
         return tuple(answers_by_index.get(number, late) for number in range(len(tasks)))
 
     def finished(self, tasks: Sequence[T], *, deadline: float = math.inf) -> Iterator[tuple[int, R | Exception]]:
-        """Yield task index and answer as they arrive; at `deadline` the other tasks are dropped, their processes ended.
-
-        Answers as `answers` returns them.
-        """
+        """Yield task index and answer as they arrive; at `deadline` other tasks are dropped, their processes ended."""
         missing = len(tasks)
         waiting = deque(range(missing))
         # One task a worker at a time: a task that is killed at its limit takes no other one with it.
