@@ -322,10 +322,10 @@ def test_a_file_need_not_state_a_unit_then_and_may_call_a_level_anything(dpcalc,
     assert [one["unit"] for one in blocks(dpcalc("epsilon", called, "--unit", "all").out)] == ["task", "null"]
 
 
-def test_standard_input_is_read_once(process, path):
+def test_standard_input_is_read_once(dpcalc, path, monkeypatch):
     with open(path, encoding="utf-8") as text:
-        ended = process("epsilon", "-", "--unit", "all", "-q", stdin=text)
-    assert (ended.returncode, ended.stdout) == (0, "0.500000\n0.500000\n")
+        monkeypatch.setattr("sys.stdin", text)
+        assert dpcalc("epsilon", "-", "--unit", "all", "-q").out == "0.500000\n0.500000\n"
 
 
 def test_flags_alone_have_one_level(dpcalc):
