@@ -144,7 +144,7 @@ class BlackBoxSteps:
         if not self._is_number_told:
             laws = revealed_count_distributions(hierarchy, drawn, clip=hierarchy.depth, group=self.group)
             return Average(
-                parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
+                parts=tuple((chance * p, StepBound.sure(h)) for chance, law in laws for h, p in law.items() if h)
             )
         # The draw is over the units of one parent or, if it is not cut, of all parents that are surely drawn with it.
         # Of fewer units the share that is drawn varies more, which costs more.
@@ -317,11 +317,6 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
 
 
-def _certain_changes(changes: int) -> StepBound:
-    """Return the bound of a step that makes exactly this number of changes: inclusion 1, nothing missed."""
-    return StepBound(inclusion=Fraction(1), shift=changes, missed=(), distances=(), distances_swapped=())
-
-
 def _sums_squares(steps: BlackBoxSteps) -> bool:
     """Return True if a pass holds all, or its bound sums squared distances, which bounds Gaussian noise alone."""
     return _passes_hold_all(steps.path) or steps.phase_bound.squared != 1
@@ -349,7 +344,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
             changes = [own] if steps.adjacency is Adjacency.ZERO_OUT else [2 * own]
             if is_removed:
                 changes = [own + sibling, sibling] if sibling else [own]
-        bounds: list[Bound] = [_certain_changes(each) for each in changes]
+        bounds: list[Bound] = [StepBound.sure(each) for each in changes]
     else:
         # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
         # frame that can occur stands for all of them. A draw from a frame with fewer units than it takes is that of a

@@ -37,6 +37,11 @@ class StepBound:
         if not 0 <= self.inclusion <= 1 or any(weight < 0 for weight in self.missed):
             raise ArithmeticError(f"expected probabilities in [0, 1], got {self.inclusion} drawn, {self.missed} missed")
 
+    @classmethod
+    def sure(cls, shift: int) -> "StepBound":
+        """Return the bound of a step that surely moves the batch mean so far."""
+        return cls(inclusion=Fraction(1), shift=shift, missed=(), distances=(), distances_swapped=())
+
     @property
     def max_shift(self) -> int:
         """The largest distance, in clip norms, by which the protected unit moves the batch mean: `shift`."""
@@ -95,7 +100,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
         lengths = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
     else:
         # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
-        stand_in = path.siblings[-1] if is_fixed else 0
+        stand_in = path.stand_in(unit)
         distance = own + stand_in
         match adjacency:
             case Adjacency.ADD_REMOVE:
@@ -107,10 +112,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     shift, missed, missed_swapped = lengths
 
     # The most by which the mean of D moves if an ancestor is missed: a clipped vector above it turns around at most.
-    above = []
-    for level in range(1, unit):
-        with_stand_in = path.siblings[level - 1] if path.schemes[level - 1].has_stand_in else 0
-        above.append(2 if level > clip else path.contributions[level - 1] + with_stand_in)
+    above = [2 if level > clip else path.contributions[level - 1] + path.stand_in(level) for level in range(1, unit)]
     # An ancestor is nearer to D' by what a missed one could take away of the unit, where D' has nothing of it: not if
     # the clip is above the unit, if the unit is replaced and so contributes in D' too, or if it is removed under a
     # fixed draw, where a stand-in contributes in its place.

@@ -140,14 +140,6 @@ def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -
     return _scale(binomial_lower(vectors, nonempty), sign)
 
 
-def _contributing_units(count: int, rate: Fraction) -> int:
-    """Return how many of `count` Poisson units may contribute, so that more than 96 are rarely drawn."""
-    if count <= _MAX_INDEPENDENT:
-        return count
-    # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
-    return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
-
-
 def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
     path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
@@ -169,7 +161,12 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
         # Of over 32 others in a frame some add `sign`, if all do and the unit is under a parent: without a level
         # above it the unit is only hidden by what is drawn with it.
         if is_sure and (count <= _MAX_INDEPENDENT or len(path.counts) > 1):
-            others = _scale(binomial_lower(_contributing_units(count - members, rate), rate), sign)
+            contributing = count - members
+            if contributing > _MAX_INDEPENDENT:
+                # So many that more than 96 are rarely drawn, 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
+                enough = int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))
+                contributing = min(contributing, max(_MAX_INDEPENDENT, enough))
+            others = _scale(binomial_lower(contributing, rate), sign)
         elif count <= _MAX_INDEPENDENT:
             others = _poisson_sum(count - members, rate, each)
     # The sum of the other units is independent of the members drawn.

@@ -23,7 +23,6 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
     coarsen_upwards,
-    convolve_power_upper,
     convolve_upper,
     mixture,
     round_to_many_bits,
@@ -117,21 +116,23 @@ class Group:
             return f"group of {self.size} placed {_nested(self.placement)}"
         return ""
 
+    def frames(self, level: int = 0) -> list[Placement]:
+        """Return the placements in the occupied frames of a level, 0 for the protected one."""
+        frames = [self.size if self.placement is None else self.placement]
+        while level != 1 and all(isinstance(frame, tuple) for frame in frames):
+            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
+            level -= 1
+        return frames
+
     @property
     def by_frame(self) -> tuple[int, ...]:
         """The numbers of members in the frames of the protected level; all of them in one without a placement."""
-        frames = [self.size if self.placement is None else self.placement]
-        while any(isinstance(frame, tuple) for frame in frames):
-            frames = [inner for frame in frames for inner in (frame if isinstance(frame, tuple) else (frame,))]
-        return tuple(frame for frame in frames if isinstance(frame, int))
+        return tuple(frame for frame in self.frames() if isinstance(frame, int))
 
     @property
     def is_together(self) -> bool:
         """True if all members have one parent: one member, level 1, or a placement with one unit at each level."""
-        inner = self.placement
-        while isinstance(inner, tuple) and len(inner) == 1:
-            (inner,) = inner
-        return self.size == 1 or isinstance(inner, int)
+        return self.size == 1 or (self.placement is not None and len(self.frames()) == 1)
 
 
 def _nested(placement: Placement) -> str:
@@ -261,18 +262,6 @@ def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
         above = tuple(sorted(copies.items()))
         kept[above] = kept.get(above, Fraction(0)) + sum((law[context] for context in merged), start=Fraction(0))
     return round_to_many_bits(kept)
-
-
-def outermost_drawn(
-    scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
-) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times."""
-    for units, chance in scheme.units_by_kind(count, occupied):
-        law: CountDistribution = {0: chance}
-        for number, each in zip(units, below, strict=True):
-            law = convolve_upper(law, convolve_power_upper(each, number))
-        for members, weight in law.items():
-            yield sum(units), members, weight
 
 
 def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:

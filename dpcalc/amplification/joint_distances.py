@@ -63,12 +63,11 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
     ancestor = max(range(unit - 1), key=lambda at: bound.missed[at], default=None)
     if ancestor is None or not bound.missed[ancestor]:
         return None
-    stand_in = path.siblings[ancestor] if path.schemes[ancestor].has_stand_in else 0
     return JointStepBound(
         **{field.name: getattr(bound, field.name) for field in fields(StepBound)},
         mates=scheme.size,
         radius=max(path.contributions[-1], path.siblings[-1]),
-        reach=sum(path.mates[ancestor + 1 : unit - 1]) + stand_in,
+        reach=sum(path.mates[ancestor + 1 : unit - 1]) + path.stand_in(ancestor + 1),
         missed_chance=bound.missed[ancestor],
     )
 

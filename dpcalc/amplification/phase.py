@@ -123,13 +123,8 @@ def _allocated_bounds(
         own = replace(revealed(path, group=group), is_revealed=True)
         # A step holds the members below some of the units that choose, at most all; each unit has visits of its own. At
         # the protected level each member is such a unit, and without a placement each may lie below another one.
-        units, frames = group.size, [group.placement]
-        for _ in range(allocated):
-            if not all(isinstance(frame, tuple) for frame in frames):
-                break
-            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
-        else:
-            units = len(frames)
+        is_below = unit > allocated and group.placement is not None
+        units = len(group.frames(allocated + 1)) if is_below else group.size
         bounds = (by_links, replace(own, units_together=units))
         if units > 1 and clip >= allocated:
             # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own;
@@ -350,13 +345,9 @@ def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fracti
     if group.size > 1 and group.placement is not None:
         # Members under different drawn units are reached independently, so that the chance that none is reached is the
         # product over the frames in which a draw of `levels` begins.
-        first, last = levels[0] - 1, levels[-1]
-        frames = [group.placement]
-        for _ in range(first):
-            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
-        none = Fraction(1)
+        first, last, none = levels[0] - 1, levels[-1], Fraction(1)
         with suppress(WorkExceededError):
-            for frame in frames:
+            for frame in group.frames(levels[0]):
                 occupied = _truncated_placement(frame, last - first)
                 none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
             return 1 - none

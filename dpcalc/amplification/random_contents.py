@@ -38,7 +38,7 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, mates_sum, max_nonempty_probability
+from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability, sum_upper
 from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, convolve_upper, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
@@ -340,12 +340,14 @@ def averaged_group_bound(
         inside_them, level = _sum_of_few(others, holding[number - 1]), hierarchy.level(number)
         max_below = math.prod(below.max_drawn for below in hierarchy.levels[number:clip])
         known = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_below)
-        sum_of_draw = mates_sum if number == unit and level.scheme.is_independent else drawn_sum
-        beside = few_counts(sum_of_draw(level, level.count, known or {max_below: Fraction(1)}))
+        places, rate = level.scheme.tried(level.count)
+        if number == unit and level.scheme.is_independent:
+            places -= 1
+        beside = few_counts(sum_upper(known or {max_below: Fraction(1)}, places, rate))
         others = convolve_upper(beside, inside_them)
     others = few_counts(others)
     # What an outermost stand-in contributes.
-    max_stand_in = path.siblings[0] if path.schemes[0].has_stand_in else 0
+    max_stand_in = path.stand_in(1)
     stand_in: CountDistribution = {max_stand_in: Fraction(1)}
     if max_stand_in:
         law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=max_stand_in)

@@ -257,8 +257,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
         # The largest sum over batches of squared numbers of members: only members of one parent fill batches.
         full, remaining = divmod(group.size, last.size) if group.is_together else (0, group.size)
         squared = (full * last.size**2 + remaining**2) * distance**2
-    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
-    return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
+    return replace(phase_bound, bound=StepBound.sure(1), squared=squared, steps_of_a_pass=length)
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:

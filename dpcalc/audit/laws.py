@@ -64,7 +64,23 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         yield from _subset_tests(logged, lambda frame: np.minimum(frame, scheme.size) / frame)
     elif scheme.can_repeat:
         if level.is_last and not level.is_mixed:
-            yield from _multiplicity_tests(logged, scheme.size)
+            draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+            yield certain_test(
+                Kind.TOTAL,
+                "units drawn in all, repetitions included",
+                observed=counts.entries,
+                expected=draws * scheme.size,
+                sentence=f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
+                f"got {counts.entries / max(draws, 1):.5g} on average",
+            )
+            if level.has_sizes:
+                # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is hit twice or more.
+                frames, _, number = all_draws(logged)
+                expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
+                repeats = Count(
+                    observed=counts.repeats.number, expected=expected, trials=float((frames * number).sum())
+                )
+                yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
         yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** scheme.size)
     elif scheme.is_independent or scheme.is_cut:
         rate = float(scheme.probability)
@@ -187,27 +203,6 @@ def all_draws(logged: LoggedLevel) -> DrawSizes:
     return DrawSizes(*(column[every.number > 0] for column in every))
 
 
-def _multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
-    """Yield tests of the entries and repeats of draws with replacement, of `size` entries each."""
-    level, entries = logged.level, logged.counts.entries
-    draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
-    got = f"got {entries / max(draws, 1):.5g} on average"
-    yield certain_test(
-        Kind.TOTAL,
-        "units drawn in all, repetitions included",
-        observed=entries,
-        expected=draws * size,
-        sentence=f"expected {size} units of level {level.name} in each draw, repetitions included, {got}",
-    )
-    if level.has_sizes:
-        # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
-        frames, _, number = all_draws(logged)
-        expected = float((binom.sf(1, size, 1 / frames) * frames * number).sum())
-        trials = float((frames * number).sum())
-        repeats = Count(observed=logged.counts.repeats.number, expected=expected, trials=trials)
-        yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
-
-
 # Draws that are independent of each other and, given their size, uniform.
 
 
@@ -237,15 +232,46 @@ def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None)
     for tail in _JOINT_TAILS:
         threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
         chance = hypergeom.sf(threshold - 1, kinds[:, 0], kinds[:, 1], kinds[:, 2])
-        observed = int((draws.repeated[places] >= threshold[kind]).sum())
-        joint.append(Count(observed=observed, expected=float(np.nansum(chance[kind])), trials=places.size))
+        many = int((draws.repeated[places] >= threshold[kind]).sum())
+        joint.append(Count(observed=many, expected=float(np.nansum(chance[kind])), trials=places.size))
     yield count_test(Kind.JOINT, "draws with many units of the previous one", joint)
 
     pairs = draws.frames // 2
     together = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
     yield _neighbours_test(logged, expected=float(together.sum()), trials=float(pairs.sum()))
     yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
-    yield from _unit_tests(logged)
+
+    # The units drawn furthest above and below their means, given sizes, by a union bound over units.
+    trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
+    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
+    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))  # (log tail, unit)
+    for begin in range(0, counts.size, _UNITS_AT_ONCE):
+        observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
+        parents = level.parents_of(np.arange(begin, begin + observed.size))
+        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
+        # `log_tail` of many counts at once, which loses digits where trials are many.
+        failures = tried - observed
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+            exponent += np.where(failures > 0, failures * np.log(failures / (tried - expected)), 0.0)
+        for side in extremes:
+            is_on_side = observed > expected if side is Kind.OFTENEST else observed < expected
+            tails = np.where(is_on_side, -exponent, 0.0)
+            place = int(np.argmin(tails))
+            if tails[place] < extremes[side][0]:
+                extremes[side] = float(tails[place]), begin + place
+    for side, (tail, unit) in extremes.items():
+        parent = int(level.parents_of(np.array([unit]))[0])
+        # The one that counts is computed again, with all digits.
+        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(trials[parent]))
+        yield Statistic(
+            kind=side,
+            quantity=f"draws of the unit drawn {'most' if side is Kind.OFTENEST else 'least'} often",
+            observed=count.observed,
+            expected=count.expected,
+            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
+            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
+        )
     if level.is_every and rate is not None:
         yield _spread_test(logged, rate, level.times)
 
@@ -290,41 +316,6 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
         observed = logged.counts.by_occurrence[times]
         counts.append(Count(observed=observed, expected=expected, trials=float(units.sum())))
     return counts
-
-
-def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of the units drawn furthest above and below their means, given sizes, by a union bound over units."""
-    level, draws, counts = logged.level, logged.draws, logged.counts.counts
-    trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
-    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
-    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))  # (log tail, unit)
-    for begin in range(0, counts.size, _UNITS_AT_ONCE):
-        observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
-        parents = level.parents_of(np.arange(begin, begin + observed.size))
-        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
-        # `log_tail` of many counts at once, which loses digits where trials are many.
-        failures = tried - observed
-        with np.errstate(divide="ignore", invalid="ignore"):
-            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
-            exponent += np.where(failures > 0, failures * np.log(failures / (tried - expected)), 0.0)
-        for kind in extremes:
-            is_on_side = observed > expected if kind is Kind.OFTENEST else observed < expected
-            tails = np.where(is_on_side, -exponent, 0.0)
-            place = int(np.argmin(tails))
-            if tails[place] < extremes[kind][0]:
-                extremes[kind] = float(tails[place]), begin + place
-    for kind, (tail, unit) in extremes.items():
-        parent = int(level.parents_of(np.array([unit]))[0])
-        # The one that counts is computed again, with all digits.
-        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(trials[parent]))
-        yield Statistic(
-            kind=kind,
-            quantity=f"draws of the unit drawn {'most' if kind is Kind.OFTENEST else 'least'} often",
-            observed=count.observed,
-            expected=count.expected,
-            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
-            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
-        )
 
 
 def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:

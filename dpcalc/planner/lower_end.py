@@ -413,17 +413,13 @@ def _drawn_data_set(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) 
     # Numbers of records are not known where draws are cut beside a shuffle; below the clip above Poisson draws; below
     # clip or unit among unequal parents. Nor for Poisson draws below an `at_most` draw, of which smaller units have
     # fewer, or below the unit together with a shuffle, whose last batches hold fewer.
-    has_shuffle = any(scheme.is_shuffled for scheme in schemes)
-    has_limit = False
+    random = [at for at, scheme in enumerate(schemes) if scheme.is_independent or scheme.is_cut]
     for at, scheme in enumerate(schemes):
-        below = schemes[at + 1 :]
-        if scheme.is_cut:
-            is_above_poisson = any(each.is_independent or each.is_cut for each in below)
-            is_uneven = at >= min(clip, unit) and not levels[at].is_equal
-            if has_shuffle or is_uneven or (at >= clip and is_above_poisson):
-                return None
-        has_limit = has_limit or scheme.at_most
-        if has_limit and scheme.is_independent:
+        is_above_random = bool(random) and at < random[-1]
+        is_uneven = at >= min(clip, unit) and not levels[at].is_equal
+        if scheme.is_cut and (any(x.is_shuffled for x in schemes) or is_uneven or (at >= clip and is_above_random)):
+            return None
+        if scheme.at_most and any(below.is_independent for below in schemes[at:]):
             return None
     if any(x.is_shuffled for x in schemes[unit:]) and any(x.is_independent for x in schemes[unit:]):
         return None

@@ -72,7 +72,7 @@ def contribution_distribution(
     if all(in_step) and all(simple) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
         each = binomial(1, nonempty)
         for level in reversed(below):
-            each = drawn_sum(level, level.count, each)
+            each = sum_upper(each, *level.scheme.tried(level.count))
         return each
     if len(below) == 1 and in_step == [True] and nonempty == 1 and below[0].scheme.is_cut:
         return capped_distribution(binomial(*below[0].scheme.tried(below[0].count)), below[0].max_drawn)
@@ -108,20 +108,7 @@ def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
     return sum(level.scheme.is_independent for level in hierarchy.levels[unit:clip])
 
 
-def drawn_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the contributions of a Fixed, Poisson or All draw from `count` units, each of law
-    `each`."""
-    return _sum_upper(each, *level.scheme.tried(count))
-
-
-def mates_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the other units' contributions to a Fixed, Poisson or All draw that holds a given unit."""
-    # A Poisson draw takes each of the others with its rate; a fixed one has so many places, one of them taken.
-    places, rate = level.scheme.tried(count)
-    return _sum_upper(each, places - 1, rate)
-
-
-def _sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
+def sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
     """Return an upper law of the sum of `number` independent counts that each enter with probability `rate`."""
     if {*each} <= {0, 1}:
         each, rate = {1: Fraction(1)}, rate * each.get(1, Fraction(0))

@@ -56,6 +56,10 @@ class Path:
         """Return the exact probability that one step draws the unit at level `number`, after cuts; 1 for level 0."""
         return math.prod((self.rate(level) for level in range(1, number + 1)), start=Fraction(1))
 
+    def stand_in(self, number: int) -> int:
+        """Return the most contributions of the unit that is drawn in the place of a missed one; 0 if none is."""
+        return self.siblings[number - 1] if self.schemes[number - 1].has_stand_in else 0
+
     @property
     def uncut(self) -> "Path":
         """The path with Poisson draws in the place of those that are cut to a maximum."""
