@@ -21,9 +21,9 @@ from dpcalc.keys import Exact, keys_of
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
-from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
+from dpcalc.planner.evaluate import CLOSED_FORM
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, largest_whole
+from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, certified_measure, largest_whole
 from dpcalc.planner.vary import (
     is_covered,
     is_refused,
@@ -47,7 +47,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK, _LAST_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND, 3.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND
 _FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -126,26 +126,22 @@ def solve(
                 f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
             )
         search = partial(search, epochs=epochs)
-    methods = [(plan.method, _SEARCH_WORK)]
-    if plan.method == "auto" and isinstance(goal, EpsilonGoal):
-        methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
+    # The first search whose work is allowed: one that went on by looser bounds would not end where it began. The last
+    # one always ends, but for an allowance around the question.
+    searches = [(goal, _SEARCH_WORK)]
+    if isinstance(goal, EpsilonGoal) and plan.method == "auto":
+        searches.append((replace(goal, looser="rdp"), math.inf if plan.tuning else _ROUGH_SEARCH_WORK))
+    if not isinstance(goal, EpsilonGoal) or plan.method in {"auto", "rdp"}:
+        searches.append((replace(goal, looser=CLOSED_FORM), math.inf))
     base = composed(plan)
-    for method, units in methods:
-        # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
+    for asked, units in searches:
         with suppress(WorkExceededError), allowance(units):
-            solution = search(base.changed(replace(plan, method=method)), goal, phase)
+            solution = search(base, asked, phase)
             main = solution.guarantee
-            if method != plan.method:  # said once, and last
+            if asked.looser:  # said once, and last
                 main = replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
-            return replace(solution, plan=replace(solution.plan, method=plan.method), guarantee=main, epochs=epochs)
+            return replace(solution, goal=goal, guarantee=main, epochs=epochs)
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
-
-
-def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
-    """Return an upper bound on a goal's measure of a plan, and the plan's guarantee, without a lower end."""
-    composition = composed(plan)
-    main = guarantee(composition)
-    return main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(composition), main
 
 
 def _solution(
@@ -171,6 +167,11 @@ def _solution(
         plan=composed(solved).stated,
         phase=phase,
     )
+
+
+def _at_end(plan: Plan | Composition, goal: Goal) -> float:
+    """Return the certified measure at the end of a range, by the sharp bound where a looser one fails."""
+    return certified_measure(plan, goal)[0] if goal.looser else goal.certified(plan)
 
 
 def _disagreement_error(name: str, root: float) -> ConvergenceError:
@@ -217,7 +218,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
         ends = math.log(least), math.log(largest)
         root = falling_root(excess, min(max(math.log(start), ends[0]), ends[1]), ends, value_tolerance=_NEAREST)
-        if root == ends[1] and (reached := goal.certified(with_value(largest))) > goal.limit:
+        if root == ends[1] and (reached := _at_end(with_value(largest), goal)) > goal.limit:
             raise NoSolution(name, goal, largest, reached)
         return {ends[0]: least, ends[1]: largest}.get(root, math.exp(root)), looked_at
 
@@ -246,11 +247,11 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
             raise _disagreement_error(name, root)
 
     # Downwards to noise that fails. The direction that decided often shows it, at less work than all.
-    fails_at: float | None = root
-    is_by_pld = isinstance(goal, EpsilonGoal) and base.plan.method in {"auto", "pld"} and main.direction
+    fails_at: float | None = root if root < value or not goal.looser else value * (1 - step)
+    is_sharp = isinstance(goal, EpsilonGoal) and not goal.looser and base.plan.method in {"auto", "pld"}
     while fails_at is not None:
         tried = with_value(fails_at)
-        counts = tried.steps.get(main.direction) if is_by_pld else None
+        counts = tried.steps.get(main.direction) if is_sharp and main.direction else None
         if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
             break
         if goal.certified(tried) > goal.limit:
@@ -374,7 +375,10 @@ def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     while estimated(low) > goal.limit:
         high, low = low, low / 8
         if low < 1e-15:
-            raise NoSolution("rate", goal, low, goal.certified(with_rate(Fraction(low))))
+            reached = _at_end(with_rate(Fraction(low)), goal)
+            if reached > goal.limit:
+                raise NoSolution("rate", goal, low, reached)
+            return _solution(with_rate(Fraction(low)), (Fraction(low), Fraction(high)), names, goal)
     _, log_root = bracket_root(
         lambda x: goal.limit - estimated(math.exp(x)), math.log(low), math.log(high), tolerance=1e-9
     )

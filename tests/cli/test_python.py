@@ -17,7 +17,7 @@ import dpcalc
 from dpcalc import compare, curve, delta, epsilon, load, plan, risk, solve
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
-from dpcalc.guarantee import Kind, Result, Row, shown_number
+from dpcalc.guarantee import Kind, Result, Row
 from dpcalc.planner.search import NoSolution
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
@@ -74,6 +74,7 @@ def test_importing_loads_nothing():
 
 def test_nothing_else_is_there():
     names = {"load", "plan", "epsilon", "solve", "delta", "risk", "compare", "curve", "Accountant"}
+    names |= {"from_opacus", "from_dp_accounting", "from_jax_privacy"}
     assert {*dpcalc.__all__} == {"__version__", *names}
     assert all(callable(getattr(dpcalc, name)) for name in names)
     with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'ledger'"):
@@ -325,7 +326,7 @@ def test_a_curve_over_a_size_that_cannot_grow(scheme):
 
 def test_a_curve_over_small_batches_has_each_size_once():
     run = plan(scheme="fixed", batch_size=4, dataset_size=1000, noise_multiplier=2.0, steps=10, delta=1e-5)
-    sizes = curve(run, "rate").series[0].xs
+    sizes = curve(run, "rate", methods=["rdp"]).series[0].xs
     assert sizes[0] == 1
     assert len(set(sizes)) == len(sizes)
 
@@ -376,17 +377,6 @@ def test_the_largest_batch_at_fixed_epochs(printed):
     found = solve(load(PATH), "batch", target_epsilon=1.5, epochs=60)
     assert (found.value, found.fails_at) == (shown["solution"]["value"], shown["solution"]["fails_at"])
     assert found.plan.steps == shown["steps"] == -(-60 * 60_000 // found.value)
-
-
-@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
-@pytest.mark.parametrize(("unit", "group_size"), thinned([("user", 2), ("example", None)], 1))
-def test_another_unit_and_group_are_solved_for_as_printed(unit, group_size, printed):
-    path, given = sample("femnist_users"), {"unit": unit, "group_size": group_size}
-    words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))
-    target = 1.5 * epsilon(path, **given).epsilon
-    solved = printed("solve-steps", path, *words, "--target-eps", repr(target))["solution"]
-    for source in (path, load(path)):
-        assert solve(source, "steps", target_epsilon=target, **given).value == solved["value"]
 
 
 # What is refused
@@ -577,11 +567,3 @@ def test_texts_in_tables_are_escaped():
     row = Row(method="<x> & y", bound="b", epsilon=math.inf, kind=Kind.UPPER, valid=True)
     assert "&lt;x&gt; &amp; y" in row._repr_html_()
     assert row.to_dict()["epsilon"] is None
-
-
-@pytest.mark.parametrize(
-    ("number", "upper", "lower"),
-    [(0.12345678, "0.123457", "0.123456"), (2.0, "2", "2"), (1e-5, "0.00001", "0.00001"), (math.inf, "inf", "inf")],
-)
-def test_numbers_in_notebooks(number, upper, lower):
-    assert (shown_number("epsilon", number), shown_number("epsilon_lower", number)) == (upper, lower)

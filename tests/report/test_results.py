@@ -8,9 +8,9 @@ from fractions import Fraction
 import pytest
 
 from dpcalc.audit.simulate import Check, Simulation, simulation_output
-from dpcalc.guarantee import Kind, Row
+from dpcalc.guarantee import Kind
 from dpcalc.planner.compare import CrossCheck
-from dpcalc.planner.words import with_thousands_separators
+from dpcalc.planner.search import EpsilonGoal
 from dpcalc.report.evaluation import (
     comparison_output,
     comparisons_output,
@@ -18,16 +18,12 @@ from dpcalc.report.evaluation import (
     evaluation_output,
     units_output,
 )
-from dpcalc.report.guarantees import budget_used, quiet_line
 from dpcalc.report.ledger import ledger_output
-from dpcalc.report.output import Output, json_document, lines
-from dpcalc.report.rounding import rounded_up
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
-from dpcalc.report.terminal import terminal_text
-from tests.report.ledgers import ABOVE, ACCOUNT, OPEN_ENDED
+from tests.report.ledgers import ACCOUNT, OPEN_ENDED
 from tests.report.risks import RISK
 from tests.report.samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
-from tests.report.solutions import CERTAIN, DELTA, FACTOR, NEVER, NOISE, NONE, RATE, STEPS
+from tests.report.solutions import CERTAIN, DELTA, EVERY_RATE, FACTOR, NEVER, NOISE, NONE, RATE, SIZE, STEPS
 from tests.report.statements import loaded
 
 CHECK = Check(phase="main", quantity="inclusion", computed=(0.25, 0.25), observed=0.26, interval=(0.2, 0.3), trials=9)
@@ -130,37 +126,6 @@ def test_tables_show_what_the_blocks_say(name):
             assert shared == {column: block[column] for column in shared}
 
 
-def test_a_lower_bound_of_a_comparison_is_rounded_down():
-    row = Row(method="gdp", bound="b", epsilon=0.12345, epsilon_lower=0.12341, kind=Kind.LOWER, valid=False, note="n")
-    output = comparison_output([row], loaded())
-    (printed,), (block,) = parsed(output)["rows"], map(dict, output.blocks)
-    assert (printed["epsilon"], block["epsilon"]) == (0.12345, "0.123")
-    assert output.plain_text().count("\n") == len(printed) - 1  # all but `finite`
-
-
-def test_the_forms_of_values():
-    values = {"up": 2.34567, "none": None, "flag": False, "inf": math.inf, "text": "a\x1bb", "list": ["x", 2], "own": 1}
-    block = lines(values, "object.", up=rounded_up, own="one")
-    output = Output(command="toy", result={"object": values, "-inf": [{"number": -math.inf}]}, blocks=[block, block])
-    assert block == [
-        ("object.up", "2.35"),
-        ("object.none", ""),
-        ("object.flag", "no"),
-        ("object.inf", "inf"),
-        ("object.text", "a\\x1bb"),
-        ("object.list", "x"),
-        ("object.list", "2"),
-        ("object.own", "one"),
-    ]
-    document = parsed(output)
-    assert list(document) == ["schema", "version", "command", "object", "-inf"]
-    assert (document["object"], document["-inf"]) == ({**values, "inf": None}, [{"number": None}])
-    assert output.plain_text().count("object.none") == 0
-    assert output.plain_text().count("\n\n") == 1
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        json_document("toy", {"nan": math.nan})
-
-
 @pytest.mark.parametrize(
     ("changes", "headline"),
     [
@@ -173,42 +138,6 @@ def test_the_forms_of_values():
 )
 def test_the_headline_shows_the_verdict_and_the_claim(changes, headline):
     assert evaluated(**changes).headline.startswith(headline)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "limit", "text"),
-    [
-        (2.0, 2.0, "100% used"),
-        (1.9999, 2.0, "99.995% used"),
-        (2.00001, 2.0, "100.0005% used"),
-        (math.inf, 2.0, "no finite epsilon"),
-        (0.0, 0.0, "100% used"),
-        (0.1, 0.0, "none allowed"),
-    ],
-)
-def test_the_part_of_a_budget_that_is_used(epsilon, limit, text):
-    assert budget_used(epsilon, limit) == text
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "limit", "budget"),
-    [
-        (math.inf, 2.0, {"epsilon": 2.0, "used": None, "ok": False}),
-        (0.0, 0.0, {"epsilon": 0.0, "used": 0.0, "ok": True}),
-        (0.5, 0.0, {"epsilon": 0.0, "used": None, "ok": False}),
-        (0.5, None, None),
-    ],
-)
-def test_a_budget_in_json(epsilon, limit, budget):
-    plan = replace(PLAN, budget=None if limit is None else replace(PLAN.budget, epsilon=limit))
-    assert parsed(evaluated(plan, epsilon=epsilon))["budget"] == budget
-
-
-def test_an_exceeded_budget_is_called_so():
-    for output in (evaluated(epsilon=2.1), ledger_output(ABOVE)):
-        assert dict(output.rows)["budget"] == "2.0, 105% used: exceeded"
-        assert dict(plain(output))["budget.ok"] == "no"
-    assert [account.keeps_budget for account in (ACCOUNT, ABOVE, OPEN_ENDED)] == [True, False, False]
 
 
 def test_a_group_is_named_wherever_somebody_is():
@@ -282,29 +211,63 @@ def test_the_agreement_of_two_accountants(changes, words):
     assert "cross_check" not in parsed(evaluated())
 
 
-@pytest.mark.parametrize(("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0")])
-def test_the_bare_number_is_never_below(epsilon, text):
-    assert quiet_line(epsilon) == f"{text}\n"
-    assert evaluation_output(INFINITE, loaded()).quiet_text == "inf\n"
-
-
-def test_names_steer_nothing():
-    assert all(line.isprintable() for line in ledger_output(OPEN_ENDED).plain_text().splitlines())
-    assert parsed(ledger_output(OPEN_ENDED))["runs"][0]["name"] == HOSTILE
-    assert "\x1b" not in terminal_text(ledger_output(OPEN_ENDED), width=80, styled=False)
+@pytest.mark.parametrize(
+    ("epsilon", "limit", "budget", "text"),
+    [
+        (2.0, 2.0, {"epsilon": 2.0, "used": 1.0, "ok": True}, "2.0, 100% used"),
+        (1.9999, 2.0, {"epsilon": 2.0, "used": 0.99995, "ok": True}, "2.0, 99.995% used"),
+        (2.00001, 2.0, {"epsilon": 2.0, "used": 1.000005, "ok": False}, "2.0, 100.0005% used: exceeded"),
+        (2.1, 2.0, {"epsilon": 2.0, "used": 1.05, "ok": False}, "2.0, 105% used: exceeded"),
+        (math.inf, 2.0, {"epsilon": 2.0, "used": None, "ok": False}, "2.0, no finite epsilon: exceeded"),
+        (0.0, 0.0, {"epsilon": 0.0, "used": 0.0, "ok": True}, "0.0, 100% used"),
+        (0.1, 0.0, {"epsilon": 0.0, "used": None, "ok": False}, "0.0, none allowed: exceeded"),
+        (0.5, None, None, None),
+    ],
+)
+def test_the_part_of_a_budget_that_is_used(epsilon, limit, budget, text):
+    plan = replace(PLAN, budget=None if limit is None else replace(PLAN.budget, epsilon=limit))
+    output = evaluated(plan, epsilon=epsilon)
+    assert (parsed(output)["budget"], dict(output.rows).get("budget") or None) == (budget, text)
+    assert dict(plain(output)).get("budget.ok") == (None if budget is None else "yes" if budget["ok"] else "no")
 
 
 @pytest.mark.parametrize(
-    ("text", "separated"),
+    ("epsilon", "text"), [(0.9468671, "0.946868"), (2.0, "2.00000"), (0.0, "0"), (math.inf, "inf")]
+)
+def test_the_bare_number_is_never_below(epsilon, text):
+    assert evaluated(epsilon=epsilon).quiet_text == f"{text}\n"
+
+
+@pytest.mark.parametrize(
+    ("found", "headline", "values"),
     [
-        ("10000 of 10000000 (user)", "10,000 of 10,000,000 (user)"),
-        ("as published by Abadi et al. 2016, of 2016 users", "as published by Abadi et al. 2016, of 2,016 users"),
-        (
-            "`training.steps=5000`, 2024.yaml, runs/2024-11, a=5000",
-            "`training.steps=5000`, 2024.yaml, runs/2024-11, a=5000",
-        ),
-        ("inclusion 1/1000, noise 1.12345, 0.0001", "inclusion 1/1000, noise 1.12345, 0.0001"),
+        (NOISE, "noise_multiplier >= 3.47913   gives epsilon <= 2.00 (fails at 3.47906)", (3.47913, 3.479061234)),
+        (STEPS, "steps <= 39871   gives epsilon <= 2.00 (fails at 39872)", (39_871, 39_872)),
+        (SIZE, "size <= 67   gives epsilon <= 2.00 (fails at 68)", (67, 68)),
+        (RATE, "rate <= 0.00431   gives epsilon <= 2.00 (fails at 0.00431044)", (0.00431, 0.00431043215)),
+        (EVERY_RATE, "rate <= 1.0   gives epsilon <= 0.500 (nothing beyond it fails)", (1.0, None)),
+        (FACTOR, "noise_multiplier factor >= 0.5   gives epsilon <= 2.00 (fails at 0.49999)", (0.5, 0.49999)),
     ],
 )
-def test_counts_have_separators_and_years_have_none(text, separated):
-    assert with_thousands_separators(text) == separated
+def test_a_solution_in_every_form(found, headline, values):
+    output = solved(found)
+    document = parsed(output)
+    printed = document["solution"]
+    assert output.headline == headline
+    assert (printed["value"], printed["fails_at"]) == values
+    assert type(printed["value"]) is type(values[0])
+    assert printed["epsilon"] == document["guarantee"]["epsilon"]
+    assert f" {output.quiet_text.strip()} " in headline
+    assert set(document) == set(parsed(no_solution_output("solve-rate", NONE, loaded())))
+
+
+def test_an_epsilon_within_an_odd_target_is_not_shown_above_it():
+    facts = dict(plain(solved(replace(NOISE, reached=1.9968, goal=EpsilonGoal(limit=1.997)))))
+    assert (facts["solution.epsilon"], facts["epsilon"]) == ("1.997", "1.997")
+
+
+def test_delta_is_rounded_up_and_its_lower_end_down():
+    delta, certain = (delta_output(each, loaded()) for each in (DELTA, CERTAIN))
+    assert delta.headline == "delta <= 4.37e-6   (at least 5.53e-7)   epsilon = 1.0"
+    assert certain.headline == "delta <= 1.00   epsilon = 1.0"
+    assert (delta.quiet_text, certain.quiet_text) == ("4.36123e-6\n", "1.00000\n")

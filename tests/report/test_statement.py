@@ -19,7 +19,6 @@ from dpcalc.planner.tuning import Poisson
 from dpcalc.report.formats import STATEMENTS, statement_format
 from dpcalc.report.registry import UNANSWERED, registry_fields, registry_notes, statement_registry
 from dpcalc.report.statement import (
-    escaped,
     latex_escaped,
     statement_json,
     statement_latex,
@@ -117,13 +116,6 @@ def test_markdown_shows_every_word_as_it_is():
     assert "@someone" not in title
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
-
-
-def test_ordinary_words_are_not_escaped():
-    assert (
-        escaped("epsilon_lower e^2.69, 8/1875; 5% (example) - D'D")
-        == "epsilon_lower e^2.69, 8/1875; 5% (example) - D'D"
-    )
 
 
 COMMANDS = "::error::a ::add-mask::b ##[error]c ##vso[task.setvariable]d"
