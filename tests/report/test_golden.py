@@ -162,6 +162,7 @@ def test_a_narrow_terminal_loses_no_digit(width):
 # Forms that agree, numbers on the safe side
 
 CHECK = Check(phase="main", quantity="inclusion", computed=(0.25, 0.25), observed=0.26, interval=(0.2, 0.3), trials=9)
+OUTSIDE = "outside pld's interval: please report this run"
 CROSS_CHECK = CrossCheck(direction="D||D'", upper=1.0000003, lower=0.9999999, estimate=1.0, order=17.283)
 NO_BUDGET = replace(PLAN, budget=None)
 
@@ -319,15 +320,9 @@ def test_floats_are_written_in_full_and_nan_never():
     [
         ({}, "inversion agrees with pld to 3e-7"),
         ({"upper": 1.0 - 3e-12, "lower": 1.0 - 3.5e-12}, "inversion agrees with pld to 4e-12"),
-        (
-            {"upper": 1.0 - 3e-9, "lower": 1.0 - 4e-9},
-            "inversion gives 1.00000, outside pld's interval: please report this run",
-        ),
-        ({"estimate": 1.1}, "inversion gives 1.10000, outside pld's interval: please report this run"),
-        (
-            {"estimate": None, "note": "inversion: too slow; use pld"},
-            "inversion gives no estimate of this run to compare with",
-        ),
+        ({"upper": 1.0 - 3e-9, "lower": 1.0 - 4e-9}, f"inversion gives 1.00000, {OUTSIDE}"),
+        ({"estimate": 1.1}, f"inversion gives 1.10000, {OUTSIDE}"),
+        ({"estimate": None, "note": "inversion: too slow"}, "inversion gives no estimate of this run to compare with"),
         ({"estimate": 0.0, "upper": 0.0, "lower": 0.0}, "inversion agrees with pld to 0"),
     ],
 )
