@@ -27,12 +27,11 @@ from dpcalc.report.evaluation import (
     evaluation_output,
     units_output,
 )
-from dpcalc.report.formats import report_format
+from dpcalc.report.formats import report_format, statement_format
 from dpcalc.report.gate import GateAnswer
 from dpcalc.report.ledger import ledger_output
-from dpcalc.report.registry import statement_registry
 from dpcalc.report.solution import delta_output, no_solution_output, risk_output, solution_output
-from dpcalc.report.statement import statement_json, statement_latex, statement_markdown, statement_text, statement_view
+from dpcalc.report.statement import statement_view
 from dpcalc.report.terminal import terminal_text
 from tests.report.gate_samples import EVERYTHING, RESULTS, RISEN
 from tests.report.ledgers import ACCOUNT, OPEN_ENDED
@@ -57,6 +56,10 @@ def evaluated(evaluation, plan=PLAN, **options):
 
 def solved(solution):
     return solution_output("solve-sigma", solution, loaded(), written=())
+
+
+def stated(form, statement, config, **options):
+    return statement_format(form)(statement_view(statement, config, **options), 80)
 
 
 def report(name, results, *, levels=SEEN, command="check"):
@@ -106,14 +109,14 @@ OUTPUTS = {
     "risk_terminal.txt": lambda: terminal(RISKS),
     "risk_plain.txt": RISKS.plain_text,
     "risk_json.txt": RISKS.json_text,
-    "statement_text.txt": lambda: statement_text(statement_view(STATEMENT, loaded())),
-    "statement_text_infinite.txt": lambda: statement_text(statement_view(NOTHING, loaded())),
-    "statement_markdown.txt": lambda: statement_markdown(statement_view(STATEMENT, loaded(section="dpcalc"))),
-    "statement_markdown_hostile.txt": lambda: statement_markdown(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
-    "statement_latex.txt": lambda: statement_latex(statement_view(STATEMENT, loaded(), published="2026-01-31")),
-    "statement_latex_hostile.txt": lambda: statement_latex(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED)),
-    "statement_registry.txt": lambda: statement_registry(statement_view(STATEMENT, loaded(), published="2026-01-31")),
-    "statement_json.txt": lambda: statement_json(statement_view(STATEMENT, loaded())),
+    "statement_text.txt": lambda: stated("text", STATEMENT, loaded()),
+    "statement_text_infinite.txt": lambda: stated("text", NOTHING, loaded()),
+    "statement_markdown.txt": lambda: stated("markdown", STATEMENT, loaded(section="dpcalc")),
+    "statement_markdown_hostile.txt": lambda: stated("markdown", HOSTILE_STATEMENT, HOSTILE_LOADED),
+    "statement_latex.txt": lambda: stated("latex", STATEMENT, loaded(), published="2026-01-31"),
+    "statement_latex_hostile.txt": lambda: stated("latex", HOSTILE_STATEMENT, HOSTILE_LOADED),
+    "statement_registry.txt": lambda: stated("registry", STATEMENT, loaded(), published="2026-01-31"),
+    "statement_json.txt": lambda: stated("json", STATEMENT, loaded()),
     "check_text.txt": lambda: report("text", RESULTS),
     "check_text_verbose.txt": lambda: report("text", RESULTS[:1], levels=Severity),
     "check_json.txt": lambda: report("json", RESULTS),
