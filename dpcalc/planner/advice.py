@@ -18,7 +18,7 @@ from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Poisson
 from dpcalc.work import PART
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
@@ -77,7 +77,7 @@ def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) ->
     # changes one vector, which may turn around under Poisson draws just as well.
     plan = composition.plan
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
-    fixed = next((level for level in levels if isinstance(level.scheme, (Fixed, WithReplacement))), None)
+    fixed = next((x for x in levels if x.scheme.has_stand_in or x.scheme.can_repeat), None)
     farthest = max((d for entry in composition.units for bound in entry.bounds for d in _distances(bound)), default=0)
     if fixed is not None and plan.adjacency is not Adjacency.REPLACE_ONE and farthest > plan.group_size:
         yield Note(
@@ -92,7 +92,7 @@ def _promise_notes(composition: Composition, epsilon: float, cost: _Cost) -> Ite
     for phase in plan.phases:
         mechanism, levels = phase.mechanism, phase.hierarchy.levels[: plan.unit]
         exchanges = plan.adjacency is Adjacency.REPLACE_ONE or phase.hierarchy.episodes is not None
-        exchanges = exchanges or any(isinstance(level.scheme, Fixed | WithReplacement | Shuffle) for level in levels)
+        exchanges = exchanges or any(level.scheme.amount_key == "size" for level in levels)
         if isinstance(mechanism, Promise) and exchanges and change_of(mechanism, plan.adjacency).exchange > 1:
             yield Note(
                 text=f"the guarantee of {mechanism.name} is stated for {mechanism.relation or plan.adjacency}, and a "
@@ -213,14 +213,14 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     poisson, binned, bins = [], [], dict[int, None]()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
-        shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
+        shuffled = [at for at, level in enumerate(levels) if level.scheme.is_shuffled]
         # Poisson draws of the same expected size, down to the unit or a shuffle below: passes become Poisson draws all
         # together or not at all.
         drawn = list(levels)
         if all(levels[at].is_equal for at in shuffled):
             for at in range(max([plan.unit, *(at + 1 for at in shuffled)])):
                 level = levels[at]
-                if level.is_equal and isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
+                if level.is_equal and level.scheme.amount_key == "size":
                     rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
                     drawn[at] = replace(level, scheme=Poisson(probability=rate))
         poisson.append(with_levels(phase, drawn))
@@ -228,13 +228,13 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
         in_bins = list(levels)
         if len(shuffled) == 1 and not phase.hierarchy.allocation:
             (at,), level = shuffled, levels[shuffled[0]]
-            if isinstance(level.scheme, Shuffle) and level.is_equal and all(above.is_whole for above in levels[:at]):
+            if level.is_equal and all(above.is_whole for above in levels[:at]):
                 number = level.scheme.steps_of_a_pass(level.count)
                 in_bins[at] = replace(level, scheme=BallsInBins(bins=number))
         binned.append(with_levels(phase, in_bins))
         allocation = binned[-1].hierarchy.allocation
         if allocation:
-            bins[allocation.steps_of_a_pass] = None
+            bins[allocation.steps_of_a_pass(1)] = None
     if tuple(poisson) != plan.phases:
         changed = composition.changed(replace(plan, phases=tuple(poisson)))
         yield "draw Poisson batches of the same expected size", changed

@@ -43,7 +43,6 @@ from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, 
 from dpcalc.planner.search import estimate_epsilon
 from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
 
 _LOG_DELTA_TOLERANCE = 1e-3  # how near the whole delta is used up, in its log
@@ -70,8 +69,8 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     if run.adjacency is Adjacency.ADD_REMOVE:
         if any(hierarchy.episodes is not None for hierarchy in hierarchies):
             return None
-        if not all(isinstance(scheme, Poisson | All) for scheme in schemes):
-            sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
+        if not all(scheme.is_independent or scheme.is_whole for scheme in schemes):
+            sizes = [scheme.size for scheme in schemes if scheme.has_stand_in]
             is_held = any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels)
             level = hierarchies[0].level(run.unit)
             if not level.is_equal or hierarchies[0].tree is not None or is_held or len(sizes) < len(schemes):
@@ -142,7 +141,13 @@ def statement(plan: Plan) -> Statement:
     evaluation = evaluate(composition)
     main = evaluation.guarantee
     if plan.tuning is not None:
-        attack = _attack_bounds_from(main.epsilon, plan.delta)
+        # From epsilon and delta alone (Theorem 11.1 of docs/theory.md), with the advantage where both lines meet.
+        shrink, delta = math.exp(-main.epsilon), plan.delta
+        ahead = [(rate, rate / shrink + delta if shrink > rate else 1.0) for rate in FALSE_POSITIVE_RATES]
+        attack = AttackBounds(
+            advantage=min(1.0, (1 - shrink + 2 * delta * shrink) / (1 + shrink)),
+            detection=tuple((rate, min(1.0, tpr, 1 - shrink * (1 - rate - delta))) for rate, tpr in ahead),
+        )
         return Statement(evaluation=evaluation, unsampled=main.epsilon, groups=(), attack=attack)
     notes = [*main.notes]
     groups: list[tuple[int, float | None]] = [] if main.finite else [(size, math.inf) for size in GROUP_SIZES]
@@ -163,23 +168,6 @@ def statement(plan: Plan) -> Statement:
         groups=tuple(groups),
         attack=attack,
         gdp=gdp,
-    )
-
-
-def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
-    """Return upper bounds on advantage and true positive rates from (epsilon, delta) alone; 1 for an infinite epsilon.
-
-    Source: docs/theory.md, Theorem 11.1; the advantage is that of both lines where they meet.
-    """
-    shrink = math.exp(-epsilon)
-
-    def detected(rate: float) -> float:
-        ahead = rate / shrink + delta if shrink > rate else 1.0
-        return min(1.0, ahead, 1 - shrink * (1 - rate - delta))
-
-    return AttackBounds(
-        advantage=min(1.0, (1 - shrink + 2 * delta * shrink) / (1 + shrink)),
-        detection=tuple((rate, detected(rate)) for rate in FALSE_POSITIVE_RATES),
     )
 
 

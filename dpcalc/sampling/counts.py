@@ -229,14 +229,10 @@ def _max_denominator_bits(law: Mapping[Key, Fraction]) -> int:
     return max((chance.denominator.bit_length() for chance in law.values()), default=0)
 
 
-def _max_bit_length(weights: dict[int, int]) -> int:
-    """Return the bit length of the largest weight; 0 for none."""
-    return max((weight.bit_length() for weight in weights.values()), default=0)
-
-
 def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
     """Return {x + y: sum of products} of whole weights; WorkExceededError if the allowance is too small."""
-    spend(len(left) * len(right) * (2 * TURN + _max_bit_length(left) * _max_bit_length(right) / 1000))
+    longest = [max(map(int.bit_length, each.values()), default=0) for each in (left, right)]
+    spend(len(left) * len(right) * (2 * TURN + math.prod(longest) / 1000))
     weights: dict[int, int] = {}
     for x, p in left.items():
         for y, q in right.items():

@@ -225,7 +225,6 @@ def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Out
 
 # Executors of a sweep: this process, other processes of this machine, or a Dask cluster.
 
-TASK_SECONDS = 3600.0  # time limit of one task of up to 50 points: a hundred times what ordinary ones take
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -243,9 +242,9 @@ def _processors() -> int:
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (number, result or exception) from processes; one that takes over TASK_SECONDS is an exception."""
+    """Yield (number, result or exception) from processes."""
     with Workers(function, processes=jobs or _processors(), memory=memory_per_process) as workers:
-        yield from workers.finished(tasks, seconds=TASK_SECONDS)
+        yield from workers.finished(tasks)
 
 
 def dask(

@@ -75,6 +75,7 @@ def test_importing_loads_nothing():
 
 def test_nothing_else_is_there():
     names = {"load", "plan", "epsilon", "solve", "delta", "risk", "compare", "curve", "Accountant"}
+    names |= {"from_opacus", "from_dp_accounting", "from_jax_privacy"}
     assert {*dpcalc.__all__} == {"__version__", *names}
     assert all(callable(getattr(dpcalc, name)) for name in names)
     with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'ledger'"):
