@@ -202,12 +202,10 @@ def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> 
                 main = guarantee(composition)
                 epsilon, kind, method = main.epsilon, main.kind, main.method
             outcome = Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
-        except ConfigError as error:
-            outcome = Outcome(values=values, error=error.diagnostics[0].message, code=FIX_INPUT)
-        except InputError as error:
-            outcome = Outcome(values=values, error=str(error), code=FIX_INPUT)
-        except ConvergenceError as error:
-            outcome = Outcome(values=values, error=str(error), code=NO_VERDICT)
+        except (InputError, ConvergenceError) as error:
+            text = error.diagnostics[0].message if isinstance(error, ConfigError) else str(error)
+            code = FIX_INPUT if isinstance(error, InputError) else NO_VERDICT
+            outcome = Outcome(values=values, error=text, code=code)
         outcomes.append(outcome)
     return tuple(outcomes)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
-from dpcalc.planner.pate import data_dependent_guarantee, data_independent_guarantee
+from dpcalc.pate.answer import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
 from tests.thinning import thinned
 
