@@ -15,9 +15,8 @@ from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.matrix_factorization import Identity, MatrixFactorization
 from dpcalc.planner.composition import composed
-from dpcalc.planner.evaluate import evaluate
+from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.solve import guarantee
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
