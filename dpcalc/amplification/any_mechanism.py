@@ -39,6 +39,7 @@ from dpcalc.amplification.schedule import (
     PhaseBound,
     is_shortened,
     is_shuffled,
+    secret_pass_steps,
     shortened_pass_error,
     steps_under_draws,
     unamplified_phase,
@@ -91,6 +92,10 @@ class BlackBoxSteps:
         """The bound of the phase: for noise on a sum `noise`, in clip norms, else in changes of the promise."""
         if isinstance(self.mechanism, AdditiveNoise):
             return self.noise
+        if self.noise.secret:  # of level 1 alone: a step surely holds the unit, or another one in its place
+            exchange = StepBound.sure(self.change.exchange)
+            own = StepBound.sure(1) if self.adjacency is Adjacency.ZERO_OUT else exchange
+            return replace(self.noise, bound=own, mates=exchange)
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
         path = self.path
@@ -174,6 +179,18 @@ class BlackBoxSteps:
         is_fresh = level.redraw_every == 1 and not any(scheme.can_repeat for scheme in schemes)
         is_stated = not any(each.is_assumed for each in self.hierarchy.levels)
         return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh and is_stated
+
+
+def secret_releases(steps: BlackBoxSteps, delta: float) -> tuple[Steps, Steps] | None:
+    """Return the steps (D||D', D'||D) of passes in secret order, for use at about `delta`; None if not amplified."""
+
+    def loss(bound: Bound) -> Atoms:
+        found = _step_loss(steps.mechanism, bound)
+        if not isinstance(found, Atoms):
+            raise TypeError(f"{steps.mechanism.name}: expected a mechanism whose losses are known")
+        return found
+
+    return secret_pass_steps(steps.phase_bound, loss, steps=steps.number, delta=delta)
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:

@@ -32,6 +32,7 @@ from dpcalc.sampling.counts import (
     hypergeometric_lower,
     nonzero_probability,
     power,
+    rounded,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
@@ -214,7 +215,7 @@ def episode_pair(
     if unit == 1:  # protected classes, or whether the protected record is there
         in_task = hypergeometric(classes.count, members, built.ways)
     else:
-        rate = built.class_rate(classes.count) * built.record_rate(records.count)
+        rate = built.rate((classes.count, records.count))
         in_task = {0: 1 - rate, 1: rate}
     vectors = 1
     if clip == 2:
@@ -342,11 +343,7 @@ def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
 def _round_weights(a: Mixture) -> Mixture:
     """Return the weights; if one has over 2200 bits, all are rounded to 1100 in favour of the center nearest 0."""
     # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
-    if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
-        return a
-    short = {center: Fraction(int(weight * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS) for center, weight in a.items()}
-    short[min(a, key=abs)] += sum(a.values()) - sum(short.values())
-    return {center: weight for center, weight in short.items() if weight}
+    return rounded(a, _WEIGHT_BITS, lambda a: min(a, key=abs), above=2 * _WEIGHT_BITS)
 
 
 def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:

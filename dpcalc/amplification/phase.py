@@ -61,39 +61,43 @@ def phase_bounds(
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
-    secret = _secret_order_bound(hierarchy, path, clip, adjacency, group)
-    own = (bound for bound in (native, hidden, check_in, secret) if bound is not None)
-    return (*own, *_ancestor_bounds(hierarchy, path, clip, group))
+    secret = _secret_order_bounds(hierarchy, path, clip, adjacency, group)
+    own = (bound for bound in (native, hidden, check_in) if bound is not None)
+    return (*own, *secret, *_ancestor_bounds(hierarchy, path, clip, group))
 
 
-def _secret_order_bound(
+def _secret_order_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> PhaseBound | None:
-    """Return the bound of passes over units of the outermost level in secret order; None for other draws.
+) -> tuple[PhaseBound, ...]:
+    """Return the bounds of passes over units of the outermost level in secret order; () for other draws.
+
+    Members of a group are changed one after the other, or else the units of the outermost level that hold them.
 
     Source: docs/theory.md, Theorem 7.10.
     """
     shuffle, inner, unit = hierarchy.level(1).scheme, hierarchy.levels[1:], len(path.counts)
     if not (isinstance(shuffle, Shuffle) and shuffle.is_secret and hierarchy.level(1).is_equal):
-        return None
-    is_plain = all(not isinstance(level.scheme, Shuffle) and level.redraw_every == 1 for level in inner)
-    # A group of units of that level is changed one after the other; of groups below it nothing is known.
-    if adjacency is Adjacency.ADD_REMOVE or clip < 1 or not is_plain or (group.size > 1 and unit > 1):
-        return None
-    levels = (replace(hierarchy.level(1), scheme=All()), *inner)
-    drawn, whole = replace(path, schemes=(All(), *path.schemes[1:])), replace(hierarchy, levels=levels)
-    step = native_bound(whole, drawn, clip=clip, adjacency=adjacency, group=Group())
+        return ()
+    is_plain = all(not level.scheme.is_shuffled and level.redraw_every == 1 for level in inner)
+    if adjacency is Adjacency.ADD_REMOVE or clip < 1 or not is_plain:
+        return ()
+    whole = replace(hierarchy, levels=(replace(hierarchy.level(1), scheme=All()), *inner))
+    drawn = replace(path, schemes=(All(), *path.schemes[1:]))
     # Another unit in the place of the unit's may contribute more than that does.
     mate = _path_down_to(drawn, 1)
     mate = replace(mate, contributions=(max(*mate.contributions, *mate.siblings),), mates=())
-    return replace(
-        step,
+    mates = native_bound(whole, mate, clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
+    one_by_one = replace(
+        native_bound(whole, drawn, clip=clip, adjacency=adjacency, group=Group()),
         secret=shuffle.places(path.counts[0]),
-        mates=native_bound(whole, mate, clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group()),
+        mates=mates.bound,
         steps_of_a_pass=shuffle.steps_of_a_pass(path.counts[0]),
         links="-" * group.size,
-        is_gaussian_alone=True,
     )
+    occupied = len(group.placement) if isinstance(group.placement, tuple) else group.size
+    if unit == 1 or occupied == group.size:
+        return (one_by_one,)
+    return (one_by_one, replace(one_by_one, bound=mates.bound, links="-" * occupied))
 
 
 def _allocated_bounds(

@@ -54,6 +54,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 # Profiles of steps, and releases of phases.
 
 _UNLIKE_MATES = 1 / 20  # share of delta for mates whose outputs are unlike the unit's
+_INFINITE, _TRIES = 0.4, 4  # share of delta for infinite losses of a group, and how often it is sought
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
@@ -118,7 +119,7 @@ class PhaseBound:
     # a step that holds the unit
     secret: tuple[tuple[Fraction, int], ...] = ()
     # of passes whose order is secret: the bound of a step with another unit in the place of the unit
-    mates: "PhaseBound | None" = None
+    mates: Bound | None = None
 
     @property
     def plain(self) -> StepBound | None:
@@ -156,23 +157,29 @@ def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float)
 
 
 def secret_pass_steps(
-    phase_bound: PhaseBound, *, steps: int, noise_multiplier: float, delta: float
+    phase_bound: PhaseBound, loss: Callable[[Bound], PrivacyProfile], *, steps: int, delta: float
 ) -> tuple[Steps, Steps] | None:
-    """Return the Gaussian steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
+    """Return the steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
+
+    `loss` gives that of one step from its bound.
 
     Source: docs/theory.md, Theorem 7.10.
     """
     if phase_bound.mates is None:
         raise TypeError("secret_pass_steps: expected a secret order, got the bound of another draw")
     passes = -(-steps // phase_bound.steps_of_a_pass)
-    step, mates = (
-        step_profile(each.bound, noise_multiplier=noise_multiplier / math.sqrt(each.squared))
-        for each in (phase_bound, phase_bound.mates)
-    )
-    one = shuffled_pass(step, mates, phase_bound.secret, _UNLIKE_MATES * delta / passes)
-    if one is None:
-        return None
-    whole = chained(one, len(phase_bound.links))
+    step, mates = loss(phase_bound.bound), loss(phase_bound.mates)
+    links, budget = len(phase_bound.links), _UNLIKE_MATES * delta / passes
+    for _ in range(_TRIES):
+        one = shuffled_pass(step, mates, phase_bound.secret, budget)
+        if one is None:
+            return None
+        whole = chained(one, links)
+        # Infinite losses grow along a chain: they may take a part of delta, and else the pass has fewer of them.
+        excess = whole.infinity_mass * passes / (_INFINITE * delta)
+        if links == 1 or excess <= 1:
+            break
+        budget /= 5 * excess
     return {whole: passes}, {whole.swapped: passes}
 
 

@@ -74,7 +74,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
                 f"got {counts.entries / max(draws, 1):.5g} on average",
             )
             if level.has_sizes:
-                # Each unit of a frame is hit Binomial(size, 1 / frame) times; one that is hit twice or more is a repeat.
+                # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is hit twice or more.
                 frames, _, number = all_draws(logged)
                 expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
                 repeats = Count(
@@ -232,14 +232,15 @@ def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None)
     for tail in _JOINT_TAILS:
         threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
         chance = hypergeom.sf(threshold - 1, kinds[:, 0], kinds[:, 1], kinds[:, 2])
-        observed = int((draws.repeated[places] >= threshold[kind]).sum())
-        joint.append(Count(observed=observed, expected=float(np.nansum(chance[kind])), trials=places.size))
+        many = int((draws.repeated[places] >= threshold[kind]).sum())
+        joint.append(Count(observed=many, expected=float(np.nansum(chance[kind])), trials=places.size))
     yield count_test(Kind.JOINT, "draws with many units of the previous one", joint)
 
     pairs = draws.frames // 2
     together = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
     yield _neighbours_test(logged, expected=float(together.sum()), trials=float(pairs.sum()))
     yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
+
     # The units drawn furthest above and below their means, given sizes, by a union bound over units.
     trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
     mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)

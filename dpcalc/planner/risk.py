@@ -296,8 +296,8 @@ def risk(
     delta = composition.plan.delta
     with allowance(RISK_WORK):
         at_rates = _profiles_at(composition, false_positive_rates)
+        largest_gain, is_rough = _advantage(composition)  # before what a statement does not ask for
         sides = _profiles_at(composition, false_positive_rates, (delta,))
-        largest_gain, is_rough = _advantage(composition)
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
     (present, absent), (present_missed, absent_missed) = _attack_rates(at_rates, false_positive_rates)

@@ -322,10 +322,10 @@ def test_a_file_need_not_state_a_unit_then_and_may_call_a_level_anything(dpcalc,
     assert [one["unit"] for one in blocks(dpcalc("epsilon", called, "--unit", "all").out)] == ["task", "null"]
 
 
-def test_standard_input_is_read_once(process, path):
+def test_standard_input_is_read_once(dpcalc, path, monkeypatch):
     with open(path, encoding="utf-8") as text:
-        ended = process("epsilon", "-", "--unit", "all", "-q", stdin=text)
-    assert (ended.returncode, ended.stdout) == (0, "0.500000\n0.500000\n")
+        monkeypatch.setattr("sys.stdin", text)
+        assert dpcalc("epsilon", "-", "--unit", "all", "-q").out == "0.500000\n0.500000\n"
 
 
 def test_flags_alone_have_one_level(dpcalc):
@@ -364,11 +364,7 @@ def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
-        (
-            "epsilon --unit all",
-            BINS_BELOW.replace("training:", "tuning: {mean: 3}\naccounting: {method: pld}\ntraining:"),
-            "",
-        ),
+        ("epsilon --unit all", BINS_BELOW + "tuning: {mean: 3}\naccounting: {method: pld}\n", ""),
         ("epsilon --unit all", nested({"training": "{steps: many}"}), "DPC102"),
         ("delta --epsilon 1 --unit all", TEXT, "choose one of task, example; `dpcalc epsilon --unit all` tells"),
         ("solve-sigma --target-eps 2 --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),

@@ -243,7 +243,7 @@ def test_a_limit_is_a_positive_number(dpcalc, config, text):
         assert f"'{words[-2]}': expected a " in ended.err
 
 
-@pytest.mark.parametrize("text", thinned(["1e10", "1e6", "1e300", "1e7", "9.3e9"], 2))
+@pytest.mark.parametrize("text", thinned(["1e300", "1e6", "1e10", "1e7", "9.3e9"], 1))
 def test_no_number_is_too_large_for_the_clocks_of_the_system(real, file, text):
     ended = real("check", str(file()), "--timeout", text, "--memory-limit", text, "--exit-zero")
     assert (ended.code, ended.err) == (0, "")
@@ -496,7 +496,7 @@ def test_a_new_file_has_the_permissions_that_the_user_allows(dpcalc, config, mas
 WRITERS = [
     ("--output", ("init",)),
     ("--output", ("scan", "data", "--levels", "user,example")),
-    ("--output", ("import", "call.txt", "--delta", "1e-5")),
+    pytest.param("--output", ("import", "call.txt", "--delta", "1e-5"), marks=pytest.mark.heavy),
     ("--csv", ("pate", "votes.csv", "--sigma", "40", "--delta", "1e-5")),
     pytest.param("--plot", ("curve", "steps", "run.yaml", "--range", "1,2"), marks=pytest.mark.heavy),
 ]

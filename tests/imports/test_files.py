@@ -488,12 +488,9 @@ def test_import_has_the_limits_of_check(dpcalc, tmp_path):
     ("text", "said"),
     ROWS["not read"],
 )
-def test_what_is_not_read_or_missing_is_told_at_once(dpcalc, tmp_path, text, said):
-    path = tmp_path / "train.py"
-    path.write_text(text, encoding="utf-8")
-    ended = dpcalc("import", str(path))
-    assert ended.code == 2
-    assert re.search(said, ended.err), ended.err
+def test_what_is_not_read_or_missing_is_told_at_once(tmp_path, text, said):
+    message = refused(tmp_path, text, Terms())
+    assert re.search(said, message), message
 
 
 def test_a_target_is_given_by_an_option(dpcalc, tmp_path):
