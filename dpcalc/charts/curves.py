@@ -41,7 +41,6 @@ from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
 from dpcalc.planner.vary import (
     is_covered,
-    is_refused,
     largest_group,
     refusal,
     with_level,
@@ -291,7 +290,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
     def has_bound(plan: Plan, value: float) -> bool:
         changed, (phase, _, level) = _with_rate(plan, value), _sampled_level(plan)
-        if level.scheme.is_shuffled and is_refused(changed):
+        if level.scheme.is_shuffled and refusal(changed) is not None:
             return False
         return not phase.is_correlated or is_covered(changed)
 
