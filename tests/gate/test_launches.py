@@ -38,7 +38,7 @@ OTHERS = {
     "YAML": (".github/workflows/a.yml", "run: python train.py --noise-multiplier 0.5\n", (1, 22)),
     "a list": ("job.yaml", "args:\n  - --noise-multiplier\n  - '0.5'\n", (2, 5)),
     "a list in braces": ("job.yaml", "args: [--noise-multiplier, 0.5]\n", (1, 8)),
-    "a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "0.5"), (1, 43)),
+    "a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "0.5"), (1, 42)),
     "a script of nobody": ("run.sh", "python unknown.py --noise-multiplier 0.5\n", (1, 19)),
     "both scripts": ("run.sh", "python other.py train.py --noise-multiplier 0.5\n", (1, 26)),
 }
