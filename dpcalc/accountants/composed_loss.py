@@ -16,8 +16,8 @@ from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.cells import Cells, Resolution, cells, discretize_optimistic, discretize_pessimistic
 from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
-from dpcalc.losses.composition import Loss, TailCap, cap_optimistic, cap_pessimistic, compose_all, compose_copies
-from dpcalc.losses.moments import ComposedMoments, Curve, LogMoments, RevealedSubsample, Steps
+from dpcalc.losses.composition import Pmf, TailCap, cap_optimistic, cap_pessimistic, compose_all, compose_copies
+from dpcalc.losses.moments import ComposedMoments, Curve, LogMoments, PublicDraw, Steps
 from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
@@ -38,7 +38,7 @@ ComposedLoss = tuple[LossPmf, float]
 class BoundSide:
     """Rounding direction: UPPER never underestimates delta, LOWER never overestimates it."""
 
-    discretize: Callable[[Cells], Loss]  # first discretization of a step
+    discretize: Callable[[Cells], Pmf]  # first discretization of a step
     coarsen: Rounding  # coarsening of a grid
     cap_tail: TailCap  # cap of losses above a limit
     sign: int  # +1 if the errors carried along are added to delta, -1 if taken from it
@@ -85,7 +85,7 @@ def composed_loss(
 
 def _discretized(
     curve: Curve, moments: LogMoments, copies: int, settings: CompositionSettings, sides: tuple[BoundSide, ...]
-) -> list[tuple[Loss, float]]:
+) -> list[tuple[Pmf, float]]:
     """Return one copy's (loss on a grid, log slack) for each side; steps under a public draw are composed first."""
     if isinstance(curve, RdpCurve):
         raise UnsupportedError(
@@ -93,7 +93,7 @@ def _discretized(
         )
     at = np.array([settings.tilt])
     log_norm = float(moments.cumulants(at)[0][0])
-    if isinstance(curve, RevealedSubsample):
+    if isinstance(curve, PublicDraw):
         if not isinstance(moments, ComposedMoments):
             raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
         # The errors of the steps count with the tilted probability that the draw takes the unit.

@@ -19,7 +19,7 @@ from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
     ComposedMoments,
     Curve,
-    RevealedSubsample,
+    PublicDraw,
     Steps,
     composed_moments,
     segment_ends,
@@ -127,9 +127,9 @@ def _truncated_mass(counts: Steps, delta: float) -> float:
 
 def _has_few_losses(curve: Curve) -> bool:
     """Return True if the integral diverges: for an RdpCurve, 1 to 63 atoms alone, or a public draw of such steps."""
-    if isinstance(curve, RevealedSubsample):
+    if isinstance(curve, PublicDraw):
         return all(_has_few_losses(step) for step, _ in curve.counts)
-    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
+    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.losses) < _MIN_VALUES)
 
 
 def _starting_bound(counts: Steps, delta: float) -> MomentBound | None:

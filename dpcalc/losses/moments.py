@@ -5,15 +5,15 @@ Source: docs/theory.md, Definition 3.4 and Theorem 2.7.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
 
 from dpcalc.arrays import Array, Complex
-from dpcalc.losses.pair import LossCurve, Segment
-from dpcalc.losses.profile import PrivacyProfile, PublicMixture
+from dpcalc.losses.loss import Loss, LossCurve, under_draw
+from dpcalc.losses.pair import Segment
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.records import dataclass
@@ -22,11 +22,24 @@ _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; be
 
 
 @dataclass(frozen=True, kw_only=True)
-class RevealedSubsample:
-    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0."""
+class PublicDraw:
+    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0.
+
+    Accountants mix the draw in after they have composed the steps. A draw of one step is in its `Loss` already.
+    """
 
     rate: float  # in (0, 1), the same in D and D'
     counts: "tuple[tuple[Curve, int], ...]"  # (loss of one step, how often), not empty
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments of each different step once."""
+        return tuple(segment for curve, _ in self.counts for segment in curve.segments)
+
+    @property
+    def infinity_mass(self) -> float:
+        """P mass of an infinite loss."""
+        return self.rate * total_infinity_mass(self.counts)
 
 
 class LogMoments(Protocol):
@@ -106,7 +119,7 @@ class ComposedMoments:
         return sum(moments.size for moments, _ in self.parts)
 
 
-Curve = LossCurve | RevealedSubsample | RdpCurve
+Curve = LossCurve | PublicDraw | RdpCurve
 """The loss of one step, or of steps under one public draw, as an accountant composes it."""
 
 Steps = dict[Curve, int]
@@ -130,43 +143,25 @@ def under_public_draw(steps: Steps, rate: float) -> Steps:
     """Return steps under a public draw, of the same law in D and D', as one: with probability `rate`, else loss 0."""
     if rate in {0, 1} or not steps:
         return steps if rate else {}
-    # A single step with a privacy profile keeps one, as a mixture of profiles. Several have none before they are
-    # composed, so that accountants mix the draw in afterwards.
     ((curve, count), *more) = steps.items()
-    if not more and count == 1 and isinstance(curve, PrivacyProfile):
-        return {PublicMixture(weights=(rate,), profiles=(curve,)): 1}
-    return {RevealedSubsample(rate=rate, counts=tuple(steps.items())): 1}
+    if not more and count == 1 and isinstance(curve, Loss):
+        return {under_draw([(rate, curve)]): 1}
+    return {PublicDraw(rate=rate, counts=tuple(steps.items())): 1}
 
 
 def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
     """Return how many ends of segments share a truncated mass: two a segment, under public draws too, or one a copy."""
-    total = 0
-    for curve, count in counts:
-        match curve:
-            case RevealedSubsample():
-                ends = segment_ends(curve.counts)
-            case RdpCurve():
-                ends = 1
-            case _:
-                ends = max(1, 2 * len(curve.segments))
-        total += count * ends
-    return total
+    return sum(
+        count * (segment_ends(curve.counts) if isinstance(curve, PublicDraw) else max(1, 2 * len(curve.segments)))
+        for curve, count in counts
+    )
 
 
 def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
     """Return the probability under P that any loss is infinite, also after public draws; RDP curves count as finite."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
-    log_finite = 0.0
-    for curve, count in counts:
-        match curve:
-            case RevealedSubsample():
-                mass = curve.rate * total_infinity_mass(curve.counts)
-            case RdpCurve():
-                mass = 0.0
-            case _:
-                mass = curve.infinity_mass
-        if mass:
-            log_finite += count * math.log1p(-mass) if mass < 1 else -math.inf
+    masses = [(curve.infinity_mass, count) for curve, count in counts]
+    log_finite = sum(count * math.log1p(-mass) if mass < 1 else -math.inf for mass, count in masses if mass)
     return -math.expm1(log_finite)
 
 
@@ -175,34 +170,26 @@ def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
     total = 0.0
     for curve, count in counts:
         match curve:
-            case RevealedSubsample():
+            case PublicDraw():
                 bound = largest_loss(curve.counts)
             case RdpCurve():
                 bound = math.inf
             case _:
-                bound = max([0.0, *(part.max_loss for part in curve.segments), *curve.atoms[0]])
+                bound = max([0.0, *(segment.max_loss for segment in curve.segments), *curve.losses])
         total += count * bound
     return total * (1 + 1e-12)
 
 
-def min_component_probability(counts: Iterable[tuple[Curve, int]]) -> float:
+def min_component_probability(counts: Iterable[Curve]) -> float:
     """Return the smallest (segment weight * P weight of a center) of any step; 1 if no step has segments."""
-    segments = _all_segments(counts)
+    segments = (segment for curve in counts for segment in curve.segments)
     return min([1.0, *(segment.weight * min(w for w in segment.pair.weights_p if w) for segment in segments)])
 
 
-def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
+def widest_span(counts: Iterable[Curve]) -> float:
     """Return the largest distance between two centers of any step, in standard deviations; 0 if none has segments."""
-    return max([0.0, *(segment.pair.span / segment.pair.deviation for segment in _all_segments(counts))])
-
-
-def _all_segments(counts: Iterable[tuple[Curve, int]]) -> Iterator[Segment]:
-    """Yield the segments of each different step once, also under a public draw; steps known by RDP have none."""
-    for curve, _ in counts:
-        if isinstance(curve, RevealedSubsample):
-            yield from _all_segments(curve.counts)
-        elif not isinstance(curve, RdpCurve):
-            yield from curve.segments
+    pairs = (segment.pair for curve in counts for segment in curve.segments)
+    return max([0.0, *(pair.span / pair.deviation for pair in pairs)])
 
 
 def composed_moments(
@@ -213,7 +200,7 @@ def composed_moments(
     def log_moments(curve: Curve) -> LogMoments:
         if isinstance(curve, RdpCurve):
             return curve
-        if isinstance(curve, RevealedSubsample):
+        if isinstance(curve, PublicDraw):
             return ComposedMoments(tuple((log_moments(step), count) for step, count in curve.counts), curve.rate)
         return loss_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency)
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.pair import LossCurve, Segment, length_scales, lower_quantile, rough_points, subdivided
+from dpcalc.losses.loss import LossCurve
+from dpcalc.losses.pair import Segment, length_scales, lower_quantile, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, cached_with_cost, spend
@@ -178,7 +179,7 @@ def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
     """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms."""
-    losses, log_masses = (np.array(values) for values in curve.atoms)
+    losses, log_masses = np.array(curve.losses), np.array(curve.log_masses)
     pieces = [_segment_nodes(segment, max_order, truncated_mass, frequency) for segment in curve.segments]
     log_mass, loss = (np.concatenate(parts) for parts in zip(*pieces, (log_masses, losses), strict=True))
     if not losses.size:

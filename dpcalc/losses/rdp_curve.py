@@ -10,12 +10,14 @@ Source: docs/theory.md, Definition 3.4 and Theorem 8.6.
 import math
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.losses.pair import Segment
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf_array, normal_quantile_array
 from dpcalc.records import dataclass
 
@@ -41,6 +43,8 @@ class RdpCurve:
 
     name: str  # identifies the curve; equal names must have equal values
     points: tuple[tuple[float, float], ...]  # (a, rdp(a)), upper bounds at increasing orders a > 1; finite, >= 0
+    segments: ClassVar[tuple[Segment, ...]] = ()  # nothing is known of its losses, which count as finite
+    infinity_mass: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Raise InputError for orders that do not increase from above 1, and divergences not in [0, inf)."""

@@ -14,7 +14,8 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import Key, exact, key
-from dpcalc.losses.atoms import FAR, Atoms, approximate_pair, symmetric_pair
+from dpcalc.losses.atoms import FAR, approximate_pair, symmetric_pair
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.rdp_curve import Renyi
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
 from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
@@ -56,7 +57,7 @@ class Laplace(AdditiveNoise):
         require_positive("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
 
-    def pair(self, shift: int) -> Atoms:
+    def pair(self, shift: int) -> Loss:
         return laplace_pair(shift / self.noise_multiplier)
 
     def batch_rdp(self, shift: int) -> Renyi:
@@ -76,7 +77,7 @@ class Laplace(AdditiveNoise):
 
 
 @lru_cache(maxsize=256)
-def laplace_pair(pure: float) -> Atoms:
+def laplace_pair(pure: float) -> Loss:
     """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses.
 
     It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
@@ -86,7 +87,7 @@ def laplace_pair(pure: float) -> Atoms:
     return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
 
-def _laplace_chords(losses: Array) -> Atoms:
+def _laplace_chords(losses: Array) -> Loss:
     """Return chords of Laplace noise's profile (Balle et al. 2018, 1807.01647v2, Theorem 3): an upper bound."""
     # The profile is delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure: the loss is pure with probability 1/2,
     # -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2) / 4 at x. It is convex in e^eps, so
@@ -146,7 +147,7 @@ class DiscreteGaussian(AdditiveNoise):
                 f"noise_multiplier: expected a number above 0 and at most {max_sigma:g}, got {self.noise_multiplier!r}"
             )
 
-    def pair(self, shift: int) -> Atoms:
+    def pair(self, shift: int) -> Loss:
         """Return a pair for numbers `shift` apart (Canonne et al. 2020, 2004.00010v4, Definition 1); cached."""
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
@@ -179,7 +180,7 @@ def _cells(logs: Array, max_cells: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
+def _discrete_gaussian_pair(sigma: float, shift: int) -> Loss:
     """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
     # The infinity mass is more than the noise that is left out has.
     largest = (shift / sigma) * ((shift / sigma) / 2 + math.ceil(_TAIL_DEVIATIONS * sigma) / sigma)
@@ -228,7 +229,7 @@ class DiscreteLaplace(AdditiveNoise):
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
 
-    def pair(self, shift: int) -> Atoms:
+    def pair(self, shift: int) -> Loss:
         """Return the pair of Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2."""
         return _discrete_laplace_pair(self.noise_multiplier, shift)
 
@@ -247,7 +248,7 @@ class DiscreteLaplace(AdditiveNoise):
 
 
 @lru_cache(maxsize=256)
-def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
+def _discrete_laplace_pair(scale: float, shift: int) -> Loss:
     """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
     if shift / scale > FAR:
         return approximate_pair(shift / scale)

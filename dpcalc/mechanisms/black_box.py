@@ -17,7 +17,8 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, require_positive
 from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, key
-from dpcalc.losses.atoms import Atoms, approximate_pair, log_answers, symmetric_pair
+from dpcalc.losses.atoms import approximate_pair, log_answers, symmetric_pair
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve, Renyi
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly
 from dpcalc.records import dataclass
@@ -60,7 +61,7 @@ class ApproximateDp(PairOnly, Promise):
         if not 0 <= self.delta < 1:
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
 
-    def pair(self) -> Atoms:
+    def pair(self) -> Loss:
         """Return the exact symmetric pair: Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1."""
         return approximate_pair(self.epsilon, self.delta)
 
@@ -124,7 +125,7 @@ class RandomizedResponse(PairOnly):
         if not self.truth_probability < 1:
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
-    def pair(self, answers: int = 1) -> Atoms:
+    def pair(self, answers: int = 1) -> Loss:
         """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
 
         Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
@@ -132,7 +133,7 @@ class RandomizedResponse(PairOnly):
         """
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:
-            return Atoms(losses=(), log_masses=())
+            return Loss()
         # Log probabilities of an answer: the category that a record is exchanged for, all third ones, its own.
         log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf

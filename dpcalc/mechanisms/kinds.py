@@ -16,7 +16,7 @@ from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
     from dpcalc.arrays import Array
-    from dpcalc.losses.atoms import Atoms
+    from dpcalc.losses.loss import Loss
     from dpcalc.losses.rdp_curve import Renyi
 
 MECHANISMS: dict[str, str] = {
@@ -95,7 +95,7 @@ class AdditiveNoise(BlackBox):
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
 
     @abstractmethod
-    def pair(self, shift: int) -> "Atoms":
+    def pair(self, shift: int) -> "Loss":
         """Return a dominating pair for sums that differ by `shift` >= 1 clip norms; it is symmetric."""
 
     @abstractmethod
@@ -148,7 +148,7 @@ class PairOnly(BlackBox):
     """A mechanism known by a dominating pair for batches with one change between them; more changes are chained."""
 
     @abstractmethod
-    def pair(self) -> "Atoms":
+    def pair(self) -> "Loss":
         """Return a dominating pair for batches with one change between them; it is symmetric."""
 
 

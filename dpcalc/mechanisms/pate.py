@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import POSITIVE_NOISE, Key, Structure, exact, key
+from dpcalc.losses.loss import Loss, of_two_halves
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile
 from dpcalc.losses.rdp_curve import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.kinds import Mechanism
@@ -276,7 +276,7 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
     return np.asarray(moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack)
 
 
-def _gaussian_profile(shift: float) -> GluedProfile:
+def _gaussian_profile(shift: float) -> Loss:
     """Return the profile of N(0, 1) against N(shift, 1), which is symmetric."""
     pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
-    return GluedProfile(own=pair, other=pair, shift=1.0)
+    return of_two_halves(own=pair, other=pair, shift=1.0)

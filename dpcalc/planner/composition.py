@@ -32,8 +32,8 @@ from dpcalc.amplification.schedule import (
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
-from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.mechanisms.black_box import Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
@@ -268,7 +268,7 @@ def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) 
             releases = gaussian_releases(phase, bound, delta, first)
         steps = [each for each in releases if each]
         if any(each.secret for each in choices):  # passes all: those that tell more cost more
-            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, PrivacyProfile)]
+            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
             is_hopeless = any(curve.infinity_mass * number > delta / 2 for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly

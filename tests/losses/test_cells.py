@@ -13,10 +13,10 @@ from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.losses.cells import Resolution, _merge_atoms, cells
 from dpcalc.losses.coarsen import _lower_envelope, coarsen_optimistic, coarsen_pessimistic, coarsened
+from dpcalc.losses.loss import of_falling_pair
 from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.pmf import LossPmf
-from dpcalc.losses.profile import MonotonePair
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_bulk_of_which_nothing_is_left(delta):
     """Poisson draws of rate .29 with little noise, D'||D: the tilt puts nearly all mass on the largest losses."""
     q = Fraction(29, 100)
     pair = MixturePair.of({0: Fraction(1)}, {0: 1 - q, 2: q}, deviation=0.5386478117956821)
-    counts = {MonotonePair(pair=pair): 92}
+    counts = {of_falling_pair(pair): 92}
     low, high = epsilon_bounds(counts, delta=delta, sides=(LOWER, UPPER))
     assert low <= high <= 1.0001 * low
     low, high = delta_bounds(counts, epsilon=high, sides=(LOWER, UPPER))

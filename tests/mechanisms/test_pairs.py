@@ -14,7 +14,8 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, CountPair
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import InputError
-from dpcalc.losses.atoms import Atoms, chained, composed, of_cells
+from dpcalc.losses.atoms import chained, composed, of_cells
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp, pure_dp_rdp
@@ -128,7 +129,7 @@ def test_impossible_parameters_are_refused(wrong):
         wrong()
 
 
-NOTHING = Atoms(losses=(), log_masses=())
+NOTHING = Loss()
 
 
 def one_draw(rate, *, near, near_swapped):

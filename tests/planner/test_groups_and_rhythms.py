@@ -20,7 +20,7 @@ from dpcalc.amplification.phase import phase_bounds
 from dpcalc.amplification.schedule import PhaseBound, glued_profile, phase_steps, step_profile
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.moments import RevealedSubsample
+from dpcalc.losses.moments import PublicDraw
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare
 from dpcalc.planner.composition import composed, protected_units
@@ -177,7 +177,7 @@ def test_draws_above_that_are_held_longer_are_revealed():
     assert own.revealed == ((Fraction(1, 5), 2),)
     assert own.bound.inclusion == Fraction(1, 4)
     counts, _ = phase_steps(own, steps=2, noise_multiplier=1.5)
-    assert [type(curve) for curve in counts] == [RevealedSubsample]
+    assert [type(curve) for curve in counts] == [PublicDraw]
     y = np.linspace(-12, 14, 1301)
     density = [np.exp(-((y - c) ** 2) / 4.5) / math.sqrt(4.5 * math.pi) for c in (0.0, 2.0)]
     p, q = 0.25 * density[0] + 0.75 * density[1], density[1]
@@ -218,7 +218,7 @@ def test_held_losses_by_two_methods():
         ),
         noise_multiplier=4.0,
     )
-    counts = {RevealedSubsample(rate=0.1, counts=((profile, 10),)): 1000}
+    counts = {PublicDraw(rate=0.1, counts=((profile, 10),)): 1000}
     upper, lower = epsilon_bounds(counts, delta=1e-5, sides=(UPPER, LOWER))
     assert lower <= inversion(counts, delta=1e-5) <= upper <= lower * 1.02
     assert upper <= inversion(counts, delta=1e-5) * (1 + 3e-5)

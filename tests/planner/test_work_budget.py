@@ -23,9 +23,9 @@ from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import DpcalcError, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS, Adjacency
-from dpcalc.losses.atoms import Atoms, chained
+from dpcalc.losses.atoms import chained
+from dpcalc.losses.loss import under_draw
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import PublicMixture
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import composition as compositions
@@ -39,6 +39,7 @@ from dpcalc.planner.solve import ROUGH_SEARCH, solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
+from tests.few_losses import of_masses
 from tests.sweeps.heavy_configs import heavy_config
 from tests.sweeps.random_configs import generator, random_config
 from tests.thinning import thinned
@@ -490,7 +491,7 @@ def work_exceeded():
 
 def test_the_closed_form_of_a_public_mixture_of_finite_losses_is_its_renyi_bound():
     """Two steps of finitely many losses, each taken with a known probability, and no release else."""
-    pairs = [Atoms.of_masses((-0.5, 0.4), (0.25, 0.5)), Atoms.of_masses((-1.0, 0.75), (0.125, 0.5))]
+    pairs = [of_masses((-0.5, 0.4), (0.25, 0.5)), of_masses((-1.0, 0.75), (0.125, 0.5))]
     weights = (0.25, 0.125)
     log_moments = [
         mpmath.log(sum(mass * mpmath.exp(2 * loss) for loss, mass in law))
@@ -500,7 +501,7 @@ def test_the_closed_form_of_a_public_mixture_of_finite_losses_is_its_renyi_bound
         )
     ]
     exact = mpmath.log(1 + sum(w * (mpmath.exp(k) - 1) for w, k in zip(weights, log_moments, strict=True)))
-    moment = plain._log_moment(PublicMixture(weights=weights, profiles=tuple(pairs)))
+    moment = plain._log_moment(under_draw(list(zip(weights, pairs, strict=True))))
     assert float(exact) <= moment(np.array([2.0]))[0] <= float(exact) * (1 + 1e-12)
 
 
