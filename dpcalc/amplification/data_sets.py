@@ -36,7 +36,7 @@ from dpcalc.sampling.counts import (
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in D and D'
@@ -393,7 +393,6 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
-    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
     rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
     log_p, log_q = (
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])

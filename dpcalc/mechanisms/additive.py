@@ -6,7 +6,7 @@ Source: docs/theory.md, Theorem 8.3 and Lemma 8.4.
 """
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -16,11 +16,11 @@ from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import Key, exact, key
 from dpcalc.losses.atoms import FAR, approximate_pair, symmetric_pair
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.rdp_curve import Renyi
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
 from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
 from dpcalc.numerics.special import log1m_exp, log_sum_exp
 from dpcalc.records import dataclass
+from dpcalc.work import ELEMENT, TURN, spend
 
 SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")
 _SCALE_ADVICE = "the scale of the noise (its deviation is sqrt(2) times that) divided by the sensitivity"
@@ -60,15 +60,20 @@ class Laplace(AdditiveNoise):
     def pair(self, shift: int) -> Loss:
         return laplace_pair(shift / self.noise_multiplier)
 
-    def batch_rdp(self, shift: int) -> Renyi:
-        return partial(laplace_rdp, shift / self.noise_multiplier)
-
-    def cell_count(self, centers: list[int]) -> float:
-        return _CELLS + len(centers)
+    def rdp(self, order: float, shift: int = 1) -> float:
+        """Return the exact divergence of Lap(0, 1) and Lap(pure, 1): Mironov 2017 (1702.07476v3), Proposition 6."""
+        pure = shift / self.noise_multiplier
+        if math.isinf(order):
+            return pure
+        # In log space: for large `pure` no float holds the exponentials.
+        head = math.log(order / (2 * order - 1)) + (order - 1) * pure
+        tail = math.log((order - 1) / (2 * order - 1)) - order * pure
+        return float(np.logaddexp(head, tail)) / (order - 1)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
         """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
+        spend((_CELLS + len(centers)) * 3 * ELEMENT + TURN)
         cuts = np.unique(np.append(np.linspace(low, high, _CELLS + 1), centers))
         near = np.where(cuts[:-1] >= center, cuts[:-1] - center, center - cuts[1:])
         inside = math.log(0.5) + log1m_exp(np.diff(cuts) / scale) - near / scale
@@ -110,16 +115,6 @@ def _laplace_losses(pure: float) -> Array:
     return np.concatenate([negative, [0.0], -negative[::-1]])
 
 
-def laplace_rdp(pure: float, order: float) -> float:
-    """Return the exact divergence of Lap(0, 1) and Lap(pure, 1): Mironov 2017 (1702.07476v3), Proposition 6."""
-    if math.isinf(order):
-        return pure
-    # In log space: for large `pure` no float holds the exponentials.
-    head = math.log(order / (2 * order - 1)) + (order - 1) * pure
-    tail = math.log((order - 1) / (2 * order - 1)) - order * pure
-    return float(np.logaddexp(head, tail)) / (order - 1)
-
-
 # Noise on whole numbers: the discrete Gaussian and the discrete Laplace distribution.
 
 
@@ -151,16 +146,14 @@ class DiscreteGaussian(AdditiveNoise):
         """Return a pair for numbers `shift` apart (Canonne et al. 2020, 2004.00010v4, Definition 1); cached."""
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
-    def batch_rdp(self, shift: int) -> Renyi:
+    def rdp(self, order: float, shift: int = 1) -> float:
         """Return the upper bound of Canonne et al. 2020 (2004.00010v4), Proposition 5."""
-        return lambda order: order * shift**2 / (2 * self.noise_multiplier**2)
-
-    def cell_count(self, centers: list[int]) -> float:
-        return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
+        return order * shift**2 / (2 * self.noise_multiplier**2)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
         """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center."""
         low, high, sigma = centers[0], centers[-1], self.noise_multiplier
+        spend((high - low + 4 * _TAIL_DEVIATIONS * sigma + 3) * 3 * ELEMENT + TURN)
         # What is left out, below e^-760, is taken from both data sets: a lower bound loses nothing that floats hold.
         far = math.ceil(_TAIL_DEVIATIONS * sigma)
         log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
@@ -233,15 +226,10 @@ class DiscreteLaplace(AdditiveNoise):
         """Return the pair of Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2."""
         return _discrete_laplace_pair(self.noise_multiplier, shift)
 
-    def batch_rdp(self, shift: int) -> Renyi:
-        return self.pair(shift).rdp
-
-    def cell_count(self, centers: list[int]) -> float:
-        return centers[-1] - centers[0] + 3.0
-
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
         """Return log masses of each number between the first and last center, and of the two tails that these begin."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
+        spend((high - low + 3) * 3 * ELEMENT + TURN)
         log_total = math.log1p(math.exp(-1 / scale))
         inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale
         return np.concatenate([[-(center - low) / scale - log_total], inside, [-(high - center) / scale - log_total]])

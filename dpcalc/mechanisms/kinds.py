@@ -17,7 +17,6 @@ from dpcalc.records import dataclass
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
     from dpcalc.arrays import Array
     from dpcalc.losses.loss import Loss
-    from dpcalc.losses.rdp_curve import Renyi
 
 MECHANISMS: dict[str, str] = {
     "gaussian": "dpcalc.mechanisms.gaussian:Gaussian",
@@ -64,6 +63,9 @@ class Mechanism(ABC):
 
     @classmethod
     def of(cls, **parameters: Any) -> "Mechanism":
+        """Return the mechanism with the values of a config's keys."""
+        if "also" in parameters:  # sums with a noise multiplier each
+            parameters["also"] = tuple(float(other.noise_multiplier) for other in parameters["also"])
         return cls(**parameters)
 
     @property
@@ -78,10 +80,6 @@ class Mechanism(ABC):
 
     def with_noise(self, value: float) -> Self:
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
-
-    def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
-        """Return a bound on the neighbouring batches' divergence by order > 1, tight but for `RdpOnly`; or None."""
-        return None
 
 
 class BlackBox(Mechanism):
@@ -101,10 +99,6 @@ class AdditiveNoise(BlackBox):
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
         """Declare the log masses of noise around `center` in cells that are equal for all `centers`."""
-
-    @abstractmethod
-    def cell_count(self, centers: list[int]) -> float:
-        """Return about how many values `cell_log_masses` computes."""
 
 
 RELATIONS: dict[str, str] = {
@@ -165,9 +159,6 @@ class RdpOnly(BlackBox):
     @abstractmethod
     def rdp(self, order: float) -> float:
         """Return an upper bound on the Renyi divergence of an order above 1; `inf` if none is known."""
-
-    def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  no sum is shifted
-        return self.rdp
 
 
 def mechanism_class(name: str) -> type[Mechanism]:

@@ -13,7 +13,7 @@ from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, UnsupportedError, require_positive
 from dpcalc.guarantee import Guarantee, Kind, Row
 from dpcalc.losses.rdp_curve import MIN_MASS
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, PateMechanism, Votes, other_wins_bound
 from dpcalc.numerics.special import normal_quantile_array
 from dpcalc.planner.pate import (
     DataDependentResult,
@@ -76,7 +76,7 @@ class SanitisedEpsilon(NamedTuple):
     spread: float  # standard deviation of the noise in epsilon
 
 
-def release_terms(aggregation: Aggregation, queries: int, *, target: float | None, delta: float) -> ReleaseTerms:
+def release_terms(aggregation: PateMechanism, queries: int, *, target: float | None, delta: float) -> ReleaseTerms:
     """Return terms by which a release costs a tenth of the target, and log(1/delta) / (order - 1) is half of it.
 
     Without a target they aim at the epsilon for any votes, at most 5. Terms that depended on the votes would be private
@@ -93,7 +93,7 @@ def release_terms(aggregation: Aggregation, queries: int, *, target: float | Non
 
 
 def draw_sanitised_epsilon(
-    aggregation: Aggregation, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
+    aggregation: PateMechanism, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
     """Draw a data-dependent epsilon that covers its own release; publish it once, since each draw costs.
 
@@ -128,9 +128,9 @@ def noisy_epsilon(
     return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=spread)
 
 
-def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
+def _divergence_grid(aggregation: PateMechanism, votes: Votes, order: float) -> tuple[Array, IntArray]:
     """Return upper divergences by lead and top votes, and (lead, top) indices of the queries, shape (2, queries)."""
-    rivals = votes.labels - 1
+    rivals = votes.counts.shape[1] - 1
     overtake = aggregation.overtake_probability(np.arange(votes.teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE)
     # Leads at which overtaking is less likely than the smallest probability in use share the last cell.
     overtake = overtake[: max(1, int((overtake > MIN_MASS).sum()))]
@@ -146,7 +146,7 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
             raise UnsupportedError(
                 f"sanitised cost: expected at most {most} teachers whose votes are checked, got {votes.teachers}"
             )
-    other_wins = np.minimum(rivals * np.repeat(overtake, top_count), votes.max_other_wins)
+    other_wins = np.minimum(rivals * np.repeat(overtake, top_count), 1 - 1 / votes.counts.shape[1])
     top = np.tile(np.arange(top_count), overtake.size)
     ahead, _ = aggregation.log_moments(other_wins, top, np.array([order - 1]))
     # A smaller lead may not cost less, or rounding the lead down would be no upper bound.
@@ -182,19 +182,19 @@ LNMAX_MOMENTS = np.arange(1.0, 9.0)
 GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 500.0, 100)])
 
 
-def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
+def published_rows(aggregation: PateMechanism, votes: Votes, *, delta: float) -> tuple[Row, ...]:
     """Return the published epsilons; the data-dependent one is not valid, as it covers one direction only."""
     other_wins = other_wins_bound(aggregation, votes)
     match aggregation:
         case LNMax(gamma=gamma):
             source, moments = "Papernot et al. 2017", LNMAX_MOMENTS
-            independent = votes.queries * pure_dp_log_moments(2 * gamma, moments)
+            independent = len(votes.counts) * pure_dp_log_moments(2 * gamma, moments)
             dependent = lnmax_log_moments(other_wins, gamma, moments).sum(0)
         case ConfidentGNMax():
             return ()
         case GNMax(noise_multiplier=sigma):
             source, moments = "Papernot et al. 2018", GNMAX_ORDERS - 1
-            independent = votes.queries * moments * (moments + 1) / sigma**2
+            independent = len(votes.counts) * moments * (moments + 1) / sigma**2
             dependent = gnmax_log_moments(other_wins, sigma, moments).sum(0)
     # The tail bound of both papers: epsilon = min over l of (log moment - log delta) / l.
     by_number, by_votes = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
@@ -251,7 +251,7 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
 class PateQuestion:
     """An ensemble and what to evaluate: its queries, their votes if known, and a target for epsilon or None."""
 
-    aggregation: Aggregation
+    aggregation: PateMechanism
     queries: int
     votes: Votes | None
     delta: float
@@ -263,7 +263,7 @@ class PateTarget(NamedTuple):
 
     max_queries: int
     max_queries_by_votes: int | None
-    least_noise: Aggregation
+    least_noise: PateMechanism
 
 
 @dataclass(frozen=True, kw_only=True)

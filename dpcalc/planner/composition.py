@@ -34,7 +34,7 @@ from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
-from dpcalc.mechanisms.black_box import Exponential
+from dpcalc.mechanisms.black_box import ApproximateDp, Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
@@ -430,7 +430,9 @@ class Composition:
         Each of them bounds the run.
         """
         phases = tuple(
-            replace(phase, mechanism=phase.mechanism.pure) if isinstance(phase.mechanism, Exponential) else phase
+            replace(phase, mechanism=ApproximateDp(epsilon=phase.mechanism.epsilon, relation=phase.mechanism.relation))
+            if isinstance(phase.mechanism, Exponential)
+            else phase
             for phase in self.stated.phases
         )
         return (self,) if phases == self.stated.phases else (self, self.changed(replace(self.stated, phases=phases)))

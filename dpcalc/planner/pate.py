@@ -15,7 +15,7 @@ from dpcalc.accountants.rdp import log_peak
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee, Kind
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, LNMax, Votes, other_wins_bound
+from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, PateMechanism, Votes, louder, other_wins_bound
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 from dpcalc.records import dataclass
 
@@ -40,7 +40,7 @@ class DataDependentResult:
     costs: Array  # by query, Renyi divergences at that order
 
 
-def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
+def data_independent_guarantee(aggregation: PateMechanism, queries: int, *, delta: float) -> Guarantee:
     """Return the guarantee for any votes, with an upper bound on epsilon that is 0 for no queries.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
@@ -50,7 +50,7 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
     """
     _refuse_out_of_range(queries, delta)
     if isinstance(aggregation, LNMax):
-        epsilon = equal_steps(aggregation.epsilon, queries, delta=delta) if queries else 0.0
+        epsilon = equal_steps(2 * aggregation.gamma, queries, delta=delta) if queries else 0.0
         return _guarantee(epsilon, delta, "optimal", "data-independent", "")
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
     exact = gaussian_epsilon(counts, delta=delta, is_upper=True) if queries else 0.0
@@ -62,9 +62,9 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
     return _guarantee(rho + 2 * math.sqrt(rho * -math.log(delta)), delta, "rdp", "data-independent", "")
 
 
-def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
+def data_dependent_guarantee(aggregation: PateMechanism, votes: Votes, *, delta: float) -> DataDependentResult:
     """Return the cost given the votes, which is itself private; it is at most the cost for any votes."""
-    _refuse_out_of_range(votes.queries, delta)
+    _refuse_out_of_range(len(votes.counts), delta)
     chances = other_wins_bound(aggregation, votes)
 
     def cumulants(orders: Array) -> tuple[Array, Array]:
@@ -81,7 +81,7 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
     ahead, back = cumulants(best)
     direction = "D||D'" if ahead >= back else "D'||D"
     costs = np.maximum(*aggregation.log_moments(chances, votes.top, best))[:, 0] / order
-    whatever = data_independent_guarantee(aggregation, votes.queries, delta=delta)
+    whatever = data_independent_guarantee(aggregation, len(votes.counts), delta=delta)
     if whatever.epsilon < smallest:
         guarantee = whatever
     else:
@@ -97,7 +97,7 @@ def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
     return np.asarray((cumulants + log_peak(orders) - math.log(delta)) / orders)
 
 
-def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int:
+def max_queries(aggregation: PateMechanism, *, target: float, delta: float) -> int:
     """Return the largest number of queries, up to 1e9, whose epsilon for any votes is within a target; 0 if none."""
     _refuse_target(target)
 
@@ -115,7 +115,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
     return low
 
 
-def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
+def max_queries_by_votes(aggregation: PateMechanism, votes: Votes, *, target: float, delta: float) -> int:
     """Return how many of the first queries fit a target given the votes, no fewer than for any votes; it is private."""
     _refuse_target(target)
     chances = other_wins_bound(aggregation, votes)
@@ -125,10 +125,10 @@ def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: floa
     moments = aggregation.log_moments(chances, votes.top, orders)
     sums = np.maximum(*(np.cumsum(each, axis=0) for each in moments))
     fitting = int((epsilon_by_order(sums, orders, delta=delta).min(axis=1) <= target).sum())
-    return max(fitting, min(votes.queries, max_queries(aggregation, target=target, delta=delta)))
+    return max(fitting, min(len(votes.counts), max_queries(aggregation, target=target, delta=delta)))
 
 
-def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: float) -> Aggregation:
+def min_noise(aggregation: PateMechanism, queries: int, *, target: float, delta: float) -> PateMechanism:
     """Return the aggregation with the least noise that meets a target for any votes; InputError if none does.
 
     Chosen without the votes: noise that was chosen by looking at them would reveal something about them. The two noises
@@ -138,7 +138,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
 
     def excess(log_factor: float) -> float:
         return (
-            data_independent_guarantee(aggregation.louder(math.exp(log_factor)), queries, delta=delta).epsilon - target
+            data_independent_guarantee(louder(aggregation, math.exp(log_factor)), queries, delta=delta).epsilon - target
         )
 
     # Epsilon falls as noise grows. With e^50 times the noise no vote counts, with e^-50 there is none.
@@ -153,7 +153,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
             raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
     # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
     root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
-    return aggregation.louder(math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
+    return louder(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:

@@ -34,7 +34,8 @@ def saved(tmp_path):
 def test_arrays(saved, dtype, order):
     found = read_votes(saved(np.asarray(GOOD.astype(dtype), order=order), "a.npy"), teachers=10)
     assert (found.counts == GOOD).all()
-    assert (found.queries, found.labels, found.teachers) == (3, 3, 10)
+    assert found.counts.shape == (3, 3)
+    assert found.teachers == 10
     assert found.counts.dtype == np.int64
 
 

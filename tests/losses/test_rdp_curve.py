@@ -14,7 +14,7 @@ from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.losses.quadrature import loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve, finite_points, poisson_upper
-from dpcalc.mechanisms.additive import laplace_pair, laplace_rdp
+from dpcalc.mechanisms.additive import Laplace, laplace_pair
 
 
 @pytest.mark.parametrize("pure", [0.5, 2.0])
@@ -25,9 +25,9 @@ def test_bounds_for_laplace_noise(pure, order):
     law = ((0, 1 - Fraction(rate)), (1, Fraction(rate)))
     pair = step_pair(CountPair(law=law, shift=1, both_ways=False), lambda _: laplace_pair(pure))
     exact = float(loss_moments(pair, max_order=64.0).cumulants(np.array([z]))[0][0]) / z
-    found = poisson_upper(lambda a: laplace_rdp(pure, a), rate, order, factor=1.0)
+    found = poisson_upper(Laplace(noise_multiplier=1 / pure).rdp, rate, order, factor=1.0)
     assert found == pytest.approx(exact, rel=1e-4)
-    assert found <= poisson_upper(lambda a: laplace_rdp(pure, a), rate, order)
+    assert found <= poisson_upper(Laplace(noise_multiplier=1 / pure).rdp, rate, order)
 
 
 def test_a_curve_is_composed_and_converted_like_any_loss():

@@ -17,8 +17,8 @@ from dpcalc.errors import InputError
 from dpcalc.losses.atoms import chained, composed, of_cells
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.quadrature import loss_moments
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
-from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp, pure_dp_rdp
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair
+from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp
 from tests.thinning import thinned
 
 ORDERS = (1.5, 2.0, 5.0, 32.0)
@@ -42,17 +42,18 @@ def test_laplace(pure, order):
             return p**a * q ** (1 - a)
 
         exact = float(mpmath.log(mpmath.quad(integrand, [-60, 0, s, s + 60])) / (a - 1))
-    assert laplace_rdp(pure, order) == pytest.approx(exact, rel=1e-12)
+    assert Laplace(noise_multiplier=1 / pure).rdp(order) == pytest.approx(exact, rel=1e-12)
     assert exact * (1 - 1e-12) <= renyi(laplace_pair(pure), order) <= exact * (1 + 1e-5)
-    assert laplace_rdp(pure, math.inf) == pure
+    assert Laplace(noise_multiplier=1 / pure).rdp(math.inf) == pytest.approx(pure, rel=1e-15)
     assert Laplace(noise_multiplier=2.0).pair(1) == laplace_pair(0.5)
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 5.0])
 def test_pure_dp(epsilon, order):
-    assert renyi(ApproximateDp(epsilon=epsilon).pair(), order) == pytest.approx(pure_dp_rdp(epsilon, order), rel=1e-9)
-    assert pure_dp_rdp(epsilon, math.inf) == epsilon
+    pair = ApproximateDp(epsilon=epsilon).pair()
+    assert renyi(pair, order) == pytest.approx(pair.rdp(order), rel=1e-9)
+    assert pair.rdp(math.inf) == epsilon
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -62,7 +63,7 @@ def test_randomized_response_of_two(order):
     pair = RandomizedResponse(truth_probability=p).pair()
     exact = math.log(p**order * (1 - p) ** (1 - order) + (1 - p) ** order * p ** (1 - order)) / (order - 1)
     assert renyi(pair, order) == pytest.approx(exact, rel=1e-12)
-    assert pure_dp_rdp(math.log(p / (1 - p)), order) == pytest.approx(exact, rel=1e-12)
+    assert ApproximateDp(epsilon=math.log(p / (1 - p))).pair().rdp(order) == pytest.approx(exact, rel=1e-12)
 
 
 def test_randomized_response_of_many():
