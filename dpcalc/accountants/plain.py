@@ -47,11 +47,11 @@ _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 def closed_form_rdp(counts: Steps, *, delta: float) -> AccountantResult:
     """Return an upper bound on epsilon by closed-form log moments and largest losses; inf if infinity mass >= delta."""
-    finite = delta - total_infinity_mass(counts.items())
+    finite = delta - total_infinity_mass(counts)
     if finite <= 0:
         return AccountantResult(epsilon=math.inf, note="some loss is infinite more often than delta allows")
     smallest = _min_over_orders(counts, lambda orders, value: (value + log_peak(orders) - math.log(finite)) / orders)
-    epsilon = min(smallest + _ROUNDED * abs(smallest), largest_loss(counts.items()))
+    epsilon = min(smallest + _ROUNDED * abs(smallest), largest_loss(counts))
     return AccountantResult(epsilon=max(epsilon, 0.0), note="closed-form Renyi divergences")
 
 
@@ -61,7 +61,7 @@ def closed_form_rdp_delta(counts: Steps, *, epsilon: float) -> float:
         return 0.0
     log_delta = _min_over_orders(counts, lambda orders, value: value - orders * epsilon + log_peak(orders))
     rounded_up = math.exp(min(log_delta + _ROUNDED * (1 + abs(log_delta)), 0.0))
-    return min(1.0, rounded_up + total_infinity_mass(counts.items()))
+    return min(1.0, rounded_up + total_infinity_mass(counts))
 
 
 def closed_form_profile(counts: Steps, epsilons: Array) -> Array:
@@ -74,7 +74,7 @@ def closed_form_profile(counts: Steps, epsilons: Array) -> Array:
     for order, constant in zip(orders, value, strict=True):
         bound = constant - order * epsilons
         np.minimum(log_delta, bound + _ROUNDED * (1 + abs(constant) + order * epsilons), out=log_delta)
-    profile: Array = np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts.items()), 1.0)
+    profile: Array = np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts), 1.0)
     return profile
 
 
@@ -109,7 +109,8 @@ def _log_moment(curve: Curve) -> LogMoment:
     """Return the closed-form upper bound on a step's K; TypeError for an unknown kind."""
     match curve:
         case PublicDraw():
-            return _log_moment_of_mixture([(math.log(curve.rate), _log_moment_of_steps(curve.counts))])
+            log_rate, of_steps = math.log(curve.rate), _log_moment_of_steps(curve.counts)
+            return lambda orders: np.logaddexp(0.0, log_rate + _log_expm1(np.minimum(of_steps(orders), _HUGE)))
         case RdpCurve():
             return lambda orders: curve.cumulants(orders)[0]
         case Loss() if not curve.segments:
@@ -123,17 +124,6 @@ def _log_moment(curve: Curve) -> LogMoment:
     def log_moment(orders: Array) -> Array:  # log(1 + sum of mass (e^(z (z + 1) distance^2 / 2) - 1))
         exponent = np.minimum((orders * (orders + 1))[:, None] * half_squares, _HUGE)
         gain = np.logaddexp.reduce(log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
-        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
-
-    return log_moment
-
-
-def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
-    """Return that of a public mixture of (log weight, log moment): log(1 + sum of weight (e^K(z) - 1))."""
-
-    def log_moment(orders: Array) -> Array:
-        gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
-        gain = np.logaddexp.reduce(gains, axis=0) if gains else np.full(orders.shape, -math.inf)
         return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
 
     return log_moment

@@ -7,14 +7,14 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.losses.loss import Loss, LossCurve, under_draw
 from dpcalc.losses.pair import Segment
-from dpcalc.losses.quadrature import loss_moments
+from dpcalc.losses.quadrature import LossMoments, loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.records import dataclass
 
@@ -39,35 +39,15 @@ class PublicDraw:
     @property
     def infinity_mass(self) -> float:
         """P mass of an infinite loss."""
-        return self.rate * total_infinity_mass(self.counts)
-
-
-class LogMoments(Protocol):
-    """K(z) = log E_P[e^{zL}] of a loss, natural logarithm."""
-
-    def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return K(z) and its derivative K'(z) at some orders z > 0, each of the shape of `orders`."""
-        ...
-
-    def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return the variance and the fourth cumulant of the loss tilted by e^{order L}."""
-        ...
-
-    def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Protocol method: log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,)."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Number of quadrature nodes, a measure of work."""
-        ...
+        return self.rate * total_infinity_mass(dict(self.counts))
 
 
 @dataclass(frozen=True)
 class ComposedMoments:
     """Log moments of steps together: the sum K over the steps or, under one public draw, log(1 - rate + rate e^K)."""
 
-    parts: tuple[tuple[LogMoments, int], ...]  # (moments of one step, how often it occurs)
+    # (moments of one step, how often it occurs): LossMoments, ComposedMoments, or an RdpCurve, with `cumulants` only
+    parts: tuple[tuple[Any, int], ...]
     rate: float = 1.0  # probability that the draw hits, in (0, 1]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
@@ -149,29 +129,29 @@ def under_public_draw(steps: Steps, rate: float) -> Steps:
     return {PublicDraw(rate=rate, counts=tuple(steps.items())): 1}
 
 
-def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
+def segment_ends(counts: Steps) -> int:
     """Return how many ends of segments share a truncated mass: two a segment, under public draws too, or one a copy."""
     return sum(
-        count * (segment_ends(curve.counts) if isinstance(curve, PublicDraw) else max(1, 2 * len(curve.segments)))
-        for curve, count in counts
+        count * (segment_ends(dict(curve.counts)) if isinstance(curve, PublicDraw) else max(1, 2 * len(curve.segments)))
+        for curve, count in counts.items()
     )
 
 
-def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
+def total_infinity_mass(counts: Steps) -> float:
     """Return the probability under P that any loss is infinite, also after public draws; RDP curves count as finite."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
-    masses = [(curve.infinity_mass, count) for curve, count in counts]
+    masses = [(curve.infinity_mass, count) for curve, count in counts.items()]
     log_finite = sum(count * math.log1p(-mass) if mass < 1 else -math.inf for mass, count in masses if mass)
     return -math.expm1(log_finite)
 
 
-def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
+def largest_loss(counts: Steps) -> float:
     """Return the sum of the steps' largest finite losses, 0 for negative ones, rounded up; inf with RDP curves."""
     total = 0.0
-    for curve, count in counts:
+    for curve, count in counts.items():
         match curve:
             case PublicDraw():
-                bound = largest_loss(curve.counts)
+                bound = largest_loss(dict(curve.counts))
             case RdpCurve():
                 bound = math.inf
             case _:
@@ -197,7 +177,7 @@ def composed_moments(
 ) -> ComposedMoments:
     """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`."""
 
-    def log_moments(curve: Curve) -> LogMoments:
+    def log_moments(curve: Curve) -> LossMoments | ComposedMoments | RdpCurve:
         if isinstance(curve, RdpCurve):
             return curve
         if isinstance(curve, PublicDraw):

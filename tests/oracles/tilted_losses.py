@@ -249,7 +249,7 @@ def drawn_delta(counts: dict[Curve, int], *, epsilon: float, delta: float, runs:
     """Return an interval of delta at epsilon that misses with probability `doubt`; `delta` is about what it is."""
     # The tilt z gives the smallest RDP bound on delta: at the best order the tilted sum has the mean
     # K'(z) = epsilon + log(1 + 1/z), so that losses above epsilon are common.
-    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts.items())
+    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts)
     z = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
     steps = [(tilt_curve(curve, tilt=z, truncated_mass=truncated_mass), count) for curve, count in counts.items()]
     log_norm = math.fsum(count * step.log_norm for step, count in steps)
