@@ -97,10 +97,10 @@ class Loss:
         # quarter of epsilon.
         if self.given_zero_mass is not None:
             return self.given_zero_mass
-        on_segments = math.fsum(
-            each.weight * (each.pair.mass_below(each.high) if each.high < math.inf else 1) for each in self.segments
-        )
-        return max(0.0, 1 - on_segments - _sum_accurately(self.masses) - self.infinity_mass)
+        left = 1.0
+        for each in self.segments:
+            left -= each.weight * (each.pair.mass_below(each.high) if each.high < math.inf else 1)
+        return max(0.0, left - _sum_accurately(self.masses) - self.infinity_mass)
 
     @cached_property
     def only_other(self) -> float:

@@ -52,8 +52,9 @@ class LossMoments:
 
     @cached_property
     def _sorted(self) -> tuple[Array, Array, Array, Array]:
-        """(log P mass, loss, P mass) of the nodes by rising |loss|, and for each i up to the number of losses of size below 0.5
-        the sum of the P mass times e^-L - 1 over all nodes, plus that of the P mass times L over the first i."""
+        """(log P mass, loss, P mass) of the nodes by rising |loss|, and the sums that log moments near order 0 need."""
+        # Those are, for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over
+        # all nodes, plus that of the P mass times L over the first i.
         # For each order the nodes that need a series, or e^x - 1, are then the first ones.
         by_size = np.argsort(np.abs(self.loss), kind="stable")
         log_mass, loss = self.log_mass[by_size], self.loss[by_size]
