@@ -117,7 +117,7 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a bound on epsilon of a single Loss or GluedProfile step, about 1e-6 relative in delta from the exact.
+    """Return a bound on epsilon of a single step of atoms or two halves, about 1e-6 relative in delta from the exact.
 
     An exponent x of a probability is good to x units in the last place.
     """
@@ -138,7 +138,7 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
-    """Return 0 if all steps are GluedProfile or Loss whose deltas at epsilon 0 sum to at most `delta`; else None."""
+    """Return 0 if all steps are of atoms or two halves whose deltas at epsilon 0 sum to at most `delta`; else None."""
     total = 0.0
     for curve, count in counts.items():
         if not isinstance(curve, Loss) or curve.is_drawn or len(curve.segments) == 1:
