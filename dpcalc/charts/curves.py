@@ -466,7 +466,7 @@ def _divergence_bounds(plan: Plan, z: Array) -> Array:
         if has_delta or isinstance(phase.mechanism, DiscreteGaussian):
             return divergence + math.inf
     for counts in composed(plan).steps.values():
-        if total_infinity_mass(counts.items()) > _MASS_ROUND_OFF:
+        if total_infinity_mass(counts) > _MASS_ROUND_OFF:
             return divergence + math.inf
         if counts:
             value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)

@@ -18,7 +18,7 @@ from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee, Result
 from dpcalc.keys import Exact, keys_of
-from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, short_text
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM
@@ -299,7 +299,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         if not mechanism.strategy.is_rising and (is_limited or mechanism.strategy.max_steps < _MAX_STEPS):
             raise UnsupportedError(
                 f"steps: expected a strategy whose cost is proved to rise with them in {chosen.name}, got "
-                f"{mechanism.strategy.short_text}; solve for noise, or compare runs by `dpcalc epsilon`"
+                f"{short_text(mechanism.strategy)}; solve for noise, or compare runs by `dpcalc epsilon`"
             )
         fewest = ((mechanism.limits.max_times or 1) - 1) * mechanism.limits.separation + 1
     if isinstance(allocation, BallsInBins):

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
@@ -288,11 +288,11 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
 
         correlated, sensitivity, joint = _correlated(mechanism), None, None
         if correlated is not None:
-            joint = correlated.joint_noise_multiplier
+            joint = joint_noise_multiplier(correlated)
             if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-                sensitivity = correlated.sensitivity(phase.steps)
+                sensitivity = correlated.strategy.sensitivity(phase.steps, correlated.limits)
         elif isinstance(mechanism, Gaussian):
-            joint = mechanism.joint.noise_multiplier
+            joint = joint_noise_multiplier(mechanism)
         is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
         chosen = allocation.rate if isinstance(allocation, CheckIn) else phase.hierarchy.chosen_rate
         summaries.append(
