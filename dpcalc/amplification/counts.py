@@ -264,8 +264,7 @@ def revealed_count_distributions(
         if built is None:
             laws = rough_count_distributions(path, size, max_contributions)
         else:  # the chance that any task holds a member, with all members in all tasks
-            rate = built.class_rate(path.counts[0]) * (built.record_rate(path.counts[1]) if path.counts[1:] else 1)
-            chance = min(Fraction(1), size * built.tasks * rate)
+            chance = min(Fraction(1), size * built.tasks * built.rate(path.counts))
             laws = [(chance, {size * built.tasks * max_contributions: Fraction(1)})]
     return laws if clip else [(chance, capped_distribution(law, 1)) for chance, law in laws]
 
@@ -280,10 +279,10 @@ def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) ->
             return [(Fraction(1), binomial(built.tasks, nonzero_probability(in_task)))]
         return [(Fraction(1), convolve_power_upper(in_task, built.tasks))]
     if built is not None:
-        classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
         if clip < 2:
-            return [(Fraction(1), binomial(built.tasks, classes * records))]
-        tasks_with_class = coarsen_upwards(binomial(built.tasks, classes))
+            return [(Fraction(1), binomial(built.tasks, built.rate(path.counts)))]
+        records = Fraction(built.records, path.counts[1])
+        tasks_with_class = coarsen_upwards(binomial(built.tasks, built.rate(path.counts[:1])))
         return [(chance, binomial(number, records)) for number, chance in tasks_with_class.items()]
     if group.size > 1 and group.placement is None:
         parent_rate = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))

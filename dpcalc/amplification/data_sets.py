@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import OneWayAtoms
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
@@ -32,10 +32,11 @@ from dpcalc.sampling.counts import (
     hypergeometric_lower,
     nonzero_probability,
     power,
+    rounded,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in D and D'
@@ -214,7 +215,7 @@ def episode_pair(
     if unit == 1:  # protected classes, or whether the protected record is there
         in_task = hypergeometric(classes.count, members, built.ways)
     else:
-        rate = built.class_rate(classes.count) * built.record_rate(records.count)
+        rate = built.rate((classes.count, records.count))
         in_task = {0: 1 - rate, 1: rate}
     vectors = 1
     if clip == 2:
@@ -342,11 +343,7 @@ def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
 def _round_weights(a: Mixture) -> Mixture:
     """Return the weights; if one has over 2200 bits, all are rounded to 1100 in favour of the center nearest 0."""
     # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
-    if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
-        return a
-    short = {center: Fraction(int(weight * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS) for center, weight in a.items()}
-    short[min(a, key=abs)] += sum(a.values()) - sum(short.values())
-    return {center: weight for center, weight in short.items() if weight}
+    return rounded(a, _WEIGHT_BITS, lambda a: min(a, key=abs), above=2 * _WEIGHT_BITS)
 
 
 def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
@@ -379,13 +376,12 @@ _KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them
 _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
 
 
-def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAtoms:
+def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     """Return atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
-    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
     rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
     log_p, log_q = (
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
@@ -400,5 +396,5 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAt
     logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
     alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
     if not values.size:  # accountants look at losses
-        return OneWayAtoms(losses=(0.0,), log_masses=(math.log(_MIN_MASS),), infinity_mass=alone)
-    return OneWayAtoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)
+        values, logs = np.zeros(1), np.array([math.log(_MIN_MASS)])
+    return Loss(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone, is_one_way=True)

@@ -63,31 +63,30 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
     return ""
 
 
-def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return how many units must remain under each parent: a shuffle's size, what a task takes; 0 for other draws."""
-    if hierarchy.episodes is not None:
-        return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
-    scheme = hierarchy.level(unit).scheme
-    return scheme.size if scheme.is_shuffled else 0
-
-
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
     """Return, for each level down to `unit`, how many units of one frame can hold members of a group."""
     phases = tuple(hierarchies)
     # Members lie in units that stay, so that above the protected level every unit can hold some.
     *above, last = (level.count for level in phases[0].levels[:unit])
-    return (*above, last - _units_left(phases, unit, adjacency))
+    return (*above, last - units_left(phases, unit=unit, adjacency=adjacency))
 
 
-def _units_left(phases: Sequence[Hierarchy], unit: int, adjacency: Adjacency) -> int:
-    """Return the largest `min_units_left` of any phase for add-remove, and 0 where no unit is removed."""
-    return max(min_units_left(phase, unit=unit) for phase in phases) if adjacency is Adjacency.ADD_REMOVE else 0
+def units_left(phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
+    """Return how many units must remain under each parent: a shuffle's size, what a task takes; 0 without removals."""
+    needed = [0]
+    for phase in phases if adjacency is Adjacency.ADD_REMOVE else ():
+        built, scheme = phase.episodes, phase.level(unit).scheme
+        if built is not None:
+            needed.append((built.ways, built.records)[unit - 1])
+        elif scheme.is_shuffled:
+            needed.append(scheme.size)
+    return max(needed)
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed."""
+    """Return the number of units in the data, less `units_left` under each parent if the group is removed."""
     phases = tuple(hierarchies)
-    data, left = phases[0], _units_left(phases, unit, adjacency)
+    data, left = phases[0], units_left(phases, unit=unit, adjacency=adjacency)
     if data.tree is not None:  # parents have unequal numbers of units
         return sum(max(0, count - left) for count in data.tree.sizes[unit - 1])
     return data.units(unit - 1) * (data.level(unit).count - left)

@@ -237,7 +237,7 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
         if plan.unit == 1:
             law = convolve_power(hypergeometric(classes.count, plan.group_size, episodes.ways), episodes.tasks)
         else:
-            law = binomial(episodes.tasks, episodes.class_rate(classes.count) * episodes.record_rate(records.count))
+            law = binomial(episodes.tasks, episodes.rate((classes.count, records.count)))
         return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=is_of_pass)
     if 0 < hierarchy.allocated <= len(path.schemes):  # in one step, an allocated level is a Poisson draw at its rate
         schemes = [*path.schemes]

@@ -11,7 +11,7 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
 
-from dpcalc.amplification.groups import group_refusal, max_group_size, min_units_left
+from dpcalc.amplification.groups import group_refusal, max_group_size, units_left
 from dpcalc.config import scalars
 from dpcalc.config.files import Files
 from dpcalc.config.messages import keyed_error, nearest
@@ -326,11 +326,10 @@ def build(config: Sections) -> Plan:
     max_size = max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
     if size > max_size:
         # For add-remove the group is removed as a whole, and each step must still find what it draws.
-        is_removed = plan.adjacency is Adjacency.ADD_REMOVE
-        units_left = max(min_units_left(each, unit=plan.unit) for each in hierarchies) if is_removed else 0
+        left = units_left(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
         message = f"`{group.path}` is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
-        message += "removed together" if units_left else "protected together: there are no more"
-        hint = f"a step must find {units_left} of those that are left; " if units_left else ""
+        message += "removed together" if left else "protected together: there are no more"
+        hint = f"a step must find {left} of those that are left; " if left else ""
         raise ConfigError([error("DPC106", group.anchor, message, f"{hint}lower it, or check the counts")])
     return plan
 

@@ -18,7 +18,7 @@ from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee, Result
 from dpcalc.keys import Exact, keys_of
-from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, short_text
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM
@@ -26,9 +26,9 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, certified_measure, largest_whole
 from dpcalc.planner.vary import (
     is_covered,
-    is_refused,
     largest_group,
     longest_run,
+    refusal,
     replace_phase,
     select_phase,
     with_epochs,
@@ -169,6 +169,20 @@ def _solution(
     )
 
 
+def _most(
+    with_value: Callable[[int], Plan | Composition],
+    ends: tuple[int, int],
+    goal: Goal,
+    name: str,
+    names: tuple[str, str],
+    *,
+    growth: int = 16,
+) -> Solution:
+    """Return the largest whole number that meets a goal as a solution with (name, config key)."""
+    value, fails_at = largest_whole(with_value, ends, goal, name, growth=growth)
+    return _solution(with_value(value), (value, fails_at), names, goal)
+
+
 def _at_end(plan: Plan | Composition, goal: Goal) -> float:
     """Return the certified measure at the end of a range, by the sharp bound where a looser one fails."""
     return certified_measure(plan, goal)[0] if goal.looser else goal.certified(plan)
@@ -285,18 +299,18 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         if not mechanism.strategy.is_rising and (is_limited or mechanism.strategy.max_steps < _MAX_STEPS):
             raise UnsupportedError(
                 f"steps: expected a strategy whose cost is proved to rise with them in {chosen.name}, got "
-                f"{mechanism.strategy.short_text}; solve for noise, or compare runs by `dpcalc epsilon`"
+                f"{short_text(mechanism.strategy)}; solve for noise, or compare runs by `dpcalc epsilon`"
             )
         fewest = ((mechanism.limits.max_times or 1) - 1) * mechanism.limits.separation + 1
     if isinstance(allocation, BallsInBins):
         fewest = allocation.bins
-    ends = fewest, longest_run(plan, chosen, (fewest, _MAX_STEPS))
-
-    def with_value(value: int) -> Composition:
-        return base.changed(replace_phase(plan, chosen, replace(chosen, steps=value)))
-
-    values = largest_whole(with_value, ends, goal, "steps")
-    return _solution(with_value(values[0]), values, ("steps", "steps"), goal)
+    return _most(
+        lambda steps: base.changed(replace_phase(plan, chosen, replace(chosen, steps=steps))),
+        (fewest, longest_run(plan, chosen, (fewest, _MAX_STEPS))),
+        goal,
+        "steps",
+        ("steps", "steps"),
+    )
 
 
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
@@ -304,14 +318,11 @@ def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
     plan = base.stated
-
-    def with_value(value: int) -> Plan:
-        return replace(plan, group_size=value)
-
-    values = largest_whole(with_value, (1, largest_group(plan)), goal, "group_size", growth=2)
-    if values[1] is None:
+    name, ends = "group_size", (1, largest_group(plan))
+    solution = _most(lambda size: replace(plan, group_size=size), ends, goal, name, (name, name), growth=2)
+    if solution.fails_at is None:
         _refuse_assumed(plan.phases[0].hierarchy.level(plan.unit), "group")
-    return _solution(with_value(values[0]), values, ("group_size", "group_size"), goal)
+    return solution
 
 
 def _refuse_assumed(level: Level, what: str) -> None:
@@ -345,12 +356,26 @@ def _solve_draw(
     scheme = level.scheme
     if scheme.is_allocated and is_batch:
         raise InputError(f"batch: expected batches of a stated size, got {scheme.name}; `solve-rate` finds its `bins`")
-    if scheme.amount_key == "rate":
-        solution = (_largest_expected if is_batch else _largest_rate)(level, goal, with_scheme)
+    if scheme.amount_key == "rate" and is_batch:
+        if not level.is_equal:
+            raise InputError(
+                f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
+            )
+        _refuse_assumed(level, "batch")
+        groups: int = getattr(scheme, "groups", 1)
+        limit = level.max_drawn if scheme.is_cut else level.count
+        solution = _most(
+            lambda expected: with_scheme(scheme.with_amount(Fraction(expected * groups, level.count))),
+            (1, limit // groups),
+            goal,
+            "batch size",
+            ("rate", "expected"),
+        )
+    elif scheme.amount_key == "rate":
+        solution = _largest_rate(level, goal, with_scheme)
     elif scheme.amount_key == "times":
         ends = 1, scheme.steps_of_a_pass(level.count)
-        values = largest_whole(lambda times: with_scheme(scheme.with_amount(times)), ends, goal, "times")
-        solution = _solution(with_scheme(scheme.with_amount(values[0])), values, ("rate", "times"), goal)
+        solution = _most(lambda n: with_scheme(scheme.with_amount(n)), ends, goal, "times", ("rate", "times"))
     elif isinstance(scheme, BallsInBins):
         solution = _fewest_bins(scheme, goal, chosen.steps if epochs is None else _MAX_BINS, with_scheme)
     else:
@@ -397,23 +422,6 @@ def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     return _solution(with_rate(value), (value, fails_at), names, goal)
 
 
-def _largest_expected(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solution:
-    """Return the largest expected batch that meets a goal; InputError unless a stated number of units is everywhere."""
-    if not level.is_equal:
-        raise InputError(
-            f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
-        )
-    _refuse_assumed(level, "batch")
-    groups: int = getattr(level.scheme, "groups", 1)
-    limit = level.max_drawn if level.scheme.is_cut else level.count
-
-    def with_expected(value: int) -> Plan:
-        return with_scheme(level.scheme.with_amount(Fraction(value * groups, level.count)))
-
-    values = largest_whole(with_expected, (1, limit // groups), goal, "batch size")
-    return _solution(with_expected(values[0]), values, ("rate", "expected"), goal)
-
-
 def _fewest_bins(drawn: BallsInBins, goal: Goal, max_bins: int, with_scheme: _WithScheme) -> Solution:
     """Return the fewest bins that are covered and meet a goal; NoSolution if `max_bins` cost more."""
 
@@ -449,7 +457,7 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
         return with_scheme(level.scheme.with_amount(value))
 
     def accepted(sizes: range) -> int | None:
-        return next((size for size in sizes if not is_refused(with_size(size))), None)
+        return next((size for size in sizes if refusal(with_size(size)) is None), None)
 
     # Up to one less than the units of the smallest parent, of `at_most` those of the largest.
     largest = max(1, (level.count if level.scheme.at_most else level.min_count) - 1)
@@ -464,7 +472,7 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     for first, last in ranges:
         # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
         together = with_size(last).group_size
-        is_spanned = is_refused(with_size(min(together, last)))
+        is_spanned = refusal(with_size(min(together, last))) is not None
         smallest = accepted(range(max(first, together + 1) if is_spanned else first, last + 1))
         if smallest is None:
             continue

@@ -62,13 +62,9 @@ class Episodes:
         """Return shots + queries, the records of one class in a task that holds the class."""
         return self.shots + self.queries
 
-    def class_rate(self, classes: int) -> Fraction:
-        """Exact probability that one task holds one of `classes` classes."""
-        return Fraction(self.ways, classes)
-
-    def record_rate(self, records: int) -> Fraction:
-        """Exact probability that a task holds one of the `records` records of a class that it holds."""
-        return Fraction(self.records, records)
+    def rate(self, counts: Sequence[int]) -> Fraction:
+        """Return the exact probability that one task holds a class or, of two counts, a record of it."""
+        return prod(map(Fraction, (self.ways, self.records), counts), start=Fraction(1))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,9 @@ from itertools import product
 from typing import TypeVar
 
 from dpcalc.config.files import config_folder
-from dpcalc.config.load import load_from_flags, load_text
+from dpcalc.config.load import load_from_flags, load_text, mapped_document
 from dpcalc.config.overrides import Overrides
+from dpcalc.config.repository import absolute
 from dpcalc.config.source import ConfigError
 from dpcalc.config.tree import split_path
 from dpcalc.errors import FIX_INPUT, NO_VERDICT, ConvergenceError, InputError
@@ -46,6 +47,7 @@ class SweptConfig:
     name: str  # of the file in messages
     place: str  # the file as the user named it, from whose folder references are resolved
     key: str = ""  # the section that is the config, "" for all
+    mapped: str = ""  # the file that it is the map of, "" if it is none
     overrides: Overrides
 
     def plan(self, keys: Iterable[str], values: Iterable[str]) -> Plan:
@@ -55,7 +57,10 @@ class SweptConfig:
         if self.text is None:
             return load_from_flags(overrides).plan
         files = config_folder(self.place)
-        return load_text(self.text, path=self.name, key=self.key, overrides=overrides, files=files).plan
+        name = os.path.relpath(absolute(self.mapped), files.folder) if self.mapped else ""
+        mapped = mapped_document(self.mapped, name, self.place, files) if self.mapped else None
+        loaded = load_text(self.text, path=self.name, key=self.key, overrides=overrides, files=files, mapped=mapped)
+        return loaded.plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -202,12 +207,10 @@ def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> 
                 main = guarantee(composition)
                 epsilon, kind, method = main.epsilon, main.kind, main.method
             outcome = Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
-        except ConfigError as error:
-            outcome = Outcome(values=values, error=error.diagnostics[0].message, code=FIX_INPUT)
-        except InputError as error:
-            outcome = Outcome(values=values, error=str(error), code=FIX_INPUT)
-        except ConvergenceError as error:
-            outcome = Outcome(values=values, error=str(error), code=NO_VERDICT)
+        except (InputError, ConvergenceError) as error:
+            text = error.diagnostics[0].message if isinstance(error, ConfigError) else str(error)
+            code = FIX_INPUT if isinstance(error, InputError) else NO_VERDICT
+            outcome = Outcome(values=values, error=text, code=code)
         outcomes.append(outcome)
     return tuple(outcomes)
 

@@ -364,11 +364,7 @@ def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
 @pytest.mark.parametrize(
     ("command", "text", "said"),
     [
-        (
-            "epsilon --unit all",
-            BINS_BELOW.replace("training:", "tuning: {mean: 3}\naccounting: {method: pld}\ntraining:"),
-            "",
-        ),
+        ("epsilon --unit all", BINS_BELOW + "tuning: {mean: 3}\naccounting: {method: pld}\n", ""),
         ("epsilon --unit all", nested({"training": "{steps: many}"}), "DPC102"),
         ("delta --epsilon 1 --unit all", TEXT, "choose one of task, example; `dpcalc epsilon --unit all` tells"),
         ("solve-sigma --target-eps 2 --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),

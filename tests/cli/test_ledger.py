@@ -410,11 +410,7 @@ HALF, NORTHERN = run(count=400), PARTITION + "phases: [{part: north}]\n"
         (HALF, "", "expected a run on its data, 1000 example, got one on 400"),
         (run(count=400, scheme="fixed, size: 9"), "north", "whose size is not known, got fixed"),
         (run(count=400, scheme="shuffle, size: 10"), "north", "whose size is not known, got shuffle"),
-        (
-            run(count=400, scheme="poisson, rate: 0.1, max_batch_size: 50"),
-            "north",
-            "whose size is not known, got poisson",
-        ),
+        (run(count=400, scheme="poisson, rate: 0.1, max_batch_size: 50"), "north", "is not known, got poisson"),
         (run(more=NORTHERN.replace("sha256", "md5")), "", "expected a run with the `partition` of the ledger"),
         (run(more=NORTHERN), "south", "a run whose phases name parts themselves"),
     ],

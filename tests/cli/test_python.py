@@ -2,11 +2,11 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 import warnings
 from fractions import Fraction
-from html.parser import HTMLParser
 from pathlib import Path
 
 import mpmath
@@ -28,6 +28,7 @@ FLAT = {"steps": 1000, "noise_multiplier": 1.0, "delta": 1e-5}
 BATCHES = {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "noise_multiplier": 1.0, "delta": 1e-5}
 SMALL = plan(sample_rate=0.1, noise_multiplier=2.0, steps=10, delta=1e-5)
 SMALL_FLAGS = ["--no-config", "--sample-rate", "0.1", "--noise-multiplier", "2", "--steps", "10", "--delta", "1e-5"]
+POISSON, FIXED = {"scheme": "poisson"}, {"scheme": "fixed"}
 CLINIC = {
     "levels": {"task": 1200, "example": 20},
     "sampling": {"task": {"scheme": "fixed", "size": 32}, "example": {"scheme": "fixed", "size": 5}},
@@ -141,14 +142,8 @@ def test_the_first_steps_of_two_phases_are_one_gaussian(steps, squares, tmp_path
     [
         ({"sample_rate": 0.01}, "--sample-rate 0.01"),
         ({"sample_rate": "4e-3", "adjacency": "replace-one"}, "--sample-rate 0.004 --adjacency replace-one"),
-        (
-            {"scheme": "poisson", "batch_size": 256, "dataset_size": 6e4},
-            "--scheme poisson --batch-size 256 --dataset-size 60000",
-        ),
-        (
-            {"batch_size": 256, "dataset_size": "6e4", "scheme": "fixed"},
-            "--batch-size 256 --dataset-size 6e4 --scheme=fixed",
-        ),
+        ({"batch_size": 9, "dataset_size": 6e4} | POISSON, "--scheme poisson --batch-size 9 --dataset-size 60000"),
+        ({"batch_size": 9, "dataset_size": "6e4"} | FIXED, "--batch-size 9 --dataset-size 6e4 --scheme=fixed"),
         ({"sample_rate": np.float64(0.01), "method": "rdp"}, "--sample-rate 0.01 --method rdp"),
     ],
 )
@@ -407,10 +402,7 @@ def test_the_largest_batch_at_fixed_epochs(printed):
         (lambda: delta(SMALL, epsilon=-1), "epsilon: expected a finite number >= 0"),
         (lambda: risk(SMALL, prior="a"), "prior: expected a number, got 'a'"),
         (lambda: risk(SMALL, prior=2), "prior"),
-        (
-            lambda: risk(SMALL, false_positive_rates=0.01),
-            "false_positive_rates: expected a sequence of numbers such as",
-        ),
+        (lambda: risk(SMALL, false_positive_rates=0.01), "false_positive_rates: expected a sequence of numbers"),
         (lambda: risk(SMALL, false_positive_rates=["a"]), "false_positive_rates: expected a number, got 'a'"),
         (lambda: risk(SMALL, baselines=0.1), "baselines: expected a sequence of numbers such as [0.01, 0.1], got 0.1"),
         (lambda: curve(SMALL, "noise"), "kind: expected one of steps"),
@@ -531,22 +523,10 @@ def test_results_as_json(printed):
     assert isinstance(solution, Result)
 
 
-class Cells(HTMLParser):
-    """The texts of the cells of a table."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.texts = []
-        self.feed(text)
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
 @pytest.mark.heavy
 def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
     run, guarantee = SMALL, epsilon(SMALL)
-    cells = Cells(guarantee._repr_html_()).texts
+    cells = re.findall(r"<t[dh]>(.*?)</t[dh]>", guarantee._repr_html_())
     assert "Guarantee" in cells
     up, down = (float(cells[cells.index(name) + 1]) for name in ("epsilon", "epsilon_lower"))
     assert guarantee.epsilon <= up <= guarantee.epsilon * (1 + 1e-5)

@@ -120,14 +120,6 @@ def test_configs_by_role_can_be_pasted_as_they_are():
     assert all(load_text(text, path="train.yaml").plan.steps > 0 for text in configs)
 
 
-def test_the_training_config_is_read_with_its_references(tmp_path):
-    (shown,) = (text for text in blocks("docs/configs.md", "yml") if "dpcalc:" in text)
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "optim.yaml").write_text("dp: {sigma: 1.1}\n", encoding="utf-8")
-    plan = load_text(shown, path=str(tmp_path / "train.yaml")).plan
-    assert (plan.steps, plan.phases[0].mechanism.noise_multiplier) == (14_063, 1.1)
-
-
 def test_the_worked_example_is_the_sample_config():
     (shown,) = blocks("README.md", "yaml")
     assert load_text(shown, path="shown").config_hash == load(str(ROOT / "sample_configs/clinic_maml.yaml")).config_hash

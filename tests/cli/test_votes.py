@@ -108,10 +108,7 @@ def changed(row, column, value, dtype="float64"):
         ("5,3,2\n10,,0\n", "row 2, column 2: " + WHOLE + "nothing"),
         ("5,3,2\n10,0x1,0\n", "row 2, column 2: " + WHOLE + "0x1"),
         ("5,3,2\n1_0,0,0\n", "row 2, column 1: " + WHOLE + "1_0"),
-        (
-            "5,3,2\n10,0,99999999999999999999\n",
-            "row 2, column 3: " + WHOLE + "9999999",
-        ),
+        ("5,3,2\n10,0,99999999999999999999\n", "row 2, column 3: " + WHOLE + "9999999"),
         ("5,3,2\n10,0,1000001\n", "row 2, column 3: " + WHOLE + "1000001"),
         ("500000,500000,1\n", "row 1: expected 1 to 1000000 votes, got 1000001"),
         ("5,3,2\n10,0\n", "row 2: expected 3 columns, got 2"),
@@ -130,10 +127,7 @@ def changed(row, column, value, dtype="float64"):
         (changed(0, 1, np.inf), "row 1, column 2: " + WHOLE + "inf"),
         (changed(0, 1, 1e30), "row 1, column 2: " + WHOLE + "1e+30"),
         (changed(2, 1, 5, "int64"), "row 3: expected 10 votes, as in row 1, got 11"),
-        (
-            np.full((2, 2), 2**63, dtype=np.uint64),
-            "row 1, column 1: " + WHOLE + "9223372036854775808",
-        ),
+        (np.full((2, 2), 2**63, dtype=np.uint64), "row 1, column 1: " + WHOLE + "9223372036854775808"),
         (np.full((2, 2), 2**62), "row 1, column 1: expected a whole number from 0 to 1000000"),
         (GOOD[0], "expected two dimensions, queries x labels, none of them empty, got (3,)"),
         (GOOD[None], "expected two dimensions"),
