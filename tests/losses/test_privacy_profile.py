@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from dpcalc.amplification.random_contents import single_unit_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import of_falling_pair, of_two_halves, under_draw
+from dpcalc.losses.pair import MixturePair
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import Fixed, Poisson
