@@ -83,7 +83,9 @@ def test_the_nearest_pyproject_with_a_policy_holds(tmp_path):
 
 def test_a_misspelt_policy_is_not_the_absence_of_one(tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.dpcalc.polciy]\nmax_epsilon = 1\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"expected keys of \[tool.dpcalc\] \(configs, policy\), got `polciy`"):
+    with pytest.raises(
+        InputError, match=r"expected keys of \[tool.dpcalc\] \(configs, maps, policy, run\), got `polciy`"
+    ):
         effective_policy(None, tmp_path, "")
 
 
