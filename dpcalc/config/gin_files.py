@@ -11,6 +11,7 @@ from dpcalc.config.tree import Document, Node, Scalar, Section, join
 _BINDING = re.compile(r"(?P<selector>[\w./]+)(?P<equals>\s*=\s*)(?P<value>\S.*)")
 _MAX_LINES = 100  # of one value
 _MAX_MORE = 2_000  # lines of a file that go on with a value: each is tried
+_MAX_BINDINGS = 3_000
 _MAX_PARTS = 20  # of one selector
 WAY_OUT = "write a number there; what a macro, an `include` or a function gives is not known without running it"
 
@@ -41,6 +42,8 @@ def read_gin(source: Source) -> Document:
                 value += f"\n{source.lines[number]}"
                 number += 1
         bindings[match["selector"]] = value, mark
+        if len(bindings) > _MAX_BINDINGS:
+            raise Refusal("DPC111", f"has more than {_MAX_BINDINGS:,} bindings", "refer to a smaller file")
 
     refused: dict[str, Refusal] = {}
     defaults: dict[str, tuple[str, ...]] = {}

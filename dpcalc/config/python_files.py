@@ -626,6 +626,7 @@ class _Reader:
                 if names:
                     sets.append((names, statement.value, statement))
         lines = Counter(names[-1] for names, _, _ in sets)
+        stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
         for names, value, at in sets:
             level: object = tree
             for key in names[:-1]:
@@ -643,9 +644,7 @@ class _Reader:
                 elif isinstance(below, tuple):
                     value, at = below
                     # Its own statement is one store of this name; keywords and dictionaries are none.
-                    own = sum(1 for each, _, x in sets if each[-1] == key and isinstance(x, ast.Assign))
-                    stores = self.stores.get(key, ())
-                    twice = lines[key] > 1 or len(stores) > own
+                    twice = lines[key] > 1 or len(self.stores.get(key, ())) > stored[key]
                     problem = f"`{key}` is set more than once in the file" if twice else ""
                     entries[key] = self._default(place, value, at, (reason, problem))
                     self.defaults[place] = (f"--config.{place.partition('.')[2]}",)
