@@ -10,6 +10,7 @@ from dpcalc.config.tree import Document, Items, Node, Scalar, Section
 
 WAY_OUT = "write the number there, or refer to the place that states it"
 FLAGS = "flags"  # key below a text or a list that is a command
+_MAX_MISSED = 20  # words that are looked for in vain, since the file has them with escapes
 _ENDS = ";&|()<>\n"  # operators of a shell, each of which ends a word
 
 
@@ -127,15 +128,17 @@ def command_flags(node: Node) -> Document | None:
 
 def _words_of(node: Scalar) -> Iterator[Word]:
     """Yield the words of a text, each at its place in the file if a line there has it as it is."""
-    lines, at = node.mark.source.lines, node.mark.line
+    lines, at, missed = node.mark.source.lines, node.mark.line, 0
     for word in shell_words(node.text.split("\n"), node.mark.source):
         if word.text == "\n" and node.text.count("\n") == 0:
             continue  # the next item of the list goes on
-        for number in range(at, min(len(lines), at + 200) + 1):
+        last = min(len(lines), at + 200) if missed < _MAX_MISSED else 0
+        for number in range(at, last + 1):
             column = lines[number - 1].find(word.text, node.mark.column - 1 if number == node.mark.line else 0)
             if column >= 0:
                 at = number
                 yield word._replace(mark=Mark(node.mark.source, number, column + 1, max(1, len(word.text))))
                 break
         else:
+            missed += 1
             yield word._replace(mark=node.mark)

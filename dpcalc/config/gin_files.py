@@ -10,6 +10,8 @@ from dpcalc.config.tree import Document, Node, Scalar, Section, join
 
 _BINDING = re.compile(r"(?P<selector>[\w./]+)(?P<equals>\s*=\s*)(?P<value>\S.*)")
 _MAX_LINES = 100  # of one value
+_MAX_MORE = 2_000  # lines of a file that go on with a value: each is tried
+_MAX_BINDINGS = 3_000
 _MAX_PARTS = 20  # of one selector
 WAY_OUT = "write a number there; what a macro, an `include` or a function gives is not known without running it"
 
@@ -17,7 +19,7 @@ WAY_OUT = "write a number there; what a macro, an `include` or a function gives 
 def read_gin(source: Source) -> Document:
     """Return the bindings of a gin file as a tree; Refusal for includes, blocks, and what is no binding."""
     bindings: dict[str, tuple[str, Mark]] = {}
-    number = 0
+    number = tried = 0
     while number < len(source.lines):
         line = source.lines[number]
         number += 1
@@ -34,15 +36,22 @@ def read_gin(source: Source) -> Document:
                 python_syntax(re.sub(r"[%@](?=\w)", "", value))
                 break
             except (SyntaxError, ValueError, RecursionError, MemoryError):
-                if more + 1 == _MAX_LINES or number >= len(source.lines):
+                tried += 1
+                if more + 1 == _MAX_LINES or number >= len(source.lines) or tried > _MAX_MORE:
                     raise Refusal("DPC110", f"line {mark.line}: the value cannot be read", WAY_OUT) from None
                 value += f"\n{source.lines[number]}"
                 number += 1
         bindings[match["selector"]] = value, mark
+        if len(bindings) > _MAX_BINDINGS:
+            raise Refusal("DPC111", f"has more than {_MAX_BINDINGS:,} bindings", "refer to a smaller file")
 
     refused: dict[str, Refusal] = {}
     defaults: dict[str, tuple[str, ...]] = {}
     tree: dict[str, object] = {}
+    # `a/Class.x`, `module.Class.x` and `Class.x` may be the same parameter.
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for selector in bindings:
+        alike.setdefault(tuple(re.split("[./]", selector)[-2:]), []).append(selector)
     for selector in bindings:
         path = selector
         value, mark = _followed(bindings, selector)
@@ -51,10 +60,10 @@ def read_gin(source: Source) -> Document:
         if text is None:
             message = f"{where}`{shortened(value)}` is no literal of one line"
             refused[path] = Refusal("DPC110", message, WAY_OUT)
-        # `a/Class.x`, `module.Class.x` and `Class.x` may be the same parameter.
-        same = [x for x in bindings if x != selector and re.split("[./]", x)[-2:] == re.split("[./]", selector)[-2:]]
-        if same and "." in selector:
-            message = f"{where}`{shortened(same[0])}` in line {bindings[same[0]][1].line} may bind it, too"
+        same = alike[tuple(re.split("[./]", selector)[-2:])]
+        if len(same) > 1 and "." in selector:
+            other = same[0] if same[0] != selector else same[1]
+            message = f"{where}`{shortened(other)}` in line {bindings[other][1].line} may bind it, too"
             refused[path] = Refusal("DPC110", message, "bind it once")
         plain = text is not None and text[:1] not in {"'", '"'}
         text = text if text is None or plain else ast.literal_eval(text)

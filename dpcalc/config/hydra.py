@@ -19,6 +19,7 @@ from dpcalc.config.tree import Document, Items, Node, Scalar, Section, dotted, e
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 
 RESOLVE = "let Hydra write the resolved config (`--cfg job --resolve`)"
+MAX_MAINS = 20  # main configs that are composed for one config
 MAX_PARTS = 200  # files that one config is composed of
 MAX_ENTRIES = 5_000  # of `defaults` lists that are followed for one config
 MAX_SEARCHED = 64 * 1024 * 1024  # bytes of a file that is searched for `defaults`
@@ -79,6 +80,7 @@ class Hydra:
         self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
         self._looked_up = self._read = self._parsed = 0
         self._composed_places: set[str] = set()
+        self._merged: dict[tuple[str, str], tuple[Document, ...]] = {}
 
     def is_composed(self, place: str) -> bool:
         """Return True if a run of Hydra composes what the file at `place` states."""
@@ -315,8 +317,13 @@ class Hydra:
         found: list[tuple[str, Document]] = []
         for each in mains:
             orders = self._compositions(folder, each)
-            if each == main or any(part.place == place for part in orders[0]):
-                found += [(each, _merged(order)) for order in orders]
+            if each != main and not any(part.place == place for part in orders[0]):
+                continue
+            if (folder, each) not in self._merged:
+                if len(self._merged) >= MAX_MAINS:
+                    raise Refusal("DPC111", f"more than {MAX_MAINS} main configs have a say in it", RESOLVE)
+                self._merged[folder, each] = tuple(map(_merged, orders))
+            found += [(each, document) for document in self._merged[folder, each]]
         chosen = next(document for each, document in found if each == main)
         value = _said(node_at(chosen.tree, *keys))
         for each, document in found:

@@ -32,8 +32,9 @@ _INHERITED = {Data, Draw, Episodes, Sampling, Training}
 """Sections whose keys a phase may leave out, or that have a short form: nothing is required of them."""
 _REFERENCE = {
     "type": "string",
-    "pattern": r"^\s*\$\{",
-    "description": "Elsewhere: `${section.key}` of this file, `${conf/train.yaml:section.key}` of another.",
+    "pattern": r"^\s*(\$\{|[-+0-9._eE]+ +[*/] )",
+    "description": "Elsewhere: `${section.key}` of this file, `${conf/train.yaml:section.key}` of another; or a "
+    "product such as `${a} * 8`.",
 }
 _DIGITS = {
     "type": "string",
@@ -172,7 +173,7 @@ _HEAD = """# Keys of a dpcalc config
 Every key, its type and range, its default where it may be left out, and what it means.
 
 A value may be a reference: `${section.key}` of the same file, `${conf/train.yaml:section.key}` of another file of the
-repository. Keys that begin with `x-` are yours.
+repository, or a product such as `"${a} * 8"`: [references.md](references.md). Keys that begin with `x-` are yours.
 
 | key | value | default | meaning |
 |---|---|---|---|

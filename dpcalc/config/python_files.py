@@ -34,6 +34,9 @@ _COPYING = {"replace", "_replace", "evolve", "model_copy"}
 _DEFAULTS_SET = {"set_defaults", "set_default", "mark_flag_as_required", "mark_flags_as_required", "setattr"}
 _PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args", "parse_args_into_dataclasses"}
 _OUTSIDE = ("auto_envvar_prefix", "default_map", "fromfile_prefix_chars")  # where click and argparse find other values
+MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
+MAX_NAMES = 500  # classes, and functions, of a file
+MAX_CALLS = 200  # of one class or function
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 Parents = tuple[ast.AST, ...]
 
@@ -80,6 +83,8 @@ def bound_names(tree: ast.AST) -> tuple[dict[str, list[int]], int]:
 
 def read_python(source: Source) -> Document:
     """Return what a Python file states as a tree; Refusal if it is no Python."""
+    if source.text.count("{") > MAX_BRACES:
+        raise Refusal("DPC111", f"has more than {MAX_BRACES:,} braces", "refer to a smaller file")
     try:
         return _Reader(source, python_syntax(source.text)).document()
     except SyntaxError as cause:
@@ -107,7 +112,15 @@ def _keywords(call: ast.Call) -> dict[str, ast.expr]:
 
 
 def _is_main_guard(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and not node.orelse and ast.unparse(node.test) == "__name__ == '__main__'"
+    match node:
+        case ast.If(
+            test=ast.Compare(
+                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+            ),
+            orelse=[],
+        ):
+            return True
+    return False
 
 
 def _condition(parents: Parents) -> str:
@@ -134,7 +147,6 @@ class _Reader:
         self.options: dict[str, list[int]] = defaultdict(list)  # texts such as "--sigma", and their lines
         self.functions: list[tuple[_Function, Parents]] = []
         self.classes: list[tuple[ast.ClassDef, Parents]] = []
-        self.loads: dict[str, list[tuple[ast.AST, Parents]]] = defaultdict(list)
         waiting: list[tuple[ast.AST, Parents]] = [(tree, ())]
         while waiting:
             node, parents = waiting.pop()
@@ -145,6 +157,8 @@ class _Reader:
                     self.statements.add(id(call))
                 case ast.AnnAssign(value=ast.Call() as call):
                     self.statements.add(id(call))
+                case ast.Attribute(attr="__dict__", ctx=ast.Load()):
+                    self.anything = self.anything or node.lineno
                 case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del(), value=value):
                     name = _text(value.slice) or name if isinstance(value, ast.Subscript) else name
                     own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
@@ -161,6 +175,28 @@ class _Reader:
             below = (*parents, node) if isinstance(node, ast.stmt | ast.Match) and hasattr(node, "body") else parents
             waiting += [(child, below) for child in ast.iter_child_nodes(node)]
         self.calls.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
+        if max(len(self.classes), len(self.functions)) > MAX_NAMES:
+            raise Refusal("DPC111", f"has more than {MAX_NAMES} classes or functions", "refer to a smaller file")
+        # Tables of what many names are compared with: a file of 256 KiB has room for ten thousand of each.
+        self.called: dict[str, list[ast.Call]] = defaultdict(list)  # by the last part of the name
+        self.copied: dict[str, int] = {}  # names that `replace` and the like give another value, and a line
+        self.changed: dict[str, int] = {}  # names on which a method is called that changes them, and a line
+        self.run: set[str] = set()  # names that are given to a function `run`
+        for call, _ in self.calls:
+            name = _last_name(call)
+            self.called[name].append(call)
+            if name in _COPYING:
+                for each in call.keywords:
+                    self.copied.setdefault(each.arg or "**", call.lineno)
+            on = call.func.value if isinstance(call.func, ast.Attribute) else None
+            if name in _CHANGING and isinstance(on, ast.Name):
+                self.changed.setdefault(on.id, call.lineno)
+            if name == "run":
+                self.run |= {each.id for each in call.args if isinstance(each, ast.Name)}
+        self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the last part of the name of a base
+        for node, _ in self.classes:
+            for name in {_last_name(base) for base in node.bases}:
+                self.derived[name].append(node)
 
     def mark(self, node: ast.AST) -> Mark:
         """Return the place of a node, its columns in characters; ast counts bytes."""
@@ -169,6 +205,11 @@ class _Reader:
         end = getattr(node, "end_col_offset", start) if getattr(node, "end_lineno", line) == line else len(text)
         column = len(text[:start].decode(errors="replace"))
         return Mark(self.source, line, column + 1, max(1, len(text[start:end].decode(errors="replace"))))
+
+    def written(self, node: ast.AST) -> str:
+        """Return the code of a node as its first line has it."""
+        mark = self.mark(node)
+        return self.source.lines[mark.line - 1][mark.column - 1 :][: mark.width] if self.source.lines else ""
 
     def document(self) -> Document:
         """Return all that the file states."""
@@ -226,7 +267,7 @@ class _Reader:
             case ast.Constant(value=None) if not negative:
                 self.refused[path] = self.refusal(node, f"`{path}` is None: what a launch gives is not known")
             case _:
-                shown = shortened(ast.unparse(node))
+                shown = shortened(self.written(node))
                 self.refused[path] = self.refusal(node, f"`{path}` is `{shown}`, which is code and no literal")
         return Scalar(text=text, plain=plain, mark=mark, key=None, path=path)
 
@@ -252,21 +293,21 @@ class _Reader:
 
     def _constants(self) -> Iterator[tuple[str, Node]]:
         """Yield the names that are bound at the top of the module to literals, or refused."""
+        seen = set[str]()  # a name that is bound again is refused the first time
         for node in self.tree.body:
             match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in seen:
                     pass
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name not in seen:
                     pass
                 case _:
                     continue
+            seen.add(name)
             problems = [self._bound_twice(name), self.stored(name)]
             if self.anything:
                 problems.append(f"line {self.anything} may bind any name of the module")
-            for call, _ in self.calls:
-                on = call.func.value if isinstance(call.func, ast.Attribute) else None
-                if isinstance(on, ast.Name) and on.id == name and _last_name(call) in _CHANGING:
-                    problems.append(f"line {call.lineno} changes `{name}`")
+            if name in self.changed:
+                problems.append(f"line {self.changed[name]} changes `{name}`")
             found = self._default(name, value, node, problems)
             self._refuse_stored_keys(found)
             yield name, found
@@ -282,15 +323,13 @@ class _Reader:
         lines = self.bound.get(name, [])
         if len(lines) < 2:
             return ""
-        return f"`{name}` is bound more than once, in lines {' and '.join(map(str, sorted(lines)[:3]))}"
+        return f"`{name}` is bound more than once, in lines {' and '.join(map(str, sorted(lines[:3])))}"
 
     def _family(self, name: str) -> list[ast.ClassDef]:
         """Return the classes of a name and those derived from it, as far as the file has them."""
-        names, found = {name}, list[ast.ClassDef]()
-        for node, _ in sorted(self.classes, key=lambda each: each[0].lineno):
-            if node.name == name or names & {_last_name(base) for base in node.bases}:
-                names.add(node.name)
-                found.append(node)
+        found = [node for node, _ in self.classes if node.name == name]
+        for node in found:  # which grows
+            found += [each for each in self.derived[node.name] if each not in found]
         return found
 
     def _class(self, node: ast.ClassDef, path: str = "") -> Section:
@@ -309,9 +348,9 @@ class _Reader:
         entries: dict[str, Node] = {}
         for statement in node.body:
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in entries:
                     pass
-                case ast.AnnAssign(target=ast.Name(id=name), value=value):
+                case ast.AnnAssign(target=ast.Name(id=name), value=value) if name not in entries:
                     pass
                 case _:
                     continue
@@ -319,11 +358,11 @@ class _Reader:
             if bound[name] > 1:
                 problems.append(f"`{name}` of `{node.name}` is bound more than once, also in a class derived from it")
             if odd is not None:
-                problems.append(f"`{node.name}` is decorated by `{shortened(ast.unparse(odd))}`, which is not run")
+                problems.append(f"`{node.name}` is decorated by `{shortened(self.written(odd))}`, which is not run")
             if isinstance(value, ast.Call) and _last_name(value) in _FIELDS:
                 given = _keywords(value)
                 problems += [
-                    f"`{name}` has a {key} `{shortened(ast.unparse(given[key]))}`, which is not run"
+                    f"`{name}` has a {key} `{shortened(self.written(given[key]))}`, which is not run"
                     for key in sorted({"default_factory", "factory", "**"} & given.keys())
                 ]
             problems += [self._created_with(names, name)]
@@ -334,13 +373,14 @@ class _Reader:
 
     def _created_with(self, owners: Iterable[str], name: str) -> str:
         """Return where the file calls a class or function with a value of its own for a field or parameter."""
-        for call, _ in self.calls:
-            called, given = _last_name(call), _keywords(call)
-            if called in owners and (name in given or "**" in given or call.args):
-                return f"line {call.lineno} calls `{called}` with values of its own"
-            if called in _COPYING and name in given:
-                return f"line {call.lineno} replaces `{name}`"
-        return ""
+        for owner in sorted(owners):
+            for call in self.called[owner][:MAX_CALLS]:
+                given = _keywords(call)
+                if name in given or "**" in given or call.args:
+                    return f"line {call.lineno} calls `{owner}` with values of its own"
+            if len(self.called[owner]) > MAX_CALLS:
+                return f"`{owner}` is called more than {MAX_CALLS} times"
+        return f"line {self.copied[name]} replaces `{name}`" if name in self.copied else ""
 
     # Flags.
 
@@ -351,32 +391,36 @@ class _Reader:
         times = Counter(flag.name for flag in flags)
         entries: dict[str, Node] = {}
         for flag in flags:
-            problems = [*flag.problems, self.stored(flag.name), *general]
+            if flag.name in entries:
+                continue
+            problems = [*flag.problems, self.stored(flag.name), *general[:1]]
             if times[flag.name] > 1:
                 problems.insert(0, f"`{flag.name}` is defined more than once")
             # Given again in a text of the file: `parse_args(["--sigma", "2"])`, `sys.argv += ["--sigma=2"]`.
             for option in flag.options:
-                lines = sorted(self.options.get(option, ()))
+                lines = self.options.get(option, [])
                 if len(lines) > flag.mentions:
-                    problems.append(f"`{option}` stands in lines {' and '.join(map(str, lines[:3]))}")
+                    problems.append(f"`{option}` stands in lines {' and '.join(map(str, sorted(lines[:3])))}")
             path = f"flags.{flag.name}"
             kind, value = flag.kind, flag.value
             converts = _text(value) is not None and isinstance(kind, ast.Name) and kind.id in {"float", "int"}
             if _text(value) is not None and kind is not None and not converts and _last_name(kind) != "str":
-                problems.append(f"its default is converted by `{shortened(ast.unparse(kind))}`, which is not run")
+                problems.append(f"its default is converted by `{shortened(self.written(kind))}`, which is not run")
             entries.setdefault(flag.name, self._default(path, value, flag.at, problems, converts=converts))
             self.defaults[path] = flag.options
         return self._section(entries, self.tree, "flags")
 
     def _defined(self) -> Iterator["_Flag"]:
         """Yield the flags of argparse and absl, and those of the classes that HfArgumentParser gets."""
+        given_before = set[str]()
         for call, parents in self.calls:
             called, given = _last_name(call), _keywords(call)
             if called == "HfArgumentParser":
                 words = [x for each in (*call.args, *given.values()) for x in ast.walk(each)]
                 names = {x.id for x in words if isinstance(x, ast.Name)}
-                for node in (node for node, _ in self.classes if node.name in names):
+                for node in (node for node, _ in self.classes if node.name in names - given_before):
                     yield from self._fields_as_flags(node)
+                given_before |= names
                 continue
             texts = tuple(text for text in map(_text, call.args) if text is not None)
             if called.startswith("DEFINE_"):
@@ -408,12 +452,12 @@ class _Reader:
     def _fields_as_flags(self, node: ast.ClassDef) -> Iterator["_Flag"]:
         """Yield the fields of a class that HfArgumentParser makes flags of."""
         before = set(self.refused)
-        for name, value in self._class(node, "flags").entries.items():
+        statements = {name: statement for statement, name in reversed([*_fields(node)])}
+        for name in self._class(node, "flags").entries:
             reason = self.refused.pop(f"flags.{name}", None) if f"flags.{name}" not in before else None
             options = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
-            statement = next(each for each, field in _fields(node) if field == name)
+            statement = statements[name]
             problems = () if reason is None else (reason.message.partition(": ")[2],)
-            del value
             yield _Flag(name, options, _field_default(statement), None, statement, problems, 0)
 
     def _of_command(self, function: _Function, parents: Parents) -> Iterator["_Flag"]:
@@ -421,10 +465,7 @@ class _Reader:
         decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
         clicks = [each for each in decorators if _last_name(each) == "option"]
         words = {_last_name(each) for each in function.decorator_list}
-        runs = any(
-            _last_name(call) == "run" and any(isinstance(x, ast.Name) and x.id == function.name for x in call.args)
-            for call, _ in self.calls
-        )
+        runs = function.name in self.run
         condition = _condition(parents)
         changes = Counter(
             node.id for node in ast.walk(function) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
@@ -501,7 +542,7 @@ class _Reader:
                 for each in (*call.args, *given.values()):
                     is_none = isinstance(each, ast.Constant) and each.value is None
                     is_argument = isinstance(each, ast.Name) and each.id in only_arguments
-                    is_argv = ast.unparse(each) == "sys.argv[1:]"
+                    is_argv = isinstance(each, ast.Subscript) and self.written(each) == "sys.argv[1:]"
                     is_truth = isinstance(each, ast.Constant) and isinstance(each.value, bool)  # of HfArgumentParser
                     if not (is_none or is_argument or is_argv or is_truth):
                         problems.append(f"line {call.lineno} gives `{called}` arguments of its own")
@@ -585,6 +626,7 @@ class _Reader:
                 if names:
                     sets.append((names, statement.value, statement))
         lines = Counter(names[-1] for names, _, _ in sets)
+        stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
         for names, value, at in sets:
             level: object = tree
             for key in names[:-1]:
@@ -602,9 +644,7 @@ class _Reader:
                 elif isinstance(below, tuple):
                     value, at = below
                     # Its own statement is one store of this name; keywords and dictionaries are none.
-                    own = sum(1 for each, _, x in sets if each[-1] == key and isinstance(x, ast.Assign))
-                    stores = self.stores.get(key, ())
-                    twice = lines[key] > 1 or len(stores) > own
+                    twice = lines[key] > 1 or len(self.stores.get(key, ())) > stored[key]
                     problem = f"`{key}` is set more than once in the file" if twice else ""
                     entries[key] = self._default(place, value, at, (reason, problem))
                     self.defaults[place] = (f"--config.{place.partition('.')[2]}",)

@@ -21,6 +21,7 @@ from dpcalc.gate.verdict import finding
 MAX_LAUNCHES = 5_000  # files of a repository that are searched
 MAX_LAUNCH = 16 * 1024 * 1024  # bytes of one; notebooks hold pictures
 MAX_ALL = 64 * 1024 * 1024  # bytes of all
+MAX_TRIED = 200  # launches with another value, of which it is looked up whether they run another script
 MAX_FOUND = 10  # launches that are named for one config
 _ENDINGS = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".yaml", ".yml", ".ipynb", ".mk", ".dockerfile")
 _NAMES = re.compile(r"(gnu)?makefile|justfile|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
@@ -43,7 +44,7 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
             hint = "state the value in the config"
             yield finding("DPC409", Severity.ERROR, f"launches are not all searched: {cause}", loaded.path, hint=hint)
         return
-    found = 0
+    found = tried = 0
     for default in loaded.defaults:
         pattern = _pattern(default)
         for name, text in texts if pattern else ():
@@ -54,7 +55,10 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                     and number == scalars.parse_number(default.value.text)
                 )
                 is_flag = default.value.text in {"true", "false"}
-                if is_same or (given.startswith("--") and not is_flag) or _is_of_another(default, root, text, match):
+                if is_same or (given.startswith("--") and not is_flag):
+                    continue
+                tried += 1
+                if tried <= MAX_TRIED and _is_of_another(default, root, text, match):
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
