@@ -9,8 +9,7 @@ from pathlib import Path
 
 from dpcalc.config.documents import parse_toml
 from dpcalc.config.files import Folder, Refusal
-from dpcalc.config.repository import git_root, leaves_repository
-from dpcalc.config.source import ConfigError, decode, read_bytes, visible, whole_file
+from dpcalc.config.source import ConfigError, decode, git_root, leaves_repository, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 

@@ -1,9 +1,10 @@
 """Files that references lead into (YAML, JSON, TOML) as marked trees, the references, and the section that is meant."""
 
+import json
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -13,7 +14,6 @@ from typing import NamedTuple
 from dpcalc.config import scalars
 from dpcalc.config.files import SUFFIXES, Files, Refusal, text_of
 from dpcalc.config.hydra import RESOLVE, Hydra
-from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import nearest, wrong_type_error
 from dpcalc.config.overrides import parse_path
 from dpcalc.config.source import (
@@ -43,6 +43,7 @@ from dpcalc.config.tree import (
 )
 from dpcalc.config.words import no_number
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
+from dpcalc.errors import InputError
 
 _MAX_TOML_LINES, _MAX_TOML_LINE = 5_000, 1_000  # lines whose places are looked for, and characters of one
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
@@ -53,6 +54,30 @@ class Document(NamedTuple):
 
     tree: Node
     tagged: frozenset[str] = frozenset()
+
+
+# JSON and TOML.
+
+
+class RepeatedKeyError(InputError):
+    """A JSON object gives a key more than once."""
+
+
+def json_content(text: str, *, number: Callable[[str], object] | None = None) -> object:
+    """Return the content of a JSON text; RepeatedKeyError, with the lines of the key, if an object repeats one."""
+
+    def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            names = [name for name, _ in pairs]
+            key = next(name for name, count in Counter(names).items() if count > 1)
+            # The decoder tells no places: the lines are looked up, unless the key is written with escapes.
+            found = [text.count("\n", 0, at.start()) + 1 for at in re.finditer(rf'"{re.escape(key)}"\s*:', text)]
+            lines = f" (see lines {', '.join(map(str, found[:5]))})" if len(found) > 1 else ""
+            raise RepeatedKeyError(f"the key `{shortened(key)}` stands there more than once{lines}; delete all but one")
+        return entries
+
+    return json.loads(text, parse_float=number, parse_int=number, parse_constant=number, object_pairs_hook=object_of)
 
 
 class Number(str):
@@ -359,7 +384,7 @@ def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator
             yield error("DPC106", node.mark, message, advice or "write a plain number")
         elif scalars.value(node) is None:
             hint = advice or "give it a value, or delete the line"
-            yield _split_number_error(node) or error("DPC102", node.anchor, f"`{node.path}` is empty", hint)
+            yield _split_number_error(node) or node.fault("DPC102", "is empty", hint)
 
 
 def _split_number_error(empty: Scalar) -> Diagnostic | None:

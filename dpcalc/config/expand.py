@@ -8,7 +8,6 @@ from dataclasses import replace
 from math import ceil
 
 from dpcalc.config import scalars
-from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
@@ -25,6 +24,7 @@ from dpcalc.config.tree import (
     node_at,
     replace_in,
     step_text,
+    text_at,
     walk,
     with_entries,
     without_keys,
@@ -58,15 +58,6 @@ def is_direct_draw(sampling: Section, names: tuple[str, ...] | None) -> bool:
     """Return True if `sampling` has a draw's key or a plain value where level names belong; False with `episodes`."""
     others = [(key, value) for key, value in entries_of(sampling).items() if key not in (names or ())]
     return EPISODES not in sampling.entries and any(key in DRAW_KEYS or isinstance(x, Scalar) for key, x in others)
-
-
-def no_levels_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either."""
-    # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
-    misspelt = misspelt_episodes_error(sampling, names)
-    if misspelt or not names or not is_direct_draw(sampling, names):
-        return misspelt
-    return direct_draw_error(sampling, names)
 
 
 def _long_data(root: Section) -> Section:
@@ -128,39 +119,35 @@ class Run:
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run."""
+    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run.
+
+    `batch_size` stands under its scheme's key, and `also` is a list.
+    """
+    found, inherited = [], without_keys(root, *root.entries.keys() - {*RUN_KEYS})
     phases = root.entries.get("phases")
-    if phases is None:
-        return (base_run(root),)
-    items = enumerate(phases.items if isinstance(phases, Items) else ())
-    return tuple(_run(each, f"phases[{at}]", root) for at, each in items if isinstance(each, Section))
-
-
-def base_run(root: Section) -> Run:
-    """Return the run that the top level alone states, without phases."""
-    return _run(root, "", None)
-
-
-def _run(at: Section, path: str, base: Section | None) -> Run:
-    """Return the run of a phase or file, with `batch_size` under its scheme's key, and `also` as a list."""
-    own, inherited = (without_keys(each, *each.entries.keys() - {*RUN_KEYS}) for each in (at, base or at))
-    entries = dict(own.entries if base is None else _merge(inherited, own).entries)
-    sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
-    if isinstance(sampling, Section):
-        draws = dict(sampling.entries)
-        for name, draw in draws.items():
-            scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
-            taken = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
-            key = next((key for key in taken if key in {"size", "expected"}), None)
-            # A draw that states another amount too keeps both, for `sections` to refuse.
-            if isinstance(draw, Section) and size and key and not {"size", "rate", "expected"} & draw.entries.keys():
-                draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
-        entries["sampling"] = replace(sampling, entries=draws)
-    also = entry(mechanism, "also")
-    if isinstance(mechanism, Section) and isinstance(also, Section):
-        listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
-        entries["mechanism"] = with_entries(mechanism, {"also": listed})
-    return Run(at=at, path=path, sections=replace(own, entries=entries))
+    items = phases.items if isinstance(phases, Items) else ()
+    places: list[tuple[Node, str]] = [(each, f"phases[{number}]") for number, each in enumerate(items)]
+    for at, path in [(root, "")] if phases is None else places:
+        if not isinstance(at, Section):
+            continue
+        own = _merge(inherited, without_keys(at, *at.entries.keys() - {*RUN_KEYS})) if path else inherited
+        entries = dict(own.entries)
+        sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
+        if isinstance(sampling, Section):
+            draws = dict(sampling.entries)
+            for name, draw in draws.items():
+                size, taken = entry(draw, BATCH_SIZE), SCHEMES.get(text_at(draw, "scheme"), ())
+                key = next((key for key in taken if key in {"size", "expected"}), None)
+                # A draw that states another amount too keeps both, for `build` to refuse.
+                if isinstance(draw, Section) and size and key and not AMOUNT_KEYS & draw.entries.keys() - {BATCH_SIZE}:
+                    draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
+            entries["sampling"] = replace(sampling, entries=draws)
+        also = entry(mechanism, "also")
+        if isinstance(mechanism, Section) and isinstance(also, Section):
+            listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
+            entries["mechanism"] = with_entries(mechanism, {"also": listed})
+        found.append(Run(at=at, path=path, sections=replace(own, entries=entries)))
+    return tuple(found)
 
 
 def _merge(base: Section, over: Section) -> Section:
@@ -171,12 +158,12 @@ def _merge(base: Section, over: Section) -> Section:
     stated = over.entries.keys()
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & stated for key in group}
-    scheme = over.entries.get("scheme")
-    if isinstance(scheme, Scalar) and scheme.text in SCHEMES:  # so that a phase can change the scheme in one line
-        taken = {"scheme", *SCHEMES[scheme.text]}
+    scheme = text_at(over, "scheme")
+    if scheme in SCHEMES:  # so that a phase can change the scheme in one line
+        taken = {"scheme", *SCHEMES[scheme]}
         excluded |= {*DRAW_KEYS} - taken if AMOUNT_KEYS & taken else {*DRAW_KEYS, BATCH_SIZE} - taken
-    before, kind = base.entries.get("type"), over.entries.get("type")
-    if isinstance(kind, Scalar) and kind.text != (before.text if isinstance(before, Scalar) else "gaussian"):
+    kind = over.entries.get("type")
+    if isinstance(kind, Scalar) and kind.text != text_at(base, "type", "gaussian"):
         excluded |= base.entries.keys() - _COMMON_MECHANISM_KEYS
     section = base.path.rpartition(".")[2]
     if section == "strategy" and stated - base.entries.keys():
@@ -239,14 +226,12 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
     changed = replace_in(root, above, merged)
     new = item.value.text if isinstance(item.value, Scalar) else ""
     before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])
-    if item.keys[-1] != "type" or new not in MECHANISMS or not isinstance(after, Section):
-        return changed
-    if not isinstance(before, Section | None):
+    is_type = item.keys[-1] == "type" and new in MECHANISMS
+    if not is_type or not isinstance(after, Section) or not isinstance(before, Section | None):
         return changed
     # Another type of mechanism: of the file's keys those stay that both types take in the same meaning.
-    old = entry(before, "type")
-    old_keys = mechanism_keys(old.text if isinstance(old, Scalar) and old.text in MECHANISMS else "gaussian")
-    new_keys = mechanism_keys(new)
+    old = text_at(before, "type")
+    old_keys, new_keys = mechanism_keys(old if old in MECHANISMS else "gaussian"), mechanism_keys(new)
     entries = dict(after.entries)
     for key, value in (before.entries if before else {}).items():
         if key not in new_keys and not key.startswith(USER_KEY):
@@ -353,16 +338,16 @@ def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
     problems, smallest = [], 1
     for run in runs(root):
         draw = entry(run.sections.entries.get("sampling"), name)
-        scheme, stated = entry(draw, "scheme"), entry(draw, "rate")
+        scheme, stated = text_at(draw, "scheme"), entry(draw, "rate")
         rate = scalars.number_of(stated)
         if rate is None and isinstance(stated, Scalar):
             rate = scalars.parse_quotient(stated.text)
-        if isinstance(draw, Section) and isinstance(scheme, Scalar) and scheme.text in SCHEMES:
+        if isinstance(draw, Section) and scheme in SCHEMES:
             needing = {"size", "expected", BATCH_SIZE, "max_batch_size"} & draw.entries.keys()
-            if needing or "size" in SCHEMES[scheme.text]:
-                what = f"`{min(needing)}`" if needing else f"scheme {scheme.text}"
-                message = f"`{count.path}` is unknown, and with {what} epsilon depends on it"
-                problems.append(error("DPC107", count.anchor, message, "state the number, or draw by a `rate` alone"))
+            if needing or "size" in SCHEMES[scheme]:
+                what = f"`{min(needing)}`" if needing else f"scheme {scheme}"
+                problem = f"is unknown, and with {what} epsilon depends on it"
+                problems.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
         if rate is not None and 0 < rate <= 1:
             smallest = max(smallest, min(MAX_COUNT, ceil(1 / rate)))
     group = scalars.number_of(node_at(root, "privacy", "group_size"))

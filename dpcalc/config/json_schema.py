@@ -6,29 +6,24 @@ scheme, an amount and a length; that a draw does not stand next to level names; 
 may hold; what a reference leads to; which version of dpcalc this is; that a number with underscores has no quotes.
 """
 
-import inspect
 import json
 import math
 from collections.abc import Iterator, Mapping
 
 from dpcalc.config.scalars import QUOTIENT_PATTERN
 from dpcalc.config.schema import (
+    DRAW,
     SCHEMES,
     SECTIONS,
-    Data,
-    Draw,
-    File,
-    Sampling,
-    Training,
+    SectionKind,
     keys_in,
     mechanism_keys,
 )
-from dpcalc.keys import Key, Schema, keys_of
+from dpcalc.keys import Key, Schema
 from dpcalc.mechanisms.kinds import MECHANISMS
-from dpcalc.sampling.hierarchy import Episodes
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_INHERITED = {Data, Draw, Episodes, Sampling, Training}
+_INHERITED = {"Data", "Draw", "Episodes", "Sampling", "Training"}
 """Sections whose keys a phase may leave out, or that have a short form: nothing is required of them."""
 _REFERENCE = {
     "type": "string",
@@ -46,11 +41,8 @@ _Row = tuple[str, str, str, str]  # dotted key, type of its value, default, mean
 
 def json_schema() -> Schema:
     """Return the JSON Schema of a whole config, with one definition in `$defs` for each kind of section."""
-    definitions = {
-        section.__name__: _section_schema(section)
-        for section in dict.fromkeys(SECTIONS.values())
-        if section not in {None, File}
-    }
+    file, *sections = filter(None, SECTIONS.values())
+    definitions = {section.name: _section_schema(section) for section in sections}
     description = "The mechanism that one step applies to its batch."
     definitions["Mechanism"] = _mapping_schema(keys_in("mechanism"), description, [])
     for name, conditions in _conditions().items():
@@ -61,7 +53,7 @@ def json_schema() -> Schema:
     for name in MECHANISMS:
         required = [key for key, each in mechanism_keys(name).items() if each.is_required]
         needed = {"if": _states("type", name), "then": {"required": required}, "else": needed}
-    sections = {
+    parts = {
         "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
         "mechanism": needed,
         "training": {"anyOf": [{"required": ["steps"]}, {"required": ["epochs"]}]},
@@ -69,9 +61,9 @@ def json_schema() -> Schema:
     return {
         "$schema": DIALECT,
         "title": "dpcalc config",
-        **_section_schema(File),
+        **_section_schema(file),
         "if": {"not": {"required": ["phases"]}},
-        "then": {"required": ["sampling", "mechanism", "training"], "properties": sections},
+        "then": {"required": ["sampling", "mechanism", "training"], "properties": parts},
         "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
     }
 
@@ -93,7 +85,7 @@ def _conditions() -> dict[str, Schema]:
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
     for name, taken in SCHEMES.items():
-        others = [{"required": [key]} for key in keys_of(Draw) if key not in ("scheme", *taken)]
+        others = [{"required": [key]} for key in DRAW if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
     # Mechanisms: each type has its own keys; without `type` all are allowed.
@@ -125,12 +117,11 @@ def _states(key: str, word: str) -> Schema:
     return {"properties": {key: {"const": word}}, "required": [key]}
 
 
-def _section_schema(section: type) -> Schema:
+def _section_schema(section: SectionKind) -> Schema:
     """Return the JSON Schema of a section of the file; it requires no key that a phase may inherit."""
-    keys = keys_of(section)
     # What may be inherited or written in short is required by dpcalc alone.
-    required = [name for name, each in keys.items() if each.is_required and section not in _INHERITED]
-    return _mapping_schema(keys, inspect.getdoc(section) or "", required)
+    required = [name for name, each in section.keys.items() if each.is_required and section.name not in _INHERITED]
+    return _mapping_schema(section.keys, section.description, required)
 
 
 def _mapping_schema(keys: Mapping[str, Key], description: str, required: list[str]) -> Schema:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 
 from dpcalc._version import __version__
 from dpcalc.config import scalars
-from dpcalc.config.build import build, remarks, shuffled_passes_error, valid_sections
+from dpcalc.config.build import Sections, build, remarks, shuffled_passes_error, valid_sections
 from dpcalc.config.documents import HYDRA_HINT, NO_TOML, Document, References, config_part, unresolved_errors
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, config_source
@@ -17,7 +17,6 @@ from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
 from dpcalc.config.schema import REQUIREMENT
-from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, node_at, replace_at, walk, within
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
@@ -162,7 +161,7 @@ def _load(
         plan=plan,
         path=source.path,
         section=section,
-        diagnostics=_in_order((*notes, *remarks(config)), source.path),
+        diagnostics=_in_order((*notes, *remarks(config, plan)), source.path),
         config_hash=fingerprint(plan),
         marks=marks,
         tree=root,

@@ -10,7 +10,7 @@ from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SECTIONS, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at, text_at
 from dpcalc.config.words import (
     Beside,
     Meaning,
@@ -129,14 +129,19 @@ def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
     if cause.code == "DPC102":
         return wrong_type_error(node, cause.expected)
     hint = no_number(node.path.rpartition(".")[2], node.text) if isinstance(node, Scalar) else ""
-    return error(cause.code, node.anchor, f"`{node.path}` must be {cause.expected}, got {scalars.describe(node)}", hint)
+    return must_be(cause.code, node, cause.expected, hint)
+
+
+def must_be(code: str, node: Node, expected: str, hint: str = "") -> Diagnostic:
+    """Return the error "... must be `expected`, got ..."."""
+    return node.fault(code, f"must be {expected}, got {scalars.describe(node)}", hint)
 
 
 def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
     """Return a constructor's error at the value that it names, or at the whole section if the file lacks that value."""
     keys = (int(key) if key.isdecimal() else key for key in cause.key.split("."))
     node = node_at(section, *keys) or section
-    return error(cause.code, node.anchor, f"`{node.path}` {cause.problem}", cause.hint)
+    return node.fault(cause.code, cause.problem, cause.hint)
 
 
 _RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
@@ -169,18 +174,13 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
     place = f"in `{section.path}`" if section.path else "at the top level"
     kind = section_kind(section.path)
     found = _foreign(kind, meaning(kind, key, beside(section))) or key_suggestion(kind, key)
-    return error("DPC101", value.key or value.anchor, f"unknown key `{key}` {place}", found.hint)
+    return error("DPC101", value.start, f"unknown key `{key}` {place}", found.hint)
 
 
-_recent: list[tuple[Node, Beside]] = []  # the section asked about last: one of thousands of wrong keys asks for each
-
-
+@lru_cache(maxsize=1)  # of the section asked about last: each of thousands of wrong keys asks for it
 def beside(section: Node) -> Beside:
     """Return the scalars of a section by word, for the conversion of a word of another tool."""
-    if not _recent or _recent[0][0] is not section:
-        texts = {key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)}
-        _recent[:] = [(section, Beside(texts))]
-    return _recent[0][1]
+    return Beside({key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)})
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
@@ -189,8 +189,7 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
         return wrong_type_error(node, listed(allowed))
     if key == "method" and node.text in PLANNED_METHODS:
         return error("DPC104", node.anchor, f"accounting method `{node.text}` {NOT_YET}", PLANNED_METHODS[node.text])
-    message = f"`{node.path}` must be {listed(allowed)}, got {scalars.describe(node)}"
-    return error("DPC104", node.anchor, message, value_suggestion(key, node.text, allowed))
+    return must_be("DPC104", node, listed(allowed), value_suggestion(key, node.text, allowed))
 
 
 def missing_scheme_errors(draw: Section) -> Iterator[Diagnostic]:
@@ -209,7 +208,7 @@ def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
     hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
     # What the command line added is more likely the mistake than what the file says.
     added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
-    return error("DPC107", next((each.key or each.anchor for each in added), sampling.anchor), message, hint)
+    return error("DPC107", next((each.start for each in added), sampling.anchor), message, hint)
 
 
 def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
@@ -221,18 +220,18 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
         near = nearest(key, (*known, *inside))
         if near == EPISODES or near in inside:
             hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
-            return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{sampling.path}`", hint)
+            return error("DPC101", value.start, f"unknown key `{key}` in `{sampling.path}`", hint)
     return None
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
     """Return the error of a key that a section does not take: DPC107 if another value excludes it, else DPC101."""
-    mark, scheme, stated = value.key or value.anchor, entry(section, "scheme"), entry(section, "type")
+    mark, scheme = value.start, text_at(section, "scheme")
     if key == "examples" and section.path == "data":
         message = "`examples` and `levels` in `data` both say what there is"
         return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
-        name = stated.text if isinstance(stated, Scalar) else "gaussian"
+        name = text_at(section, "type", "gaussian")
         allowed = [f"`{each}`" for each in mechanism_keys(name) if each != "type"] if name in MECHANISMS else []
         hint = f"`{name}` takes {', '.join(allowed)}" if allowed else ""
         if key == "also":
@@ -245,14 +244,14 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
             hint += "`type: approximate-dp`"
         return error("DPC107", mark, f"`{key}` does not go with type `{name}`", hint)
     # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
-    if not isinstance(scheme, Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
+    if not isinstance(entry(section, "scheme"), Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
         return unknown_key_error(section, key, value)
     amount = next((name for name in ("size", "expected", "rate") if name in section.entries), None)
-    if key == BATCH_SIZE and scheme.text != "all" and amount:
+    if key == BATCH_SIZE and scheme != "all" and amount:
         return error("DPC107", mark, f"`batch_size` and `{amount}` both say how many are drawn", "keep one of them")
-    hint = _EXTRA_KEY_HINTS.get((key, scheme.text)) or _EXTRA_KEY_HINTS.get((key, ""), "")
-    hint = hint or f"`{scheme.text}` {_TAKES.get(scheme.text, 'takes `size`')}"
-    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme.text}`", hint)
+    hint = _EXTRA_KEY_HINTS.get((key, scheme)) or _EXTRA_KEY_HINTS.get((key, ""), "")
+    hint = hint or f"`{scheme}` {_TAKES.get(scheme, 'takes `size`')}"
+    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme}`", hint)
 
 
 # By key of a draw, and the scheme that it does not go with; "" for every other one.

@@ -5,12 +5,15 @@ misspelt keys with them. Rules between sections are in `rules`. The keys of `mec
 themselves (`dpcalc.mechanisms.kinds`).
 """
 
+import inspect
+from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from typing import NamedTuple
 
 from dpcalc.accountants import METHODS
-from dpcalc.config.scalars import FILLED_LABEL, LABEL, LEVEL_NAME, AtMost, DrawSize, ExampleCount, LevelCount
+from dpcalc.config.scalars import DRAW_SIZE, EXAMPLE_COUNT, FILLED_LABEL, LABEL, LEVEL_COUNT, LEVEL_NAME
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,
@@ -27,13 +30,12 @@ from dpcalc.keys import (
     Schema,
     Structure,
     Word,
+    declare,
     exact,
-    key,
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
 from dpcalc.planner.plan import Budget
-from dpcalc.records import dataclass
 from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import Episodes
 
@@ -58,56 +60,46 @@ _COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "stri
 
 # The sections.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Level:
-    """One level of nesting."""
-
-    name: str = key(
+LEVEL = {
+    "name": declare(
         LEVEL_NAME,
         "Name of one unit of this level, e.g. user, task, example.",
         advice="add a name such as `user` or `example`",
-    )
-    count: int | None = key(
-        LevelCount(1),
+    ),
+    "count": declare(
+        LEVEL_COUNT,
         "Number of units under each unit of the level above; for add-remove in the larger data set. "
         "{min: 5, max: 64} where it varies; `unknown` as for `data.examples`; left out with `data.tree`.",
         default=None,
         advice="say how many there are under each parent",
-    )
-    min: int | None = key(COUNT, "The fewest under one unit of the level above, with `max`.", default=None)
-    max: int | None = key(COUNT, "The most under one unit of the level above, with `min`.", default=None)
+    ),
+    "min": declare(COUNT, "The fewest under one unit of the level above, with `max`.", default=None),
+    "max": declare(COUNT, "The most under one unit of the level above, with `min`.", default=None),
+}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Data:
-    """The data: units within units. Either `levels` or `examples`."""
-
-    examples: int | None = key(
-        ExampleCount(1),
+DATA = {
+    "examples": declare(
+        EXAMPLE_COUNT,
         f"{_SHORT}the number of examples, at a level called `example`; `unknown` where nobody knows it and the draw is "
         "by a rate, on which alone epsilon depends.",
         default=None,
         is_short_form=True,
-    )
-    levels: tuple[Level, ...] = key(
-        ListOf(Level, 1, MAX_LEVELS, f"1 to {MAX_LEVELS} levels", definition="Level"),
+    ),
+    "levels": declare(
+        ListOf(LEVEL, 1, MAX_LEVELS, f"1 to {MAX_LEVELS} levels", definition="Level"),
         "The levels of nesting, outermost first.",
         advice="add `examples: 60_000`, or `levels` with a name and a count each",
-    )
-    tree: object = key(
+    ),
+    "tree": declare(
         Structure({"anyOf": [_COUNTS, DATA_FILE]}),
         "Number of records in every unit, where units differ in size: nested lists such as "
         "[[4, 2, 3], [4, 5]], or {file: counts.json}.",
         default=None,
-    )
+    ),
+}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Draw:
-    """The draw of one level: how one step draws from each drawn unit of the level above."""
-
-    scheme: str = key(
+DRAW = {
+    "scheme": declare(
         Word(tuple(SCHEMES)),
         "poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: independent draws "
         "of one; shuffle: batches cut from a random order, all units in each pass; balls-in-bins: each one in a step "
@@ -115,291 +107,287 @@ class Draw:
         "mechanism type matrix-factorization: any-order, nothing is assumed but the limits of `mechanism`; "
         "cyclic-poisson, one group after the other. Never assumed: state what the sampler really does.",
         advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
-    )
-    size: int | AtMost | None = key(
-        DrawSize(),
+    ),
+    "size": declare(
+        DRAW_SIZE,
         "Number of units drawn, for schemes fixed, with-replacement and shuffle; for fixed and shuffle all "
         "of them is the same as scheme all. For fixed also {at_most: 8}: all of a parent that holds fewer.",
         default=None,
         advice="say how many are drawn",
-    )
-    rate: Fraction | None = key(
+    ),
+    "rate": declare(
         Exact(TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1", quotients=True),
         "Probability that one is drawn, for scheme poisson, and for cyclic-poisson by a step of its group; exact, also "
         "as a quotient such as 1/97.",
         default=None,
-    )
-    expected: Fraction | None = key(
+    ),
+    "expected": declare(
         _EXPECTED, "Average number of units drawn, for scheme poisson; the rate is expected / count.", default=None
-    )
-    max_batch_size: int | None = key(
+    ),
+    "max_batch_size": declare(
         COUNT,
         "Largest number of units that stay in a draw of scheme poisson or cyclic-poisson: of more, as many are left "
         "out at random. Left out, all stay.",
         default=None,
-    )
-    redraw_every: int = key(
+    ),
+    "redraw_every": declare(
         COUNT,
         "Steps for which one draw is held, an episode; for each level a multiple of that of the next. Not "
         "for schemes with-replacement and shuffle, and not with max_batch_size.",
         default=1,
-    )
-    drop_last: bool = key(
+    ),
+    "drop_last": declare(
         TRUTH,
         "For scheme shuffle: whether a pass leaves out those that fill no whole batch, another random part "
         "in each pass, so that every batch holds `size`.",
         default=False,
-    )
-    order: str = key(
+    ),
+    "order": declare(
         Word(("any", "secret")),
         "For scheme shuffle: secret says that each pass has a uniform order of its own, from a seed that nobody else "
         "knows, with each unit once, no batch across two passes, and the same noise in each batch. any says nothing: "
         "then no amplification is claimed.",
         default="any",
-    )
-    groups: int = key(
+    ),
+    "groups": declare(
         COUNT,
         "Number of groups into which the units are split beforehand, for scheme cyclic-poisson; step i draws from "
         "group i mod groups.",
         default=1,
         advice="say into how many groups the units are split",
-    )
-    max_group_size: int | None = key(
+    ),
+    "max_group_size": declare(
         COUNT,
         "For scheme cyclic-poisson with max_batch_size: most units that any of the groups holds; by default all there "
         "are, which costs more than the true number.",
         default=None,
-    )
-    bins: int | None = key(
+    ),
+    "bins": declare(
         COUNT,
         "For scheme balls-in-bins: steps of a pass, in one of which each unit takes part.",
         default=None,
         advice="say how many steps a pass has",
-    )
-    assignment: str = key(
+    ),
+    "assignment": declare(
         Word(("fresh", "held")),
         "For scheme balls-in-bins: whether units choose their step anew in each pass, or once for all passes.",
         default="fresh",
-    )
-    times: int | None = key(
+    ),
+    "times": declare(
         COUNT,
         "For scheme random-allocation: steps of the phase in which each unit takes part.",
         default=None,
         advice="say in how many steps each unit takes part",
-    )
+    ),
+}
 
 
 @cache
 def draw_keys(scheme: str) -> dict[str, Key]:
     """Return the keys that a draw of a scheme takes, some then required; only scheme fixed takes sizes `at_most`."""
-    keys = {name: each for name, each in keys_of(Draw).items() if name in ("scheme", *SCHEMES[scheme])}
+    keys = {name: each for name, each in DRAW.items() if name in ("scheme", *SCHEMES[scheme])}
     if "size" in keys and scheme != "fixed":
         keys["size"] = replace(keys["size"], kind=COUNT)
     required = {name: replace(each, is_required=True) for name, each in keys.items() if name in _REQUIRED_DRAW_KEYS}
     return keys | required
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sampling(Draw):
-    """The draws of one step, for each level by the level's name; an inner level left out is drawn whole.
-
-    With one level the draw may stand here directly.
-    """
-
-    episodes: Episodes | None = key(
+SAMPLING = {
+    **DRAW,
+    "episodes": declare(
         _reference("Episodes"),
         "Tasks that every step constructs from classes and their records, instead of draws of the levels; "
         "`clip: task` clips each of them.",
         default=None,
-    )
+    ),
+}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """The length of training: either `steps` or `epochs`."""
-
-    steps: int | None = key(NUMBER, "Noisy updates. Either this or `epochs`.", default=None)
-    epochs: Fraction | None = key(
+TRAINING = {
+    "steps": declare(NUMBER, "Noisy updates. Either this or `epochs`.", default=None),
+    "epochs": declare(
         exact(0, MAX_COUNT, "from 0 to 1e+15"),
         "Passes over the outermost level that is not drawn whole, rounded up to whole steps.",
         default=None,
-    )
-    batch_size: Fraction | None = key(
+    ),
+    "batch_size": declare(
         _EXPECTED,
         f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes.",
         default=None,
         is_short_form=True,
-    )
+    ),
+}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Privacy:
-    """The protected unit, adjacency, delta and group size."""
-
-    unit: str | None = key(
+PRIVACY = {
+    "unit": declare(
         TEXT, "The level whose units are protected; may be left out where there is only one.", default=None
-    )
-    adjacency: Adjacency | None = key(
+    ),
+    "adjacency": declare(
         Word(tuple(each.value for each in Adjacency), as_enum=Adjacency),
         "Difference between two neighbouring data sets: one unit more or less (add-remove, the "
         "default), one exchanged (replace-one), or one whose contribution is nothing (zero-out).",
         default=None,
-    )
-    delta: Fraction = key(
+    ),
+    "delta": declare(
         Exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
         "The delta of the guarantee, by which an event may be more likely beyond the factor e^epsilon; also as a "
         "quotient such as 1/1000000; well below 1 / number of protected units to mean anything.",
         advice="by at most this much may an event be more likely beyond the factor e^epsilon, e.g. `delta: 1e-5`; "
         "below 1 / number of protected units",
-    )
-    group_size: int = key(COUNT, "Units that are protected together, wherever they are.", default=1)
+    ),
+    "group_size": declare(COUNT, "Units that are protected together, wherever they are.", default=1),
+}
 
+ACCOUNTING = {
+    "method": declare(Word(METHODS), "The accountant; auto is the tightest that applies.", default="auto"),
+}
 
-@dataclass(frozen=True, kw_only=True)
-class Accounting:
-    """The choice of the accountant."""
-
-    method: str = key(Word(METHODS), "The accountant; auto is the tightest that applies.", default="auto")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Tuning:
-    """The run is repeated a random number of times, and only the best result is released."""
-
-    mean: Fraction = key(
+TUNING = {
+    "mean": declare(
         exact(1 + Fraction(1, 10**6), 10**9, "more than 1 and at most 1e9"),
         "Runs on average; how many it really are is drawn at random and stays secret.",
         advice="say how often the run is repeated on average",
-    )
-    distribution: str = key(
+    ),
+    "distribution": declare(
         Word(("geometric", "logarithmic", "negative-binomial", "poisson")),
         "Distribution of the number of runs; all but poisson make at least one.",
         default="geometric",
-    )
-    shape: Fraction | None = key(
+    ),
+    "shape": declare(
         exact(Fraction(1, 10**6) - 1, 10**6, "more than -1 and at most 1e6"),
         "Of negative-binomial alone: 1 is geometric, near 0 logarithmic.",
         default=None,
-    )
+    ),
+}
 
+PART = {
+    "name": declare(FILLED_LABEL, "Name of the part, which `part` of a phase names.", advice="give the part a name"),
+}
 
-@dataclass(frozen=True, kw_only=True)
-class Part:
-    """A part of the data."""
-
-    name: str = key(FILLED_LABEL, "Name of the part, which `part` of a phase names.", advice="give the part a name")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Partition:
-    """A division of the units of the outermost level into disjoint parts, each with runs of its own."""
-
-    rule: str = key(
+PARTITION = {
+    "rule": declare(
         FILLED_LABEL,
         "How the part of a unit is found: from the unit itself alone, never from other units or from results.",
         advice="say how a unit's part is found, e.g. `rule: sha256 of the user id, modulo 4`",
-    )
-    parts: tuple[Part, ...] = key(
-        ListOf(Part, 1, MAX_PHASES, f"1 to {MAX_PHASES} parts", definition="Part"),
+    ),
+    "parts": declare(
+        ListOf(PART, 1, MAX_PHASES, f"1 to {MAX_PHASES} parts", definition="Part"),
         "The parts; every unit is in at most one.",
         advice="name the parts, e.g. `parts: [{name: north}, {name: south}]`",
-    )
+    ),
+}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Phase:
-    """A phase of training. Keys that it does not state are inherited from the top level."""
-
-    name: str | None = key(LABEL, "Name of the phase in results.", default=None)
-    part: str | None = key(
+PHASE = {
+    "name": declare(LABEL, "Name of the phase in results.", default=None),
+    "part": declare(
         LABEL, "The part of the data that the phase draws from, one of `partition`; all data by default.", default=None
-    )
-    sampling: object = key(_reference("Sampling"), "Changes in the draws of a step.", default=None)
-    mechanism: object = key(_reference("Mechanism"), "Changes in the mechanism.", default=None)
-    training: object = key(_reference("Training"), "Length of the phase.", default=None)
+    ),
+    "sampling": declare(_reference("Sampling"), "Changes in the draws of a step.", default=None),
+    "mechanism": declare(_reference("Mechanism"), "Changes in the mechanism.", default=None),
+    "training": declare(_reference("Training"), "Length of the phase.", default=None),
+}
 
-
-@dataclass(frozen=True, kw_only=True)
-class File:
-    """A dpcalc config, or the `dpcalc:` section of a training config."""
-
-    version: int = key(
+FILE = {
+    "version": declare(
         Structure({"const": 1, "type": "integer"}), "The version of the format: 1.", advice="add `version: 1`"
-    )
-    name: str | None = key(LABEL, "Name of the run in results.", default=None)
-    requires: str | None = key(
+    ),
+    "name": declare(LABEL, "Name of the run in results.", default=None),
+    "requires": declare(
         Structure({"type": "string", "pattern": REQUIREMENT}),
         'Versions of dpcalc that may read this config, e.g. ">=0.1, <2".',
         default=None,
-    )
-    data: object = key(
+    ),
+    "data": declare(
         _reference("Data"),
         "The data: units within units. The same in every phase.",
         advice="add `data: {examples: 60_000}`, or `data.levels`",
-    )
-    sampling: object = key(
+    ),
+    "sampling": declare(
         _reference("Sampling"),
         "The draws of one step: a draw for each level by the level's name, or, with one level, the "
         "draw itself. An inner level left out is drawn whole.",
         default=None,
         advice="say how a step draws its batch, e.g. `sampling: {scheme: poisson}`; dpcalc does not guess",
-    )
-    mechanism: object = key(
+    ),
+    "mechanism": declare(
         _reference("Mechanism"),
         "The mechanism that one step applies to its batch.",
         default=None,
         advice="add `mechanism: {noise_multiplier: 1.1, max_grad_norm: 1.0}`",
-    )
-    training: object = key(
+    ),
+    "training": declare(
         _reference("Training"),
         "Length of training.",
         default=None,
         advice="add `training: {steps: 10_000}`, or `epochs`",
-    )
-    phases: object = key(
+    ),
+    "phases": declare(
         Structure({"type": "array", "items": {"$ref": "#/$defs/Phase"}, "minItems": 1, "maxItems": MAX_PHASES}),
         "Phases of training one after the other, each of which inherits from the top level.",
         default=None,
-    )
-    privacy: object = key(
+    ),
+    "privacy": declare(
         _reference("Privacy"),
         "The protected unit, adjacency and delta. The same in every phase.",
         advice="add `privacy: {delta: 1e-5}`",
-    )
-    accounting: object = key(_reference("Accounting"), "The choice of the accountant.", default=None)
-    budget: object = key(_reference("Budget"), "The limits on epsilon that `check` tests.", default=None)
-    tuning: object = key(
+    ),
+    "accounting": declare(_reference("Accounting"), "The choice of the accountant.", default=None),
+    "budget": declare(_reference("Budget"), "The limits on epsilon that `check` tests.", default=None),
+    "tuning": declare(
         _reference("Tuning"),
         "The run is repeated, e.g. with other settings, and only the best result is released.",
         default=None,
-    )
-    partition: object = key(
+    ),
+    "partition": declare(
         _reference("Partition"),
         "Disjoint parts of the data that phases may draw from: a unit pays for its own part and for all data alone.",
         default=None,
-    )
+    ),
+}
 
 
-# The keys of every kind of section.
+# The kinds of sections.
 
 
-SECTIONS: dict[str, type | None] = {
-    "": File,
-    "data": Data,
-    "data.levels[]": Level,
-    "sampling": Sampling,
-    "sampling.*": Draw,
-    "sampling.episodes": Episodes,
+class SectionKind(NamedTuple):
+    """A kind of section: its definition in the JSON Schema, and the keys that it takes."""
+
+    name: str
+    description: str
+    keys: Mapping[str, Key]
+
+
+SECTIONS: dict[str, SectionKind | None] = {
+    "": SectionKind("File", "A dpcalc config, or the `dpcalc:` section of a training config.", FILE),
+    "data": SectionKind("Data", "The data: units within units. Either `levels` or `examples`.", DATA),
+    "data.levels[]": SectionKind("Level", "One level of nesting.", LEVEL),
+    "sampling": SectionKind(
+        "Sampling",
+        "The draws of one step, for each level by the level's name; an inner level left out is drawn whole.\n\n"
+        "With one level the draw may stand here directly.",
+        SAMPLING,
+    ),
+    "sampling.*": SectionKind(
+        "Draw", "The draw of one level: how one step draws from each drawn unit of the level above.", DRAW
+    ),
+    "sampling.episodes": SectionKind("Episodes", inspect.getdoc(Episodes) or "", keys_of(Episodes)),
     "mechanism": None,
     "mechanism.also": None,
-    "training": Training,
-    "phases[]": Phase,
-    "privacy": Privacy,
-    "accounting": Accounting,
-    "budget": Budget,
-    "tuning": Tuning,
-    "partition": Partition,
-    "partition.parts[]": Part,
+    "training": SectionKind("Training", "The length of training: either `steps` or `epochs`.", TRAINING),
+    "phases[]": SectionKind(
+        "Phase", "A phase of training. Keys that it does not state are inherited from the top level.", PHASE
+    ),
+    "privacy": SectionKind("Privacy", "The protected unit, adjacency, delta and group size.", PRIVACY),
+    "accounting": SectionKind("Accounting", "The choice of the accountant.", ACCOUNTING),
+    "budget": SectionKind("Budget", inspect.getdoc(Budget) or "", keys_of(Budget)),
+    "tuning": SectionKind(
+        "Tuning", "The run is repeated a random number of times, and only the best result is released.", TUNING
+    ),
+    "partition": SectionKind(
+        "Partition",
+        "A division of the units of the outermost level into disjoint parts, each with runs of its own.",
+        PARTITION,
+    ),
+    "partition.parts[]": SectionKind("Part", "A part of the data.", PART),
 }
 """Kinds of sections by generalised dotted path; the mechanisms declare the keys of theirs."""
 
@@ -412,7 +400,7 @@ def keys_in(section: str) -> dict[str, Key]:
         kind = mechanism_keys("gaussian")["also"].kind
         return keys_of(kind.item) if isinstance(kind, ListOf) else {}
     declared = SECTIONS.get(section)
-    return {} if declared is None else keys_of(declared)
+    return {} if declared is None else dict(declared.keys)
 
 
 def mechanism_keys(name: str) -> dict[str, Key]:

@@ -12,8 +12,7 @@ from dpcalc.config.difference import Difference, differences, with_difference
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import NO_OVERRIDES, Loaded, load, load_text
 from dpcalc.config.overrides import Overrides
-from dpcalc.config.repository import git_root, real_path
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, visible
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, git_root, real_path, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.costs import Costs, cost_relevant
 from dpcalc.gate.revision import Revision, Snapshot, UnknownRevisionError, find_revision

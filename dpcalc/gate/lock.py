@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dpcalc.config.discovery import folders_to_search, is_pattern, matches, split_pattern
+from dpcalc.config.documents import RepeatedKeyError, json_content
 from dpcalc.config.files import config_folder
-from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import STDIN, Diagnostic, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError

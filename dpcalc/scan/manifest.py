@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import BinaryIO
 
-from dpcalc.config.json_text import json_content
+from dpcalc.config.documents import json_content
 from dpcalc.config.source import ConfigError, open_regular
 from dpcalc.errors import InputError, system_message
 from dpcalc.sampling.trees import NestedCounts
