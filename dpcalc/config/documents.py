@@ -116,7 +116,12 @@ def read_document(source: Source, suffix: str) -> Document:
             tree, flaws = parse_yaml(source)
             return Document(tree, tagged_paths(flaws))
         content: object = json_content(source.text, number=Number) if suffix == ".json" else parse_toml(source)
-        places = _json_places(source) if suffix == ".json" else _toml_places(source)
+        places = {} if suffix == ".json" else _toml_places(source)
+        # JSON is YAML but for tabs and a few escapes. Places say where a message appears, never what a value is.
+        if suffix == ".json":
+            with suppress(ConfigError, RecursionError, ValueError):
+                tree, _ = parse_yaml(replace(source, text=source.text.replace("\t", " ")))
+                places = {path: replace(node.mark, source=source) for path, node in walk(tree, "")}
         return Document(tree_of(content, "", 0, Mark(source, 1, 1)))
     except ConfigError as cause:
         first = cause.diagnostics[0]
@@ -129,15 +134,6 @@ def read_document(source: Source, suffix: str) -> Document:
         raise Refusal("DPC110", f"cannot be read as JSON: {message}", way_out) from None
     except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
         raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
-
-
-def _json_places(source: Source) -> dict[str, Mark]:
-    """Return the places of the values of a JSON text, by dotted path, as YAML reads it; {} where it cannot."""
-    # JSON is YAML but for tabs and a few escapes. Places say where a message appears, never what a value is.
-    with suppress(ConfigError, RecursionError, ValueError):
-        tree, _ = parse_yaml(replace(source, text=source.text.replace("\t", " ")))
-        return {path: replace(node.mark, source=source) for path, node in walk(tree, "")}
-    return {}
 
 
 def _toml_places(source: Source) -> dict[str, Mark]:
@@ -383,21 +379,13 @@ def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator
             message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
             yield error("DPC106", node.mark, message, advice or "write a plain number")
         elif scalars.value(node) is None:
-            hint = advice or "give it a value, or delete the line"
-            yield _split_number_error(node) or node.fault("DPC102", "is empty", hint)
-
-
-def _split_number_error(empty: Scalar) -> Diagnostic | None:
-    """Return the error of an empty value that is the end of a number, as in `{steps: 5,000}`; else None."""
-    mark = empty.key
-    if mark is None or mark.line > len(mark.source.lines):
-        return None
-    # YAML makes `5,000` in braces the value 5 and an empty key `000`: the digits on both sides of the comma are looked
-    # up.
-    line, start = mark.source.lines[mark.line - 1], mark.column - 1
-    after, before = _THOUSANDS.match(line, start), _BEFORE_COMMA.search(line[:start])
-    if after is None or before is None:
-        return None
-    number = f"{before[1]},{after[0]}"
-    message = f"`{number}` is cut in two: a comma ends a value in braces"
-    return error("DPC102", empty.anchor, message, f"write {number.replace(',', '_')}")
+            # YAML makes `5,000` in braces the value 5 and an empty key `000`: digits on both sides of a comma.
+            key, lines, start = node.start, node.start.source.lines, node.start.column - 1
+            line = lines[key.line - 1] if node.key and key.line <= len(lines) else ""
+            before, after = _BEFORE_COMMA.search(line[:start]), _THOUSANDS.match(line, start)
+            if before and after:
+                number = f"{before[1]},{after[0]}"
+                message = f"`{number}` is cut in two: a comma ends a value in braces"
+                yield error("DPC102", node.anchor, message, f"write {number.replace(',', '_')}")
+            else:
+                yield node.fault("DPC102", "is empty", advice or "give it a value, or delete the line")

@@ -375,7 +375,14 @@ def ineffective_errors(
         is_users = any(str(key).startswith(USER_KEY) for key in item.keys)
         if is_users or any(id(word) in used_nodes for word in words):
             continue
-        rival = next((other for other in assignments if other is not item and _are_rivals(item, other)), None)
+        # Two settings of one phase's length or one draw's amount; an amount without a level may mean any.
+        rival, above = None, [key for key in item.keys[:-1] if key not in RUN_KEYS]
+        for other in assignments:
+            around = [key for key in other.keys[:-1] if key not in RUN_KEYS]
+            group = next((each for each in _EXCLUSIVE_KEYS if {item.keys[-1], other.keys[-1]} <= each), None)
+            near = around == above or (group is AMOUNT_KEYS and (around == above[:-1] or around[:-1] == above))
+            if other is not item and group and near:
+                rival = rival or other
         if rival:
             subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
             message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
@@ -386,15 +393,3 @@ def ineffective_errors(
             yield error(
                 "DPC107", item.marks[0], message, hint if has_phases else "another setting excludes it; keep one"
             )
-
-
-def _are_rivals(item: Assignment, other: Assignment) -> bool:
-    """Return True if both set one phase's length or one draw's amount; an amount without a level may mean any."""
-    shorter, longer = sorted(
-        (tuple(key for key in each.keys[:-1] if key not in RUN_KEYS) for each in (item, other)), key=len
-    )
-    return any(
-        {item.keys[-1], other.keys[-1]} <= group
-        and (shorter == longer or (group is AMOUNT_KEYS and shorter == longer[:-1]))
-        for group in _EXCLUSIVE_KEYS
-    )

@@ -146,10 +146,18 @@ def _load(
     errors += [*unreadable, *broken]
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
     if errors or config is None:
-        has_budget = node_at(root, "budget", "epsilon") is not None
-        raise ConfigError(
-            _in_order((_with_advice(each, notes, source.path, has_budget) for each in errors), source.path)
-        )
+        # What may have dropped a missing key, and the solver of missing noise.
+        path, noise = source.path, "`mechanism.noise_multiplier` is missing"
+        for at, each in enumerate(errors):
+            hint = each.hint
+            if node_at(root, "budget", "epsilon") and each.message in {noise, "`mechanism` is missing"}:
+                solver = f"dpcalc solve-sigma {visible(shlex.quote(path)) if path != STDIN else 'FILE'}"
+                own = hint if each.message == noise else "noise divided by the clip norm"
+                hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
+            if each.code == "DPC103" and each.message.endswith(" is missing"):
+                hint = "; ".join(filter(None, (hint, *(note.message for note in notes))))
+            errors[at] = replace(each, hint=hint)
+        raise ConfigError(_in_order(errors, path))
 
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
@@ -258,18 +266,6 @@ def satisfies(version: str, requirement: str) -> bool | None:
         return SpecifierSet(requirement).contains(Version(version).base_version)
     except InvalidSpecifier:  # a relation that takes another kind of version, such as ~=1
         return None
-
-
-def _with_advice(diagnostic: Diagnostic, notes: Iterable[Diagnostic], path: str, has_budget: bool) -> Diagnostic:
-    """Return the error of a missing key with what may have dropped it, that of missing noise with its solver."""
-    if has_budget and diagnostic.message in {"`mechanism.noise_multiplier` is missing", "`mechanism` is missing"}:
-        solver = f"dpcalc solve-sigma {visible(shlex.quote(path))}" if path != STDIN else "dpcalc solve-sigma FILE"
-        own = diagnostic.hint if "noise_multiplier" in diagnostic.message else "noise divided by the clip norm"
-        hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
-        diagnostic = replace(diagnostic, hint=hint)
-    if diagnostic.code != "DPC103" or not diagnostic.message.endswith(" is missing"):
-        return diagnostic
-    return replace(diagnostic, hint="; ".join(filter(None, (diagnostic.hint, *(note.message for note in notes)))))
 
 
 def _in_order(diagnostics: Iterable[Diagnostic], path: str) -> tuple[Diagnostic, ...]:
