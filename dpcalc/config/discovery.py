@@ -196,8 +196,9 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
     *folders, file = names
     states = _reachable({0}, parts)
     for name in folders:
-        states = _reachable(_after_match(states, name, parts) | _any_depth(states, parts), parts)
-    return len(parts) in _after_match(states, file, parts)
+        ahead, anywhere = _after(states, name, parts)
+        states = _reachable(ahead | anywhere, parts)
+    return len(parts) in _after(states, file, parts)[0]
 
 
 def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
@@ -218,12 +219,12 @@ def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
             raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
         for entry in entries:
             path, is_link = folder / entry.name, entry.is_symlink()
-            ahead = _after_match(states, entry.name, parts)
+            ahead, anywhere = _after(states, entry.name, parts)
             if len(parts) in ahead:
                 yield path
             # `**` does not follow links, which may lead back upwards; a link that the pattern names is the author's
             # choice.
-            below = (ahead if is_link else ahead | _any_depth(states, parts)) - {len(parts)}
+            below = (ahead if is_link else ahead | anywhere) - {len(parts)}
             if not below or not entry.is_dir():
                 continue
             if is_link and leaves_repository(entry.path):
@@ -245,11 +246,8 @@ def _reachable(states: set[int], parts: Sequence[str]) -> set[int]:
     return reachable
 
 
-def _after_match(states: set[int], name: str, parts: Sequence[str]) -> set[int]:
-    """Return the indices behind the parts of `states` that match a name; a `**` is skipped."""
-    return {at + 1 for at in states if at < len(parts) and parts[at] != ANY_DEPTH and fnmatchcase(name, parts[at])}
-
-
-def _any_depth(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return the indices of `states` at a `**`: it matches this directory and stays possible below it."""
-    return {at for at in states if at < len(parts) and parts[at] == ANY_DEPTH}
+def _after(states: set[int], name: str, parts: Sequence[str]) -> tuple[set[int], set[int]]:
+    """Return the indices behind the parts of `states` that match a name, and those at a `**`, which stay possible."""
+    inside = {at for at in states if at < len(parts)}
+    anywhere = {at for at in inside if parts[at] == ANY_DEPTH}
+    return {at + 1 for at in inside - anywhere if fnmatchcase(name, parts[at])}, anywhere

@@ -15,7 +15,7 @@ from dpcalc.config.files import Files, config_folder, config_source
 from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, wrong_type_error
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
-from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
+from dpcalc.config.overrides import COMMAND_LINE, Overrides, note, parse_overrides, with_assumptions
 from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, node_at, replace_at, walk, within
@@ -90,7 +90,9 @@ def load_from_flags(overrides: Overrides) -> Loaded:
     """Load a run that options alone state, with notes on what is assumed; ConfigError if it is wrong."""
     completed, notes = with_assumptions(overrides)
     loaded = load_text(f"version: {VERSION}\n", path=COMMAND_LINE, overrides=completed)
-    return replace(loaded, diagnostics=(*notes, *map(without_file_hint, loaded.diagnostics)))
+    hint = "state `--adjacency add-remove`, or replace-one or zero-out"
+    said = (note(each.message, hint, each.code) if each.code == "DPC204" else each for each in loaded.diagnostics)
+    return replace(loaded, diagnostics=(*notes, *said))
 
 
 def _load(

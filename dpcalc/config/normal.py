@@ -33,6 +33,7 @@ from dpcalc.sampling.schemes import (
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
+_AMOUNTS = ("size", "bins", "times")  # attributes of schemes, and keys
 MAX_WRITTEN_COUNTS = 10_000  # units of a tree; a config with more exceeds yaml_text.MAX_EVENTS
 _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
@@ -82,16 +83,15 @@ def _data_lines(plan: Plan) -> list[str]:
 
 def _terms_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of privacy and accounting, then of budget, tuning and partition where the plan has them."""
-    unit, delta = quoted(plan.unit_name), _value_text(plan.delta)
-    yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: {plan.group_size}}}"
+    terms = {"adjacency": plan.adjacency, "delta": plan.delta, "group_size": plan.group_size}
+    yield f"privacy: {_mapping_text({'unit': quoted(plan.unit_name)} | terms)}"
     yield f"accounting: {{method: {plan.method}}}"
     if plan.budget is not None:
-        rise = plan.budget.max_increase_pct
-        more = "" if rise is None else f", max_increase_pct: {_value_text(rise)}"
-        yield f"budget: {{epsilon: {_value_text(plan.budget.epsilon)}{more}}}"
+        yield f"budget: {_mapping_text(asdict(plan.budget))}"
     if plan.tuning is not None:
-        shape = f", shape: {_value_text(plan.tuning.shape)}" if plan.tuning.distribution == "negative-binomial" else ""
-        yield f"tuning: {{mean: {_value_text(plan.tuning.mean)}, distribution: {plan.tuning.distribution}{shape}}}"
+        law = {"mean": plan.tuning.mean, "distribution": plan.tuning.distribution}
+        shape = {"shape": plan.tuning.shape} if plan.tuning.distribution == "negative-binomial" else {}
+        yield f"tuning: {_mapping_text(law | shape)}"
     if plan.partition is not None:
         parts = ", ".join(f"{{name: {quoted(part)}}}" for part in plan.partition.parts)
         yield f"partition: {{rule: {quoted(plan.partition.rule)}, parts: [{parts}]}}"
@@ -107,39 +107,33 @@ def _run_lines(phase: Phase) -> list[str]:
             outermost = replace(outermost, min_count=1)
         sampling = [_draw_line(level) for level in (outermost, *others)]
     mechanism: dict[str, object] = {"type": phase.mechanism.name}
-    for key, value in phase.mechanism.parameters.items():
-        if key != "also" and value is not None and value != math.inf:
-            mechanism[key] = _value_text(value)
-    also = [_mapping_text({"noise_multiplier": _value_text(noise)}) for noise in getattr(phase.mechanism, "also", ())]
-    if also:
-        mechanism["also"] = f"[{', '.join(also)}]"
-    if phase.votes:
-        mechanism["votes"] = quoted(phase.votes)
-    if phase.clips:
-        mechanism["clip"] = quoted(phase.clip_names[phase.clip])
+    mechanism |= {
+        key: value for key, value in phase.mechanism.parameters.items() if key != "also" and value != math.inf
+    }
+    also = [_mapping_text({"noise_multiplier": noise}) for noise in getattr(phase.mechanism, "also", ())]
+    mechanism |= {
+        "also": f"[{', '.join(also)}]" if also else None,
+        "votes": quoted(phase.votes) if phase.votes else None,
+        "clip": quoted(phase.clip_names[phase.clip]) if phase.clips else None,
+    }
     lines = [f"  {line}" for line in sampling]
     return ["sampling:", *lines, f"mechanism: {_mapping_text(mechanism)}", f"training: {{steps: {phase.steps}}}"]
 
 
 def _draw_line(level: Level) -> str:
     """Return the line of a level's draw, a YAML mapping in braces, with what it does not state as a comment."""
-    scheme, amount, remark = level.scheme, dict[str, object](), ""
+    scheme, remark = level.scheme, ""
+    amount: dict[str, object] = {key: getattr(scheme, key) for key in _AMOUNTS if hasattr(scheme, key)}
     limit = "" if level.is_equal else "at most "
     match scheme:
         case Shuffle():
-            amount["size"] = scheme.size
             remark = f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
         case Fixed(at_most=True):
             amount["size"] = f"{{at_most: {scheme.size}}}"
             remark = "all where there are fewer"
         case Fixed() | WithReplacement():
-            amount["size"] = scheme.size
             remark = f"rate {limit}{_rounded_text(level.rate)}"
-        case RandomAllocation():
-            amount["times"] = scheme.times
-            remark = f"rate {_rounded_text(level.rate)}"
-        case BallsInBins():
-            amount["bins"] = scheme.bins
+        case RandomAllocation() | BallsInBins():
             remark = f"rate {_rounded_text(level.rate)}"
         case Poisson() | CappedPoisson() | CyclicPoisson():
             # An exact rate often is no decimal while the expected number is one, or the other way round: the form that
@@ -159,40 +153,33 @@ def _draw_line(level: Level) -> str:
                 amount["rate"] = stated
                 if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
                     remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
-    period = {"redraw_every": level.redraw_every} if level.redraw_every > 1 else {}
-    draw = _mapping_text({"scheme": scheme.name, **amount, **_options(scheme), **period})
+    period = level.redraw_every if level.redraw_every > 1 else None
+    draw = _mapping_text({"scheme": scheme.name, **amount, **_options(scheme), "redraw_every": period})
     return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
 
 
 def _mapping_text(entries: Mapping[str, object]) -> str:
-    """Return a YAML mapping in braces of keys and their values, which are YAML texts, numbers or True."""
-    texts = (f"{key}: {'true' if value is True else value}" for key, value in entries.items())
-    return f"{{{', '.join(texts)}}}"
+    """Return a YAML mapping in braces of keys and their values, without those that are None."""
+    return f"{{{', '.join(f'{key}: {_value_text(x)}' for key, x in entries.items() if x is not None)}}}"
 
 
 def _value_text(value: object) -> str:
-    """Return a number (the shortest decimal that means the float), a word or a list of such as YAML."""
+    """Return a number (the shortest decimal that means the float), a YAML text or a list of such as YAML."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value_text, value))}]"
     if isinstance(value, str):
         return value
-    return scalars.decimal_text(Fraction(repr(value))) or repr(value)
+    return "true" if value is True else scalars.decimal_text(Fraction(repr(value))) or repr(value)
 
 
 def _options(scheme: Scheme) -> dict[str, object]:
     """Return the options of a scheme that are not the default, by key as in configs; `at_most` is part of the size."""
-    match scheme:
-        case Shuffle(drop_last=drop_last, is_secret=is_secret):
-            return ({"drop_last": True} if drop_last else {}) | ({"order": "secret"} if is_secret else {})
-        case BallsInBins(is_held=True):
-            return {"assignment": "held"}
-        case CappedPoisson(max_batch_size=max_batch_size):
-            return {"max_batch_size": max_batch_size}
-        case CyclicPoisson():
-            keys = {name: getattr(scheme, name) for name in ("groups", "max_batch_size", "max_group_size")}
-            return {name: value for name, value in keys.items() if value is not None}
-        case _:
-            return {}
+    keys = {key: getattr(scheme, key, None) for key in ("drop_last", "groups", "max_batch_size", "max_group_size")}
+    words = {
+        "order": "secret" if getattr(scheme, "is_secret", False) else None,
+        "assignment": "held" if getattr(scheme, "is_held", False) else None,
+    }
+    return {key: value for key, value in (keys | words).items() if value}
 
 
 def quoted(word: str) -> str:
@@ -223,18 +210,19 @@ def fingerprint(plan: Plan) -> str:
         for level in phase.hierarchy.levels:
             scheme = level.scheme
             rate = getattr(scheme, "probability", None)
-            numbers = (getattr(scheme, key) for key in ("size", "bins", "times") if hasattr(scheme, key))
+            numbers = (getattr(scheme, key) for key in _AMOUNTS if hasattr(scheme, key))
             content: dict[str, object] = {
                 "name": level.name,
                 "count": level.count,
-                **({} if level.is_equal else {"least": level.min_count}),
+                "least": level.min_count,
                 "scheme": scheme.name,
                 "amount": next(numbers, None) if rate is None else str(Fraction(rate)),
-                **({"at_most": True} if getattr(scheme, "at_most", False) else {}),
-                **({} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}),
+                "at_most": getattr(scheme, "at_most", False),
+                "redraw_every": level.redraw_every,
                 **_options(scheme),
             }
-            levels.append(content)
+            usual = {"least": level.count, "at_most": False, "redraw_every": 1}
+            levels.append({key: value for key, value in content.items() if key not in usual or value != usual[key]})
         # A promise whose relation is that of the run is as one without a relation, which older versions lack; they
         # lack `also` too.
         left_out = {"relation"} if getattr(phase.mechanism, "relation", None) in {None, plan.adjacency} else set()

@@ -471,31 +471,7 @@ def json_schema() -> Schema:
     definitions = {section.name: _section_schema(section) for section in sections}
     description = "The mechanism that one step applies to its batch."
     definitions["Mechanism"] = _mapping_schema(keys_in("mechanism"), description, [])
-    for name, conditions in _conditions().items():
-        definitions[name] |= conditions
-    # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its
-    # type, Gaussian if none is stated: a chain of if and else, since JSON Schema has no distinction of cases.
-    needed: Schema = {"required": ["noise_multiplier"]}
-    for name in MECHANISMS:
-        required = [key for key, each in mechanism_keys(name).items() if each.is_required]
-        needed = {"if": _states("type", name), "then": {"required": required}, "else": needed}
-    parts = {
-        "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
-        "mechanism": needed,
-        "training": {"anyOf": [{"required": ["steps"]}, {"required": ["epochs"]}]},
-    }
-    return {
-        "$schema": DIALECT,
-        "title": "dpcalc config",
-        **_section_schema(file),
-        "if": {"not": {"required": ["phases"]}},
-        "then": {"required": ["sampling", "mechanism", "training"], "properties": parts},
-        "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
-    }
-
-
-def _conditions() -> dict[str, Schema]:
-    """Return the JSON Schema, by section, of the keys that exclude each other or need each other."""
+    # Keys that exclude each other or need each other.
     # Sizes: `examples`, or levels with a count or range each, or named levels and a tree.
     ends = [{"required": ["min"]}, {"required": ["max"]}]
     count = {"required": ["count"], "not": {"anyOf": ends}}
@@ -519,17 +495,34 @@ def _conditions() -> dict[str, Schema]:
     for name in MECHANISMS:
         keys = {"propertyNames": {"anyOf": [{"enum": [*mechanism_keys(name)]}, {"pattern": "^x-"}]}}
         types.append({"if": _states("type", name), "then": keys})
+    definitions["Data"] |= sizes
+    definitions["Draw"] |= {"allOf": draws}
+    definitions["Sampling"] |= {
+        "additionalProperties": {"$ref": "#/$defs/Draw"},
+        "allOf": draws,
+        "if": {"required": ["episodes"]},  # tasks are constructed: no draws by level
+        "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
+    }
+    definitions["Training"] |= {"not": {"required": ["steps", "epochs"]}}
+    definitions["Mechanism"] |= {"allOf": types}
+    # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its
+    # type, Gaussian if none is stated: a chain of if and else, since JSON Schema has no distinction of cases.
+    needed: Schema = {"required": ["noise_multiplier"]}
+    for name in MECHANISMS:
+        required = [key for key, each in mechanism_keys(name).items() if each.is_required]
+        needed = {"if": _states("type", name), "then": {"required": required}, "else": needed}
+    parts = {
+        "sampling": {"properties": {"episodes": {"required": ["tasks", "ways", "shots", "queries"]}}},
+        "mechanism": needed,
+        "training": {"anyOf": [{"required": ["steps"]}, {"required": ["epochs"]}]},
+    }
     return {
-        "Data": sizes,
-        "Draw": {"allOf": draws},
-        "Sampling": {
-            "additionalProperties": {"$ref": "#/$defs/Draw"},
-            "allOf": draws,
-            "if": {"required": ["episodes"]},  # tasks are constructed: no draws by level
-            "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
-        },
-        "Training": {"not": {"required": ["steps", "epochs"]}},
-        "Mechanism": {"allOf": types},
+        "$schema": DIALECT,
+        "title": "dpcalc config",
+        **_section_schema(file),
+        "if": {"not": {"required": ["phases"]}},
+        "then": {"required": ["sampling", "mechanism", "training"], "properties": parts},
+        "$defs": definitions | {"reference": _REFERENCE, "digits": _DIGITS},
     }
 
 
