@@ -7,7 +7,7 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from itertools import zip_longest
 from math import prod
@@ -21,27 +21,25 @@ from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
 from dpcalc.config.messages import (
     DRAW_FORM,
-    direct_draw_error,
     extra_key_error,
     key_suggestion,
     keyed_error,
     missing_key_error,
-    missing_scheme_errors,
-    misspelt_episodes_error,
     must_be,
     nearest,
+    no_levels_error,
     section_kind,
     sections_meant,
     unknown_key_error,
     wrong_type_error,
-    wrong_value_error,
     wrong_word_error,
 )
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_SIZE, EPISODES, EVERY, LABEL
+from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
 from dpcalc.config.schema import DRAW, MAX_PHASES, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
 from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
+from dpcalc.config.words import no_number
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
@@ -49,6 +47,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
+from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import (
     TASK,
     Episodes,
@@ -64,7 +63,6 @@ from dpcalc.sampling.schemes import (
     AnyOrder,
     BallsInBins,
     CappedPoisson,
-    CyclicPoisson,
     Fixed,
     Poisson,
     RandomAllocation,
@@ -146,7 +144,17 @@ class _Reader:
         elif phases is not None:
             self.errors.append(wrong_type_error(phases, "a list of phases"))
         for mapping in mappings:
-            self.labels_and_keys(mapping)
+            if not isinstance(mapping, Section):
+                self.errors.append(wrong_type_error(mapping, "a mapping"))
+                continue
+            for key, value in entries_of(mapping).items():
+                if mapping.path and key in keys_in("") and key not in keys_in("phases[]"):
+                    message = f"`{key}` cannot change between phases"
+                    self.errors.append(error("DPC104", value.start, message, "move it to the top level"))
+                elif key not in keys_in("phases[]" if mapping.path else ""):
+                    self.errors.append(unknown_key_error(mapping, key, value))
+                if key in {"name", "part"}:  # with which it is printed
+                    self.value(LABEL, value, key)
         data = self.section("data", self.required(root, "data"))
         tree, stated_tree = None, node_at(root, "data", "tree")
         if self.names and stated_tree is not None:
@@ -209,10 +217,13 @@ class _Reader:
         try:
             return kind.check(value)
         except WrongValueError as cause:
-            wrong = wrong_value_error(node, cause)
             if isinstance(kind, Word):
                 wrong = wrong_word_error(name, node, kind.allowed)
-            elif name == "size" and kind is COUNT and entry(node, AT_MOST):
+            elif cause.code == "DPC102":
+                wrong = wrong_type_error(node, cause.expected)
+            else:
+                wrong = must_be(cause.code, node, cause.expected, no_number(name, getattr(node, "text", "")))
+            if name == "size" and kind is COUNT and entry(node, AT_MOST):
                 wrong = replace(wrong, hint="`at_most` is for scheme fixed")
             self.errors.append(wrong)
             return None
@@ -270,23 +281,6 @@ class _Reader:
             self.errors.append(section.fault("DPC103", f"needs `{keys[0]}` or `{keys[1]}`", hint))
 
     # The sections.
-
-    def labels_and_keys(self, mapping: Node) -> None:
-        """Check that a file or phase is a mapping, the names that it is printed with, and that its keys are known."""
-        if not isinstance(mapping, Section):
-            self.errors.append(wrong_type_error(mapping, "a mapping"))
-            return
-        for key, value in entries_of(mapping).items():
-            if key in keys_in("phases[]" if mapping.path else ""):
-                continue
-            if mapping.path and key in keys_in(""):
-                message = f"`{key}` cannot change between phases"
-                self.errors.append(error("DPC104", value.start, message, "move it to the top level"))
-            else:
-                self.errors.append(unknown_key_error(mapping, key, value))
-        for key in ("name", "part"):
-            if key in mapping.entries:
-                self.value(LABEL, mapping.entries[key], key)
 
     def check_sizes(self, root: Section) -> None:
         """Check that each level has one size, a count or a range; none beside a tree, which has them all."""
@@ -369,17 +363,19 @@ class _Reader:
             except KeyedInputError as cause:
                 self.errors.append(keyed_error(sampling, cause))
                 return draws, None
-        # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
-        misread = misspelt_episodes_error(sampling, names)
-        if misread or (names and is_direct_draw(sampling, names)):
-            self.errors.append(misread or direct_draw_error(sampling, names))
+        misread = no_levels_error(sampling, names, is_direct=bool(names) and is_direct_draw(sampling, names))
+        if misread:
+            self.errors.append(misread)
             return draws, None
         for name, node in entries_of(sampling).items():
             before, scheme, word = len(self.errors), entry(node, "scheme"), text_at(node, "scheme")
             if not isinstance(node, Section):
                 self.errors.append(wrong_type_error(node, DRAW_FORM))
-            elif scheme is None:
-                self.errors.extend(missing_scheme_errors(node))
+            elif scheme is None:  # one error for it, or that of the unknown key which means it
+                unknown = [key for key in entries_of(node) if key not in {*DRAW_KEYS, BATCH_SIZE}]
+                self.errors.extend(unknown_key_error(node, key, node.entries[key]) for key in unknown)
+                if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
+                    self.errors.append(missing_key_error(node, "scheme"))
             elif word not in SCHEMES:
                 self.errors.append(wrong_word_error("scheme", scheme, tuple(SCHEMES)))
             else:
@@ -708,42 +704,35 @@ def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -
     """
     levels = []
     for name, fewest, largest in config.levels:
-        draw = run.draws.get(name)
-        scheme: Scheme = All()
-        if draw and "rate" in SCHEMES[draw.scheme]:
-            # The rate refers to the largest parent. `expected` is the number drawn in a step, in which cyclic sampling
-            # draws from one of its groups.
-            rate = Fraction(draw.expected or 0, largest) * draw.groups if draw.rate is None else draw.rate
-            cap, groups = draw.max_batch_size, draw.groups
-            scheme = Poisson(probability=rate)
-            if draw.scheme == CyclicPoisson.name:
-                most = draw.max_group_size
-                scheme = CyclicPoisson(probability=rate, groups=groups, max_batch_size=cap, max_group_size=most)
-            elif cap is not None:
-                scheme = CappedPoisson(probability=rate, max_batch_size=cap)
-        match draw:
-            case SimpleNamespace(scheme="fixed"):
-                scheme = draw.size if isinstance(draw.size, Fixed) else Fixed(size=draw.size)
-            case SimpleNamespace(scheme="with-replacement"):
-                scheme = WithReplacement(size=draw.size)
-            case SimpleNamespace(scheme="shuffle"):
-                scheme = Shuffle(size=draw.size, drop_last=draw.drop_last, is_secret=draw.order == "secret")
-            case SimpleNamespace(scheme="any-order"):
-                scheme = AnyOrder()
-            case SimpleNamespace(scheme="balls-in-bins"):
-                scheme = BallsInBins(bins=draw.bins, is_held=draw.assignment == "held")
-            case SimpleNamespace(scheme="random-allocation"):
-                scheme = RandomAllocation(times=draw.times, steps=draw.times if steps is None else steps)
+        draw = run.draws.get(name, _WHOLE)
+        rate = draw.rate
+        if draw.expected is not None:
+            # The rate refers to the largest parent. The number is that of a step, which draws from one of the groups.
+            rate = Fraction(draw.expected, largest) * draw.groups
+        # Of what the draw states a scheme takes what it has a field for.
+        stated = vars(draw) | {
+            "probability": rate,
+            "is_secret": draw.order == "secret",
+            "is_held": draw.assignment == "held",
+            "steps": draw.times if steps is None else steps,
+        }
+        is_capped = draw.scheme == Poisson.name and draw.max_batch_size is not None
+        kind: type[Any] = CappedPoisson if is_capped else schemes.SCHEMES[draw.scheme]
+        taken = {each.name: stated[each.name] for each in fields(kind) if each.name in stated}
+        scheme: Scheme = draw.size if isinstance(draw.size, Fixed) else kind(**taken)
         level = Level(
             name=name,
             min_count=fewest,
             count=largest,
             scheme=scheme,
-            redraw_every=draw.redraw_every if draw else 1,
+            redraw_every=draw.redraw_every,
             is_assumed=has_assumed_sizes(config.root),
         )
         levels.append(level)
     return tuple(levels)
+
+
+_WHOLE = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | {"scheme": All.name})
 
 
 def has_assumed_sizes(root: Section) -> bool:

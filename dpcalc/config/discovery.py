@@ -78,35 +78,31 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
         if patterns:
             # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
             place = Folder(folder=folder.resolve(), top=(git_root(folder) or folder).resolve())
-            files = dict.fromkeys(
-                name for pattern in patterns for name in _project_files(folder, pattern, place, shown)
-            )
+            files: dict[str, None] = {}
+            for pattern in patterns:
+                entry = f"`tool.dpcalc.configs`: `{pattern}`"
+                try:
+                    matching = [pattern]
+                    if is_pattern(pattern):
+                        if not place.holds(folder / split_pattern(pattern)[0]):
+                            raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
+                        matching = matching_names(folder, pattern)
+                    for name in matching:
+                        place.locate(name, "")
+                except Refusal as cause:
+                    raise whole_file(shown, cause.code, f"{entry} {cause.message}", cause.hint) from None
+                except InputError as cause:
+                    message = f"`tool.dpcalc.configs`: {cause}"
+                    raise whole_file(shown, "DPC111", message, "write narrower patterns") from None
+                except ValueError as cause:
+                    raise whole_file(shown, "DPC110", f"{entry} cannot be used: {cause}", "") from None
+                if not matching:
+                    message = f"`tool.dpcalc.configs`: nothing matches `{pattern}`"
+                    raise whole_file(shown, "DPC110", message, "check the pattern")
+                files |= dict.fromkeys(matching)
             paths = tuple(relative_name(folder / name, current) for name in files)
             return DiscoveredConfigs(paths=paths, origin=f"[tool.dpcalc] in {shown}")
     return None
-
-
-def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files of an entry of `tool.dpcalc.configs`; ConfigError for no match or one outside the repository."""
-    try:
-        names = [pattern]
-        if is_pattern(pattern):
-            if not place.holds(folder / split_pattern(pattern)[0]):
-                raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
-            names = matching_names(folder, pattern)
-        for name in names:
-            place.locate(name, "")
-    except Refusal as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
-        raise whole_file(shown, cause.code, message, cause.hint) from None
-    except InputError as cause:
-        raise whole_file(shown, "DPC111", f"`tool.dpcalc.configs`: {cause}", "write narrower patterns") from None
-    except ValueError as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be used: {cause}"
-        raise whole_file(shown, "DPC110", message, "") from None
-    if not names:
-        raise whole_file(shown, "DPC110", f"`tool.dpcalc.configs`: nothing matches `{pattern}`", "check the pattern")
-    return names
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:

@@ -292,7 +292,16 @@ class References:
             if name:
                 above = posixpath.dirname(place) if place else str(self._files.folder)
                 written = posixpath.normpath(posixpath.join(above, name))
-                place = self._open_document(name, place)
+                try:
+                    place = self._files.locate(name, place)
+                    if place not in self._documents:
+                        if len(self._documents) > MAX_FILES:
+                            hint = "collect the values in fewer files"
+                            raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", hint)
+                        suffix = PurePosixPath(place).suffix.lower()
+                        self._documents[place] = read_document(text_of(self._files, place), suffix)
+                except Refusal as cause:
+                    raise Refusal(cause.code, f"`{shortened(name)}` {cause.message}", cause.hint) from None
             if (place, path) in trail:
                 raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
             if len(trail) >= MAX_CHAIN:
@@ -317,20 +326,6 @@ class References:
             if MARKER not in target.text:
                 return target, (place, path)
             text = target.text
-
-    def _open_document(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file that `holder` names, read if it is new; Refusal if it cannot be."""
-        try:
-            place = self._files.locate(name, holder)
-            if place not in self._documents:
-                if len(self._documents) > MAX_FILES:
-                    hint = "collect the values in fewer files"
-                    raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", hint)
-                suffix = PurePosixPath(place).suffix.lower()
-                self._documents[place] = read_document(text_of(self._files, place), suffix)
-        except Refusal as cause:
-            raise Refusal(cause.code, f"`{shortened(name)}` {cause.message}", cause.hint) from None
-        return place
 
     def _scalar_at(self, document: Document, keys: tuple[str | int, ...]) -> Scalar:
         """Return the scalar at a path, maybe a further reference; Refusal if it has no value, or a tag on its way."""

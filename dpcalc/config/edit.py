@@ -22,7 +22,7 @@ from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
+from dpcalc.sampling.schemes import All
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 _EXACT = Context(prec=200, traps=[Inexact])  # digits of any decimal that is written; others raise Inexact
@@ -137,7 +137,7 @@ def _number_changes(section: str, run: Run, old: Phase, new: Phase) -> Iterator[
     if section == "mechanism":
         if old.noise_multiplier is None or new.noise_multiplier is None:
             return
-        key = getattr(old.mechanism, "noise_key", "noise_multiplier")
+        key = old.mechanism.noise_key
         before, amount = (Fraction(repr(float(getattr(phase.mechanism, key)))) for phase in (old, new))
         node = stated("mechanism", key)
         yield _NumberChange(run=run, keys=("mechanism", key), node=node, amount=amount, changed=before != amount)
@@ -153,15 +153,9 @@ def _number_changes(section: str, run: Run, old: Phase, new: Phase) -> Iterator[
             node = next(filter(None, (stated("sampling", level.name, *path) for path in paths)), None)
             if node is None and isinstance(level.scheme, All):
                 continue
-            match level.scheme:
-                case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
-                    key, amount = "rate", poisson.probability
-                case BallsInBins(bins=bins):
-                    key, amount = "bins", Fraction(bins)
-                case RandomAllocation(times=times):
-                    key, amount = "times", Fraction(times)
-                case _:
-                    key, amount = "size", Fraction(level.max_drawn)
+            numbers = {"rate": "probability", "bins": "bins", "times": "times"}
+            key = next((key for key, name in numbers.items() if hasattr(level.scheme, name)), "size")
+            amount = Fraction(getattr(level.scheme, numbers.get(key, ""), level.max_drawn))
             yield _NumberChange(
                 run=run,
                 keys=("sampling", level.name, key),

@@ -1,7 +1,7 @@
 """The words of errors in a config, each with its place in the file, and hints for unknown words."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -21,7 +21,7 @@ from dpcalc.config.words import (
     value_meaning,
 )
 from dpcalc.errors import KeyedInputError, listed
-from dpcalc.keys import WrongValueError, keys_of
+from dpcalc.keys import keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.sampling.hierarchy import Episodes
 
@@ -124,14 +124,6 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
     return error("DPC103", section.anchor, f"`{join(section.path, key)}` is missing", advice)
 
 
-def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error of a value that its type refuses, with the code of the cause."""
-    if cause.code == "DPC102":
-        return wrong_type_error(node, cause.expected)
-    hint = no_number(node.path.rpartition(".")[2], node.text) if isinstance(node, Scalar) else ""
-    return must_be(cause.code, node, cause.expected, hint)
-
-
 def must_be(code: str, node: Node, expected: str, hint: str = "") -> Diagnostic:
     """Return the error "... must be `expected`, got ..."."""
     return node.fault(code, f"must be {expected}, got {scalars.describe(node)}", hint)
@@ -192,27 +184,9 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
     return must_be("DPC104", node, listed(allowed), value_suggestion(key, node.text, allowed))
 
 
-def missing_scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield an error for each unknown key of a draw without `scheme`, and DPC103 unless one of them means `scheme`."""
-    unknown = [key for key in entries_of(draw) if key not in {*DRAW_KEYS, BATCH_SIZE}]
-    yield from (unknown_key_error(draw, key, draw.entries[key]) for key in unknown)
-    if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
-        yield missing_key_error(draw, "scheme")
-
-
-def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for `sampling` that states a draw without a level, beside a level's draw or for several levels."""
-    several = f", but the data have {len(names)} levels ({', '.join(names)})"
-    named = f" and names the level `{names[0]}` as well"
-    message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
-    hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-    # What the command line added is more likely the mistake than what the file says.
-    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
-    return error("DPC107", next((each.start for each in added), sampling.anchor), message, hint)
-
-
-def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return DPC101 for the first unknown key that is near `episodes` or a key of it, and near no level; else None."""
+def no_levels_error(sampling: Section, names: tuple[str, ...], *, is_direct: bool) -> Diagnostic | None:
+    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either."""
+    # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
     known, inside = keys_in("sampling"), keys_of(Episodes)
     for key, value in islice(sampling.entries.items(), MAX_COMPARED):
         if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
@@ -221,7 +195,15 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
         if near == EPISODES or near in inside:
             hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
             return error("DPC101", value.start, f"unknown key `{key}` in `{sampling.path}`", hint)
-    return None
+    if not is_direct:
+        return None
+    several = f", but the data have {len(names)} levels ({', '.join(names)})"
+    named = f" and names the level `{names[0]}` as well"
+    message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
+    hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
+    # What the command line added is more likely the mistake than what the file says.
+    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
+    return error("DPC107", next((each.start for each in added), sampling.anchor), message, hint)
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
