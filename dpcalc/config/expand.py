@@ -81,7 +81,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     if isinstance(sampling, Section) and is_direct_draw(sampling, names):
         if name in sampling.entries:
-            return run  # a draw and a level name: two statements, for `sections` to refuse
+            return run  # a draw and a level name: two statements, for `build` to refuse
         sampling = replace(sampling, entries={name: sampling})
         run = with_entries(run, {"sampling": sampling})
     size = entry(training, BATCH_SIZE)
