@@ -5,7 +5,6 @@ Every value keeps the mark of the place where the user wrote it, so that errors 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil
 
 from dpcalc.config import scalars
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
@@ -286,10 +285,8 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
                 continue
             made = replace(item, keys=("data", "levels", 0, "count"), marks=(first, last, last, last))
         base = root if item.keys[0] == "data" else _long_phases(root, level_names(root))
-        in_list = (isinstance(node_at(base, *made.keys[:at]), Items) for at in range(len(made.keys)))
-        unindexed = next(
-            (key for key, inside in zip(made.keys, in_list, strict=True) if inside and key == str(key)), ""
-        )
+        lists = (key for at, key in enumerate(made.keys) if isinstance(node_at(base, *made.keys[:at]), Items))
+        unindexed = next((key for key in lists if isinstance(key, str)), "")
         changed = _no_place_error(unindexed, made.marks[0]) if unindexed else _with_value(base, made, level_names(base))
         if isinstance(changed, Diagnostic):
             problems.append(changed)
@@ -335,7 +332,7 @@ def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
     if not isinstance(count, Scalar) or count.text != UNKNOWN or not isinstance(levels, Items) or len(levels.items) > 1:
         return root, []
     name = (level_names(root) or (DEFAULT_LEVEL,))[0]
-    problems, smallest = [], 1
+    problems, rates = [], []
     for run in runs(root):
         draw = entry(run.sections.entries.get("sampling"), name)
         scheme, stated = text_at(draw, "scheme"), entry(draw, "rate")
@@ -348,11 +345,8 @@ def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
                 what = f"`{min(needing)}`" if needing else f"scheme {scheme}"
                 problem = f"is unknown, and with {what} epsilon depends on it"
                 problems.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
-        if rate is not None and 0 < rate <= 1:
-            smallest = max(smallest, min(MAX_COUNT, ceil(1 / rate)))
-    group = scalars.number_of(node_at(root, "privacy", "group_size"))
-    if group is not None and group <= MAX_COUNT:
-        smallest = max(smallest, ceil(group))
+        rates.append(rate)
+    smallest = scalars.least_count(rates, scalars.number_of(node_at(root, "privacy", "group_size")))
     mark = Mark(source_of(str(smallest), ASSUMED), 1, 1)
     number = replace(count, text=str(MAX_COUNT if problems else smallest), plain=True, mark=mark, origin=count.mark)
     return replace_in(root, where, number), problems

@@ -1,12 +1,14 @@
 """Values of single words by our own rules, because YAML 1.1 reads `010` as 8 and `1e-5` as a text."""
 
 import re
+from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
+from math import ceil
 
 from dpcalc.config.source import shortened, visible
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
-from dpcalc.keys import COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
+from dpcalc.keys import COUNT, MAX_COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import SCHEMES
 
@@ -14,7 +16,7 @@ MAX_DIGITS = 80  # characters of a number; exact arithmetic with longer ones tak
 MAX_EXPONENT = 400  # beyond the range of floats
 
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"
-_NUMBER = re.compile(
+NUMBER = re.compile(
     rf"[-+]?(?:(?:0|[1-9][0-9]*(?:_[0-9]+)*)(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE](?P<exponent>[-+]?[0-9]+))?"
 )
 _WHOLE = r"[1-9][0-9]*(?:_[0-9]+)*"
@@ -54,7 +56,7 @@ def number_of(node: Node | None) -> Fraction | None:
 
 def parse_number(text: str) -> Fraction | None:
     """Return the exact value of a decimal number as a file may state it without quotes, None for other texts."""
-    return Fraction(text.replace("_", "")) if _NUMBER.fullmatch(text) and not limit_violation(text) else None
+    return Fraction(text.replace("_", "")) if NUMBER.fullmatch(text) and not limit_violation(text) else None
 
 
 def parse_quotient(text: str) -> Fraction | None:
@@ -65,6 +67,12 @@ def parse_quotient(text: str) -> Fraction | None:
     """
     match = _QUOTIENT.fullmatch(text) if len(text) <= MAX_DIGITS else None
     return Fraction(int(match["over"]), int(match["under"])) if match else None
+
+
+def least_count(rates: Iterable[Fraction | None], group: Fraction | None) -> int:
+    """Return the fewest units of which each rate draws one on average, and that hold a group; out of range counts 1."""
+    least = [1, *(min(MAX_COUNT, ceil(1 / rate)) for rate in rates if rate is not None and 0 < rate <= 1)]
+    return max(*least, ceil(group) if group is not None and group <= MAX_COUNT else 1)
 
 
 def decimal_text(number: Fraction) -> str | None:
@@ -95,7 +103,7 @@ def limit_violation(text: str) -> str:
     """Return the limit that a number or `.inf` breaks, such as "numbers must be finite"; "" if none, or for a word."""
     if _INFINITY.fullmatch(text):
         return "numbers must be finite"
-    match = _NUMBER.fullmatch(text)
+    match = NUMBER.fullmatch(text)
     if not match:
         return ""
     if len(text) > MAX_DIGITS:
@@ -117,15 +125,6 @@ def describe(node: Node) -> str:
     if isinstance(meaning, bool):
         return f"`{shown}`"
     return f"the number {shown}" if isinstance(meaning, Fraction) else f"the string '{shown}'"
-
-
-def number_hint(node: Node) -> str:
-    """Return advice on how to write a number, such as "remove the quotes"; "" if there is none."""
-    if not isinstance(node, Scalar):
-        return ""
-    if not node.plain and _NUMBER.fullmatch(node.text.strip()[:MAX_DIGITS]):
-        return "remove the quotes"
-    return word_hint(node.text)
 
 
 def word_hint(text: str) -> str:
