@@ -7,14 +7,14 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
 from math import prod
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from dpcalc.amplification.groups import group_refusal, max_group_size, min_units_left
+from dpcalc.amplification.groups import group_refusal, max_group_size, units_left
 from dpcalc.config import scalars
 from dpcalc.config.data_files import READERS, data_tree
 from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
@@ -47,7 +47,6 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import (
     TASK,
     Episodes,
@@ -58,18 +57,8 @@ from dpcalc.sampling.hierarchy import (
     name_faults,
     size_faults,
 )
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import SCHEMES as CLASSES
+from dpcalc.sampling.schemes import AnyOrder, BallsInBins, Fixed, Poisson, RandomAllocation
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 if TYPE_CHECKING:  # it loads numpy
@@ -543,12 +532,13 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
         draw = run.draws.get(name)
         if draw is None:
             continue
-        if draw.scheme != All.name and not passed[0]:
+        if draw.scheme != "all" and not passed[0]:
             passed = name, draw.scheme, fewest < largest and not config.tree
         size, expected = (node_at(sampling, name, key) for key in ("size", "expected"))
-        if size is not None and isinstance(draw.size, int) and draw.scheme != WithReplacement.name:
+        if size is not None and isinstance(draw.size, int) and not CLASSES[draw.scheme].can_repeat:
             smallest = config.tree.smallest_parent(number) if config.tree else ""
-            advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if draw.scheme == Fixed.name else ""
+            can_fall_short = CLASSES[draw.scheme].has_stand_in
+            advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if can_fall_short else ""
             faults = size_faults(name, draw.size, fewest, largest, smallest_parent=smallest)
             wrong += (size.fault(fault.code, fault.problem, f"{fault.hint}{advice}") for fault in faults)
         if expected is not None:
@@ -688,11 +678,10 @@ def build(config: Sections) -> Plan:
     max_size = max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
     if size > max_size:
         # For add-remove the group is removed as a whole, and each step must still find what it draws.
-        is_removed = plan.adjacency is Adjacency.ADD_REMOVE
-        units_left = max(min_units_left(each, unit=plan.unit) for each in hierarchies) if is_removed else 0
+        left = units_left(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
         problem = f"is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
-        problem += "removed together" if units_left else "protected together: there are no more"
-        hint = f"a step must find {units_left} of those that are left; " if units_left else ""
+        problem += "removed together" if left else "protected together: there are no more"
+        hint = f"a step must find {left} of those that are left; " if left else ""
         raise ConfigError([group.fault("DPC106", problem, f"{hint}lower it, or check the counts")])
     return plan
 
@@ -705,26 +694,11 @@ def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -
     levels = []
     for name, fewest, largest in config.levels:
         draw = run.draws.get(name, _WHOLE)
-        rate = draw.rate
-        if draw.expected is not None:
-            # The rate refers to the largest parent. The number is that of a step, which draws from one of the groups.
-            rate = Fraction(draw.expected, largest) * draw.groups
-        # Of what the draw states a scheme takes what it has a field for.
-        stated = vars(draw) | {
-            "probability": rate,
-            "is_secret": draw.order == "secret",
-            "is_held": draw.assignment == "held",
-            "steps": draw.times if steps is None else steps,
-        }
-        is_capped = draw.scheme == Poisson.name and draw.max_batch_size is not None
-        kind: type[Any] = CappedPoisson if is_capped else schemes.SCHEMES[draw.scheme]
-        taken = {each.name: stated[each.name] for each in fields(kind) if each.name in stated}
-        scheme: Scheme = draw.size if isinstance(draw.size, Fixed) else kind(**taken)
         level = Level(
             name=name,
             min_count=fewest,
             count=largest,
-            scheme=scheme,
+            scheme=CLASSES[draw.scheme].of(draw, largest, steps),
             redraw_every=draw.redraw_every,
             is_assumed=has_assumed_sizes(config.root),
         )
@@ -732,7 +706,7 @@ def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -
     return tuple(levels)
 
 
-_WHOLE = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | {"scheme": All.name})
+_WHOLE = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | {"scheme": "all"})
 
 
 def has_assumed_sizes(root: Section) -> bool:
@@ -748,7 +722,7 @@ def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
     """
     for phase, run in zip(plan.phases, config.runs, strict=True):
         level = phase.hierarchy.level(plan.unit)
-        if not isinstance(level.scheme, Shuffle):
+        if not level.scheme.is_shuffled:
             continue
         from dpcalc.planner.vary import refusal as refusal_of_passes
 
@@ -799,8 +773,8 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
     for phase, run in zip(plan.phases, config.runs, strict=True):
         for level in phase.hierarchy.levels:
             scheme, node = level.scheme, run.node("sampling", level.name, "scheme")
-            is_cut = isinstance(scheme, Shuffle) and scheme.size < level.count
-            is_amplified = plan.adjacency is not Adjacency.ADD_REMOVE and getattr(scheme, "is_secret", False)
+            is_cut = scheme.is_shuffled and scheme.size < level.count
+            is_amplified = plan.adjacency is not Adjacency.ADD_REMOVE and scheme.is_secret
             if is_cut and not is_amplified and node is not None:
                 message = (
                     "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"

@@ -12,9 +12,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dpcalc.config import scalars
-from dpcalc.config.documents import RepeatedKeyError, json_content
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.messages import missing_key_error, must_be, wrong_type_error
+from dpcalc.config.readers import RepeatedKeyError, json_content
 from dpcalc.config.source import MAX_BYTES, ConfigError, Mark, config_error, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.keys import COUNT, WrongValueError

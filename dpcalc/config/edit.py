@@ -22,7 +22,6 @@ from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 _EXACT = Context(prec=200, traps=[Inexact])  # digits of any decimal that is written; others raise Inexact
@@ -151,16 +150,14 @@ def _number_changes(section: str, run: Run, old: Phase, new: Phase) -> Iterator[
         for level, other in zip(new.hierarchy.levels, old.hierarchy.levels, strict=True):
             paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
             node = next(filter(None, (stated("sampling", level.name, *path) for path in paths)), None)
-            if node is None and isinstance(level.scheme, All):
+            if node is None and level.scheme.is_whole:
                 continue
-            numbers = {"rate": "probability", "bins": "bins", "times": "times"}
-            key = next((key for key, name in numbers.items() if hasattr(level.scheme, name)), "size")
-            amount = Fraction(getattr(level.scheme, numbers.get(key, ""), level.max_drawn))
+            drawn = level.scheme.amount
             yield _NumberChange(
                 run=run,
-                keys=("sampling", level.name, key),
+                keys=("sampling", level.name, level.scheme.amount_key or "size"),
                 node=node,
-                amount=amount,
+                amount=Fraction(level.count if drawn is None else drawn),
                 count=Fraction(level.count, getattr(level.scheme, "groups", 1)),
                 changed=other.scheme != level.scheme,
             )

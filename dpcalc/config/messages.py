@@ -156,8 +156,7 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
         if ends:
             hint = f"for units that differ in size write {{min: {ends[1]}, max: {ends[2]}}}"
         elif "number" in expected:
-            is_quoted = not node.plain and scalars.NUMBER.fullmatch(node.text.strip()[: scalars.MAX_DIGITS])
-            hint = "remove the quotes" if is_quoted else scalars.word_hint(node.text) or no_number(key, node.text)
+            hint = scalars.number_hint(node) or no_number(key, node.text)
     name = f"`{node.path}`" if node.path else "the file"
     return error("DPC102", node.anchor, f"{name} must be {expected}, got {scalars.describe(node)}", hint)
 

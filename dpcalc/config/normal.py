@@ -18,22 +18,9 @@ from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import (
-    All,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
-_AMOUNTS = ("size", "bins", "times")  # attributes of schemes, and keys
 MAX_WRITTEN_COUNTS = 10_000  # units of a tree; a config with more exceeds yaml_text.MAX_EVENTS
 _NO_MARK = Mark(source_of("", "show"), 1, 1)
 
@@ -122,39 +109,36 @@ def _run_lines(phase: Phase) -> list[str]:
 
 def _draw_line(level: Level) -> str:
     """Return the line of a level's draw, a YAML mapping in braces, with what it does not state as a comment."""
-    scheme, remark = level.scheme, ""
-    amount: dict[str, object] = {key: getattr(scheme, key) for key in _AMOUNTS if hasattr(scheme, key)}
+    scheme, amount, remark = level.scheme, dict[str, object](), ""
     limit = "" if level.is_equal else "at most "
-    match scheme:
-        case Shuffle():
+    if scheme.amount_key == "rate":
+        # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is
+        # exact is written, and the other one as a remark. Where counts differ the number has no meaning.
+        rate, is_cyclic = scheme.probability, scheme.spans_steps
+        expected, is_known = rate * level.count, level.is_equal and not level.is_assumed
+        number = scalars.decimal_text(expected) if is_known else None
+        is_simpler = number and (expected.denominator == 1 or scalars.decimal_text(rate) is None)
+        stated = scalars.probability_text(rate)
+        if is_simpler and not is_cyclic:
+            amount["expected"] = number
+            remark = f"rate {_rounded_text(rate)}"
+        elif stated is None:
+            limit = f"expected a rate of at most {scalars.MAX_DIGITS} characters"
+            raise InputError(f"level {level.name}: {limit}, got {rate}")
+        else:
+            amount["rate"] = stated
+            if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
+                remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
+    elif scheme.at_most:
+        amount["size"] = f"{{at_most: {scheme.size}}}"
+        remark = "all where there are fewer"
+    elif scheme.amount_key:
+        amount[scheme.amount_key] = scheme.amount
+        remark = f"rate {'' if scheme.is_allocated else limit}{_rounded_text(level.rate)}"
+        if scheme.is_shuffled:
             remark = f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
-        case Fixed(at_most=True):
-            amount["size"] = f"{{at_most: {scheme.size}}}"
-            remark = "all where there are fewer"
-        case Fixed() | WithReplacement():
-            remark = f"rate {limit}{_rounded_text(level.rate)}"
-        case RandomAllocation() | BallsInBins():
-            remark = f"rate {_rounded_text(level.rate)}"
-        case Poisson() | CappedPoisson() | CyclicPoisson():
-            # An exact rate often is no decimal while the expected number is one, or the other way round: the form that
-            # is exact is written, and the other one as a remark. Where counts differ the number has no meaning.
-            rate, is_cyclic = scheme.probability, isinstance(scheme, CyclicPoisson)
-            expected, is_known = rate * level.count, level.is_equal and not level.is_assumed
-            number = scalars.decimal_text(expected) if is_known else None
-            is_simpler = number and (expected.denominator == 1 or scalars.decimal_text(rate) is None)
-            stated = scalars.probability_text(rate)
-            if is_simpler and not is_cyclic:
-                amount["expected"] = number
-                remark = f"rate {_rounded_text(rate)}"
-            elif stated is None:
-                limit = f"expected a rate of at most {scalars.MAX_DIGITS} characters"
-                raise InputError(f"level {level.name}: {limit}, got {rate}")
-            else:
-                amount["rate"] = stated
-                if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
-                    remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
     period = level.redraw_every if level.redraw_every > 1 else None
-    draw = _mapping_text({"scheme": scheme.name, **amount, **_options(scheme), "redraw_every": period})
+    draw = _mapping_text({"scheme": scheme.name, **amount, **scheme.options, "redraw_every": period})
     return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
 
 
@@ -170,16 +154,6 @@ def _value_text(value: object) -> str:
     if isinstance(value, str):
         return value
     return "true" if value is True else scalars.decimal_text(Fraction(repr(value))) or repr(value)
-
-
-def _options(scheme: Scheme) -> dict[str, object]:
-    """Return the options of a scheme that are not the default, by key as in configs; `at_most` is part of the size."""
-    keys = {key: getattr(scheme, key, None) for key in ("drop_last", "groups", "max_batch_size", "max_group_size")}
-    words = {
-        "order": "secret" if getattr(scheme, "is_secret", False) else None,
-        "assignment": "held" if getattr(scheme, "is_held", False) else None,
-    }
-    return {key: value for key, value in (keys | words).items() if value}
 
 
 def quoted(word: str) -> str:
@@ -209,17 +183,15 @@ def fingerprint(plan: Plan) -> str:
         levels = []
         for level in phase.hierarchy.levels:
             scheme = level.scheme
-            rate = getattr(scheme, "probability", None)
-            numbers = (getattr(scheme, key) for key in _AMOUNTS if hasattr(scheme, key))
             content: dict[str, object] = {
                 "name": level.name,
                 "count": level.count,
                 "least": level.min_count,
                 "scheme": scheme.name,
-                "amount": next(numbers, None) if rate is None else str(Fraction(rate)),
-                "at_most": getattr(scheme, "at_most", False),
+                "amount": str(Fraction(scheme.probability)) if scheme.amount_key == "rate" else scheme.amount,
+                "at_most": scheme.at_most,
                 "redraw_every": level.redraw_every,
-                **_options(scheme),
+                **scheme.options,
             }
             usual = {"least": level.count, "at_most": False, "redraw_every": 1}
             levels.append({key: value for key, value in content.items() if key not in usual or value != usual[key]})
@@ -285,8 +257,8 @@ class StatedTerms(NamedTuple):
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
     """Return the terms of a phase: how the user states the outermost draw but `all`, and the length."""
     sections, amount = runs(root)[number].sections, ""
-    level = next((level for level in hierarchy.levels if not isinstance(level.scheme, All)), None)
-    if level is not None and isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
+    level = next((level for level in hierarchy.levels if not level.scheme.is_whole), None)
+    if level is not None and level.scheme.amount_key == "rate":
         node = node_at(sections, "sampling", level.name, "expected")
         stated = _stated_number(node)
         if node is not None and stated is not None and stated.denominator == 1:

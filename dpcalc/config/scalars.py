@@ -16,7 +16,7 @@ MAX_DIGITS = 80  # characters of a number; exact arithmetic with longer ones tak
 MAX_EXPONENT = 400  # beyond the range of floats
 
 _DIGITS = r"[0-9]+(?:_[0-9]+)*"
-NUMBER = re.compile(
+_NUMBER = re.compile(
     rf"[-+]?(?:(?:0|[1-9][0-9]*(?:_[0-9]+)*)(?:\.(?:{_DIGITS})?)?|\.{_DIGITS})(?:[eE](?P<exponent>[-+]?[0-9]+))?"
 )
 _WHOLE = r"[1-9][0-9]*(?:_[0-9]+)*"
@@ -56,7 +56,7 @@ def number_of(node: Node | None) -> Fraction | None:
 
 def parse_number(text: str) -> Fraction | None:
     """Return the exact value of a decimal number as a file may state it without quotes, None for other texts."""
-    return Fraction(text.replace("_", "")) if NUMBER.fullmatch(text) and not limit_violation(text) else None
+    return Fraction(text.replace("_", "")) if _NUMBER.fullmatch(text) and not limit_violation(text) else None
 
 
 def parse_quotient(text: str) -> Fraction | None:
@@ -103,7 +103,7 @@ def limit_violation(text: str) -> str:
     """Return the limit that a number or `.inf` breaks, such as "numbers must be finite"; "" if none, or for a word."""
     if _INFINITY.fullmatch(text):
         return "numbers must be finite"
-    match = NUMBER.fullmatch(text)
+    match = _NUMBER.fullmatch(text)
     if not match:
         return ""
     if len(text) > MAX_DIGITS:
@@ -125,6 +125,15 @@ def describe(node: Node) -> str:
     if isinstance(meaning, bool):
         return f"`{shown}`"
     return f"the number {shown}" if isinstance(meaning, Fraction) else f"the string '{shown}'"
+
+
+def number_hint(node: Node) -> str:
+    """Return advice on how to write a number, such as "remove the quotes"; "" if there is none."""
+    if not isinstance(node, Scalar):
+        return ""
+    if not node.plain and _NUMBER.fullmatch(node.text.strip()[:MAX_DIGITS]):
+        return "remove the quotes"
+    return word_hint(node.text)
 
 
 def word_hint(text: str) -> str:

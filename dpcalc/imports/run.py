@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from dpcalc.config.documents import json_content
+from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
@@ -290,6 +290,7 @@ class Terms:
     steps: Fraction | None = None
     noise_multiplier: Fraction | None = None
     target_epsilon: Fraction | None = None
+    loader: str | None = None  # a scheme
 
 
 @dataclass(frozen=True, kw_only=True)

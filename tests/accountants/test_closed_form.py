@@ -11,7 +11,7 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import zero_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.plain import closed_form_profile
-from dpcalc.accountants.pld import delta_bounds, delta_upper_curve, epsilon_bounds, rough_epsilon_upper
+from dpcalc.accountants.pld import delta_bounds, delta_upper_curve, epsilon_bounds
 from dpcalc.accountants.result import costliest_release
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
@@ -27,7 +27,6 @@ from tests.oracles.exact_gaussian import DIGITS, exact_delta
 from tests.thinning import thinned
 
 HERE, THERE = {0: Fraction(1)}, {1: Fraction(1)}
-RARE = {0: Fraction(99, 100), 1: Fraction(1, 100)}
 
 
 def plan_of(rate, noise, steps, delta=1e-5):
@@ -62,12 +61,6 @@ def test_epsilon_is_zero_where_the_distances_sum_to_less_than_delta(rate, noise,
 def test_a_run_within_delta_needs_next_to_no_noise():
     solution = solve(plan_of("1e-8", 1.0, 10), "sigma", goal=EpsilonGoal(limit=2.0))
     assert (solution.value, solution.fails_at, solution.reached) == (1e-6, None, 0.0)
-
-
-def test_a_rough_end_is_an_upper_end_near_by():
-    for counts in directions(plan_of("0.01", 1.0, 1000)):
-        lower, upper = epsilon_bounds(counts, delta=1e-5, sides=(LOWER, UPPER))
-        assert lower <= rough_epsilon_upper(counts, delta=1e-5) <= upper * (1 + 2e-4)
 
 
 @pytest.mark.parametrize(("rough", "asked_for"), [(1.0, 1), (1.3, 2), (math.inf, 2)])
@@ -177,15 +170,6 @@ def test_a_curve_is_never_below_the_exact_gaussian(steps, sigma, loose, around):
     assert all(delta <= upper <= 1 for upper, delta in zip(found, exact, strict=True))
     at = list(epsilons).index(around)
     assert found[at] <= exact[at] * (1 + loose)
-
-
-@pytest.mark.parametrize("pair", [(RARE, HERE), (HERE, RARE)])
-def test_a_curve_agrees_with_a_composition_for_each_epsilon(pair):
-    counts, epsilons = {MixturePair.of(*pair, deviation=1.0): 1000}, np.array([0.2, 0.5, 1.0])
-    found = delta_upper_curve(counts, epsilons=epsilons, around=0.5)
-    alone = [delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0] for epsilon in epsilons]
-    assert found == pytest.approx(alone, rel=1e-2)
-    assert found[1] == pytest.approx(alone[1], rel=1e-6)
 
 
 def test_the_ends_of_a_curve():

@@ -25,10 +25,8 @@ from dpcalc.losses.pair import LossCurve, MixturePair, Segment
 from dpcalc.losses.profile import GluedProfile
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import Exponential
-from tests.oracles.conditioning import exact_epsilon
 from tests.oracles.exact_gaussian import exact_delta
 from tests.oracles.exact_gaussian import exact_epsilon as gaussian_epsilon
-from tests.oracles.numerics_problems import generator, random_problem
 from tests.thinning import thinned
 
 ONE = Fraction(1)
@@ -71,18 +69,6 @@ def test_moments_is_the_best_whole_order_up_to_32(rate, sigma, steps, delta):
     assert best <= moments({flat(rate, sigma): steps}, delta=delta).epsilon <= best * (1 + 3e-12)
 
 
-@pytest.mark.parametrize("delta", [1e-2, 1e-5, 1e-12])
-@pytest.mark.parametrize("order", thinned(range(1, 33), 11))
-def test_classical_conversion_where_the_best_order_is_a_whole_one(order, delta):
-    """K(z) = z (z + 1) s with s = log(1/delta) / order^2: the minimum is at z = order, which `moments` tries."""
-    s = math.log(1 / delta) / order**2
-    curve = MixturePair.of({0: ONE}, {1: ONE}, deviation=1 / math.sqrt(2 * s))
-    exact = (order + 1) * s + math.log(1 / delta) / order
-    classic = rdp_classic({curve: 1}, delta=delta).epsilon
-    assert exact <= classic == pytest.approx(exact, rel=1.001e-12)
-    assert classic <= moments({curve: 1}, delta=delta).epsilon * (1 + 1e-13)
-
-
 @pytest.mark.parametrize("rate", [*map(Fraction, ("1", "0.99", "0.5", "1e-2", "1e-4", "1e-6", "1e-9"))])
 @pytest.mark.parametrize("sigma", [0.1, 0.2, 0.3, 0.5, 0.8, 1.0, 5.0, 200.0, 1e4])
 def test_log_moments_are_as_accurate_as_their_rounding_says(rate, sigma):
@@ -121,53 +107,11 @@ def converted(moment, z, delta):
     return (moment - z * mpmath.log1p(1 / z) - mpmath.log1p(z) - mpmath.log(delta)) / z
 
 
-def log_moment_of_any_order(rate, sigma, order):
-    """log(1 + E_Q[r^a - 1 - a (r - 1)]) with r = P/Q, by quadrature on both sides of where its tilted mass lies."""
-    a, q, s = mpmath.mpf(order) + 1, mpmath.mpf(rate.numerator) / rate.denominator, mpmath.mpf(sigma)
-
-    def density(y):
-        more = q * mpmath.expm1((y - mpmath.mpf(1) / 2) / s**2)
-        return (mpmath.expm1(a * mpmath.log1p(more)) - a * more) * mpmath.npdf(y, 0, s)
-
-    far = 22 * s  # e^-242 of the mass lies beyond, against K above 1e-40
-    edges = [-far, -far / 2, -s, 0, s, far / 4, far / 2, far, a + far]
-    return mpmath.log1p(mpmath.quad(density, sorted({*edges, *(a + k * s for k in (-8, -3, 0, 3, 8))}), maxdegree=8))
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("rate", "steps"), thinned([("1e-2", 10_000), ("1e-6", 10**11), ("1e-9", 10**15)], 2))
-@pytest.mark.parametrize(("sigma", "delta"), thinned([(0.5, 1e-5), (5.0, 1e-30)], 1))
-def test_rdp_of_sampled_steps_is_not_below_the_exact_conversion_at_its_order(rate, sigma, steps, delta):
-    rate = Fraction(rate)
-    best = best_epsilon({flat(rate, sigma): steps}, delta=delta)
-    with mpmath.workdps(50):
-        z = mpmath.mpf(best.order)
-        moment = steps * log_moment_of_any_order(rate, sigma, z)
-        assert abs(log_moment_of_any_order(rate, sigma, 4) / log_moment(rate, sigma, 4) - 1) < 1e-15
-        taken = mpmath.mpf(delta) * (1 - mpmath.mpf("1.01e-7"))  # what is too rare to matter is taken from delta
-        exact, most = (converted(moment, z, each) for each in (mpmath.mpf(delta), taken))
-        assert exact <= best.value
-        assert best.value <= most + (abs(most) + 2 * abs(mpmath.log(taken)) / z) * mpmath.mpf("1e-11")
-
-
 @pytest.mark.parametrize("steps", [1, 10, 10_000])
 @pytest.mark.parametrize("delta", [1e-3, 1e-10])
 def test_basic_is_the_sum_of_exact_epsilons(steps, delta):
     exact = steps * gaussian_epsilon(1, 3.0, delta / steps)
     assert basic({unsampled(3.0): steps}, delta=delta).epsilon == pytest.approx(float(exact), rel=1e-9)
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("block", thinned(range(4), 1))
-def test_basic_of_different_steps_takes_the_costlier_direction_of_each(block):
-    rng = generator(block, 311)
-    problems = [random_problem(rng, steps=int(rng.integers(1, 9)), rarest=1e-3) for _ in range(3)]
-    steps, delta = sum(p.steps for p in problems), 1e-6
-    total = 0.0
-    for problem in problems:
-        ways = (problem, type(problem)(problem.bound, not problem.swapped, problem.sigma, problem.steps, delta))
-        total += problem.steps * max(exact_epsilon(way.curve, 1, delta / steps) for way in ways)
-    assert basic({p.profile: p.steps for p in problems}, delta=delta).epsilon == pytest.approx(total, rel=1e-9)
 
 
 @pytest.mark.heavy

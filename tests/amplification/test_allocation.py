@@ -4,7 +4,6 @@ import itertools
 import math
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -17,8 +16,7 @@ from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.work import allowance
-from tests.losses.test_likelihood_ratio import gaussian, two_steps
-from tests.oracles.exact_gaussian import exact_delta
+from tests.losses.test_likelihood_ratio import gaussian
 from tests.thinning import thinned
 
 
@@ -103,26 +101,6 @@ def test_total_variation_of_many_passes(bins, passes, sigma, published):
     )
     assert 0 <= upper - lower < 1.5e-5
     assert lower == pytest.approx(published, abs=1e-4)
-
-
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 5.0])
-def test_one_step_is_the_mechanism_itself(sigma, epsilon):
-    exact = float(exact_delta(1 / mpmath.mpf(sigma), mpmath.mpf(epsilon)))
-    for low, high in delta_intervals(gaussian(sigma), 1, epsilon):
-        assert low <= exact <= high
-        assert high - low <= 2e-3 * exact + 1e-15
-
-
-@pytest.mark.parametrize(
-    ("sigma", "epsilon"), thinned([(0.5, 0.02), (1.0, 0.02), (4.0, 0.02), (0.5, 0.3), (1.0, 1.5), (4.0, 0.3)], 2)
-)
-def test_one_pass_against_quadrature(sigma, epsilon):
-    exact = two_steps((sigma, sigma), epsilon, 1)
-    for (low, high), value in zip(delta_intervals(gaussian(sigma), 2, epsilon), exact, strict=True):
-        assert low <= value * (1 + 1e-9)
-        assert high >= value * (1 - 1e-9)
-        assert high - low <= 5e-3 * value + 1e-14
 
 
 def enumerated(p, q, bins, epsilon):

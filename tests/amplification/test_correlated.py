@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import brentq
 
 from dpcalc.amplification.correlated import correlated_fault
-from dpcalc.charts.curves import CURVES, CurveRequest
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -23,11 +22,9 @@ from dpcalc.mechanisms.matrix_factorization import (
     Toeplitz,
     Tree,
 )
-from dpcalc.planner.compare import compare
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.published import FLAT_POISSON
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.statement import chain_epsilon, group_epsilon
@@ -94,16 +91,6 @@ def test_a_phase_is_one_gaussian(mechanism, steps, mu):
     assert result.epsilon == pytest.approx(gaussian_epsilon(mu), rel=1e-5 if steps > 1000 else 1e-8)
     assert result.epsilon_lower == pytest.approx(result.epsilon, rel=1e-8)
     assert result.epsilon_lower <= result.epsilon
-
-
-@pytest.mark.parametrize("adjacency", [ZERO, ADD, REPLACE])
-@pytest.mark.parametrize("group_size", [1, 3])
-def test_identity_is_plain_dp_sgd(adjacency, group_size):
-    plain = plan(phase(Gaussian(noise_multiplier=4.0), 7, All()), adjacency=adjacency, group_size=group_size)
-    correlated = plan(phase(noise(Identity(), times=7, apart=2), 20), adjacency=adjacency, group_size=group_size)
-    close = 1e-12 if group_size == 1 else 1e-5  # a group is composed on a grid, other steps on another one
-    assert guarantee(correlated).epsilon == pytest.approx(guarantee(plain).epsilon, rel=close)
-    assert delta_of(correlated, epsilon=1.0).delta == pytest.approx(delta_of(plain, epsilon=1.0).delta, rel=10 * close)
 
 
 def test_replaced_units_cost_twice_the_sensitivity_and_groups_as_many_times():
@@ -311,26 +298,3 @@ def test_solvers_stay_where_a_bound_is_proved(strategy, scheme, quantity, value)
     found = solve(plan(phase(noise(strategy, 4.0), 12, scheme)), quantity, goal=EpsilonGoal(limit=90.0))
     assert (found.value, found.fails_at) == (value, None)
     assert guarantee(found.plan).epsilon < 90
-
-
-@pytest.mark.heavy
-def test_a_curve_stays_where_a_bound_is_proved():
-    run = plan(phase(noise(FALLING, 4.0), 24, BallsInBins(bins=6, is_held=True)))
-    line = CURVES["rate"](CurveRequest(plans=(("", run),))).series[0]
-    assert min(line.xs) == 3
-    assert None not in line.ys
-
-
-def test_published_formulas_and_advice_are_not_for_correlated_noise():
-    run = plan(phase(noise(FALLING, 4.0, times=3, apart=2), 12), adjacency=ADD)
-    rows = {row.method: row for row in compare(run) if row.bound != FLAT_POISSON or row.method != "pld"}
-    assert rows["pld"].epsilon == pytest.approx(gaussian_epsilon(math.sqrt(4.9375 / 1.3125) / 4), rel=1e-8)
-    assert rows["strong-composition"].epsilon is None
-    assert "independent in every step" in rows["strong-composition"].note
-    assert not any(row.method.startswith(("opacus", "tf-privacy")) for row in compare(run))
-    assert evaluate(run).notes == ()
-
-
-def test_no_noise_is_no_guarantee():
-    assert math.isinf(guarantee(plan(phase(noise(FALLING, 0.0, times=1), 12))).epsilon)
-    assert guarantee(plan(phase(noise(FALLING, times=1), 0))).epsilon == 0

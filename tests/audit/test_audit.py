@@ -2,7 +2,7 @@
 
 import math
 import re
-from itertools import chain, count, cycle, islice, repeat
+from itertools import chain, count, cycle, islice, product, repeat
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from dpcalc.audit.audit import audit_log
 from dpcalc.config.load import load_text
 from tests.audit import loaders
 from tests.audit.loaders import BATCH, STEPS, UNITS, flat_config, jsonl, nested, nested_config
+from tests.thinning import thinned
 
 TREE = [3, 5, 9, 12, 4, 7] * 10
 
@@ -447,8 +448,10 @@ def summed(batches, parts):
     return ([unit for batch in islice(batches, parts) for unit in batch] for _ in count())
 
 
-@pytest.mark.parametrize("parts", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("declared", ["poisson", "fixed", "shuffle", "{scheme: poisson, max_batch_size: 90}"])
+@pytest.mark.parametrize(
+    ("declared", "parts"),
+    thinned(product(("poisson", "fixed", "shuffle", "{scheme: poisson, max_batch_size: 90}"), (2, 3, 4, 6, 8)), 7),
+)
 def test_accumulated_poisson_batches_are_named(audited, declared, parts):
     """Their sizes vary, as those of draws with replacement do not, and two entries are equal less often."""
     rng = np.random.default_rng(parts)

@@ -8,13 +8,9 @@ import pytest
 from dpcalc.accountants.basic import equal_steps
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import one_step_epsilon
-from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
-from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.losses.atoms import Atoms, glued
-from dpcalc.losses.profile import PublicMixture
-from dpcalc.mechanisms.additive import laplace_pair
 from tests.thinning import thinned
 
 
@@ -63,28 +59,6 @@ def test_a_profile_and_its_opposite():
     for epsilon in (-0.7, -0.2, 0.0, 0.3):
         other = lopsided.swapped.delta(-epsilon)
         assert lopsided.delta(epsilon) == pytest.approx(-math.expm1(epsilon) + math.exp(epsilon) * other, abs=1e-15)
-
-
-@pytest.mark.parametrize(("losses", "masses"), [((0.0, 1.0), (0.7, 0.7)), ((-3.0,), (0.9,))])
-def test_impossible_masses_are_refused(losses, masses):
-    with pytest.raises(InputError, match="masses"):
-        Atoms.of_masses(losses, masses)
-
-
-def test_the_inversion_of_atoms():
-    counts = {laplace_pair(1.0): 100}
-    upper, lower = epsilon_bounds(counts, delta=1e-6, sides=(UPPER, LOWER))
-    assert lower <= inversion(counts, delta=1e-6) <= upper
-    with pytest.raises(ConvergenceError, match="few"):
-        inversion({response(1.0): 10}, delta=1e-6)
-
-
-def test_atoms_told_apart():
-    half = PublicMixture(weights=(0.5,), profiles=(response(1.0, 0.01),))
-    assert half.infinity_mass == pytest.approx(0.005)
-    assert half.delta(0.3) == pytest.approx(0.5 * response(1.0, 0.01).delta(0.3), rel=1e-12)
-    upper, lower = delta_bounds({half: 1}, epsilon=0.3, sides=(UPPER, LOWER))
-    assert lower <= half.delta(0.3) <= upper <= half.delta(0.3) * (1 + 1e-3)
 
 
 def test_renyi_divergence_counts_unlisted_and_infinite_mass():
