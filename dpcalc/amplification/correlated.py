@@ -103,7 +103,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 
     Each error assumes that none of those before it applies.
     """
-    spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
+    spanning = [level for level in hierarchy.levels if level.scheme.spans_steps]
     if not isinstance(mechanism, MatrixFactorization):
         for level in spanning:
             problem = f"is `{level.scheme.name}`, which goes with mechanism type matrix-factorization only"

@@ -21,7 +21,6 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.profile import ChordProfile, GluedProfile
 from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 MIN_GAIN = 0.05  # of epsilon, below which the bound is not worth its half second
@@ -59,17 +58,16 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
     Source: docs/theory.md, Theorem 6.10.
     """
     unit, scheme = len(path.counts), path.schemes[-1]
-    if adjacency is not Adjacency.ADD_REMOVE or clip < unit or not isinstance(scheme, Fixed) or path.rate(unit) == 1:
+    if adjacency is not Adjacency.ADD_REMOVE or clip < unit or not scheme.has_stand_in or path.rate(unit) == 1:
         return None
     ancestor = max(range(unit - 1), key=lambda at: bound.missed[at], default=None)
     if ancestor is None or not bound.missed[ancestor]:
         return None
-    stand_in = path.siblings[ancestor] if isinstance(path.schemes[ancestor], Fixed) else 0
     return JointStepBound(
         **{field.name: getattr(bound, field.name) for field in fields(StepBound)},
         mates=scheme.size,
         radius=max(path.contributions[-1], path.siblings[-1]),
-        reach=sum(path.mates[ancestor + 1 : unit - 1]) + stand_in,
+        reach=sum(path.mates[ancestor + 1 : unit - 1]) + path.stand_in(ancestor + 1),
         missed_chance=bound.missed[ancestor],
     )
 

@@ -19,8 +19,8 @@ from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.pate import DataDependentResult
 
 
 def epsilon(
@@ -108,8 +108,8 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
         return None
 
     from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
+    from dpcalc.pate.answer import data_dependent_guarantee
     from dpcalc.pate.votes_file import read_votes
-    from dpcalc.planner.pate import data_dependent_guarantee
 
     if not isinstance(phase.mechanism, LNMax | GNMax):
         return None

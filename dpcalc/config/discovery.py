@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from pathlib import Path
 
-from dpcalc.config.documents import parse_toml
 from dpcalc.config.files import Folder, Refusal
+from dpcalc.config.readers import parse_toml
 from dpcalc.config.repository import git_root, leaves_repository
 from dpcalc.config.source import ConfigError, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message

@@ -1,34 +1,36 @@
-"""Files that references lead into (YAML, JSON, TOML) as marked trees, the references, and the section that is meant."""
+"""References of a config into its own file and others, and the section of a file that is the config."""
 
+import os
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
-from itertools import count
+from fractions import Fraction
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from dpcalc.config import scalars
+from dpcalc.config.command_lines import FLAGS, command_flags
 from dpcalc.config.files import SUFFIXES, Files, Refusal, text_of
 from dpcalc.config.hydra import RESOLVE, Hydra
-from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.messages import nearest, wrong_type_error
 from dpcalc.config.overrides import parse_path
+from dpcalc.config.readers import read_document
 from dpcalc.config.source import (
     MAX_SHOWN_LENGTH,
     ConfigError,
     Diagnostic,
     Mark,
-    Source,
+    Severity,
     config_error,
     error,
+    finding,
     shortened,
     source_of,
 )
 from dpcalc.config.tree import (
     USER_KEY,
+    Document,
     Items,
     Node,
     Scalar,
@@ -42,126 +44,6 @@ from dpcalc.config.tree import (
     with_path,
 )
 from dpcalc.config.words import no_number
-from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, parse_yaml, tagged_paths
-
-_MAX_TOML_LINES, _MAX_TOML_LINE = 5_000, 1_000  # lines whose places are looked for, and characters of one
-MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
-
-
-class Document(NamedTuple):
-    """A whole file, and the dotted paths of values with a YAML tag, which references do not follow."""
-
-    tree: Node
-    tagged: frozenset[str] = frozenset()
-
-
-class Number(str):
-    """Text of a JSON or TOML number, exactly as written."""
-
-    __slots__ = ()
-
-
-def read_document(source: Source, suffix: str) -> Document:
-    """Return a referenced file as a tree, read by its suffix as JSON, TOML or YAML; Refusal if it cannot be read.
-
-    What is not found in a JSON or TOML text has the place of what is around it.
-    """
-    limits = f"has more than {MAX_EVENTS} parts, or more than {MAX_DEPTH} levels of nesting"
-    too_large = Refusal("DPC111", limits, "refer to a smaller file")
-    values = count(1)
-
-    def tree_of(value: object, path: str, depth: int, around: Mark) -> Node:
-        # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
-        if next(values) > MAX_EVENTS or depth > MAX_DEPTH:
-            raise too_large
-        mark = places.get(path, around)
-        if isinstance(value, dict):
-            parts = {str(key): tree_of(below, join(path, str(key)), depth + 1, mark) for key, below in value.items()}
-            return Section(entries=parts, mark=mark, key=None, path=path)
-        if isinstance(value, list):
-            items = tuple(tree_of(below, f"{path}[{index}]", depth + 1, mark) for index, below in enumerate(value))
-            return Items(items=items, mark=mark, key=None, path=path)
-        # As YAML would read it: null as "", True as "true", a text as quoted.
-        is_plain = value is None or isinstance(value, Number | bool | int)
-        text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        return Scalar(text=text, plain=is_plain, mark=mark, key=None, path=path)
-
-    try:
-        if suffix not in {".json", ".toml"}:
-            tree, flaws = parse_yaml(source)
-            return Document(tree, tagged_paths(flaws))
-        content: object = json_content(source.text, number=Number) if suffix == ".json" else parse_toml(source)
-        places = _json_places(source) if suffix == ".json" else _toml_places(source)
-        return Document(tree_of(content, "", 0, Mark(source, 1, 1)))
-    except ConfigError as cause:
-        first = cause.diagnostics[0]
-        code = "DPC111" if first.code == "DPC111" else "DPC110"
-        raise Refusal(code, f"cannot be read, line {first.line}: {first.message}", first.hint) from None
-    except RecursionError:
-        raise too_large from None
-    except RepeatedKeyError as cause:
-        message, _, way_out = str(cause).rpartition("; ")
-        raise Refusal("DPC110", f"cannot be read as JSON: {message}", way_out) from None
-    except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
-        raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
-
-
-def _json_places(source: Source) -> dict[str, Mark]:
-    """Return the places of the values of a JSON text, by dotted path, as YAML reads it; {} where it cannot."""
-    # JSON is YAML but for tabs and a few escapes. Places say where a message appears, never what a value is.
-    with suppress(ConfigError, RecursionError, ValueError):
-        tree, _ = parse_yaml(replace(source, text=source.text.replace("\t", " ")))
-        return {path: replace(node.mark, source=source) for path, node in walk(tree, "")}
-    return {}
-
-
-def _toml_places(source: Source) -> dict[str, Mark]:
-    """Return the places of the values of a TOML text, by dotted path: of tables, and of what a line assigns."""
-    import tomllib
-
-    places: dict[str, Mark] = {}
-    tables = Counter[str]()  # how many of an array there have been
-    around, quotes = "", ""
-    for number, line in enumerate(source.lines[:_MAX_TOML_LINES], start=1):
-        text, start = line.strip(), len(line) - len(line.lstrip())
-        if text.startswith("#") or len(line) > _MAX_TOML_LINE:
-            continue
-        if quotes:  # inside a text of several lines
-            quotes = "" if quotes in text else quotes
-            continue
-        left, equals, right = text.partition("=")
-        while equals and left.count('"') % 2:  # the sign is in a quoted key
-            more, equals, right = right.partition("=")
-            left = f"{left}={more}"
-        is_header = text.startswith("[") and not equals
-        with suppress(tomllib.TOMLDecodeError, RecursionError):
-            node = tomllib.loads(text if is_header else f"{left}= 0")
-            path, inner = "" if is_header else around, node
-            while isinstance(inner, dict) and inner:
-                ((name, inner),) = inner.items()
-                path = join(path, name)
-                if isinstance(inner, list):  # the header of the next table of an array
-                    tables[path] += 1
-                    inner = inner[0]
-                if tables[path]:
-                    path = f"{path}[{tables[path] - 1}]"
-            column = start + 1 if is_header else start + len(left) + len(equals) + len(right) - len(right.lstrip()) + 1
-            if is_header or equals:
-                places.setdefault(path, Mark(source, number, column, max(1, len(text) - column + start + 1)))
-            around = path if is_header else around
-        for mark in ('"""', "'''"):
-            quotes = mark if right.count(mark) % 2 else quotes
-    return places
-
-
-def parse_toml(source: Source) -> dict[str, object]:
-    """Return a TOML text as dictionaries, with floats as Number; Refusal for a line with too many points."""
-    if any(line.count(".") > MAX_DOTS for line in source.lines):
-        raise Refusal("DPC111", f"has a line with more than {MAX_DOTS} points", "refer to a smaller file")
-    import tomllib
-
-    return tomllib.loads(source.text, parse_float=Number)
-
 
 # A config may be a section of a training config.
 
@@ -212,26 +94,44 @@ MARKER = "${"
 HYDRA_HINT = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
 _HYDRA_RESOLVERS = ("hydra", "oc.")  # how the names of their resolvers begin
 _FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
+MAX_FACTORS = 8  # of a product
+_PRODUCT_FORM = (
+    "numbers and references with `*` and `/` and spaces around them, as in `${per_device} * ${accumulation} * 8`"
+)
+_FACTOR = re.compile(r"\s*(\$\{[^{}]*\}|[-+0-9._eE]+)(?: +([*/]) +(?=\S)|\s*$)")
 _BEFORE_COMMA = re.compile("(?<![0-9])([0-9]{1,3}),$")
 _THOUSANDS = re.compile("[0-9]{3}(?![0-9])")
+
+
+class Default(NamedTuple):
+    """A referenced value that a launch of the run may override: a default in code, or in what Hydra composes."""
+
+    key: str  # of the config that refers to it
+    mark: Mark  # of the reference
+    name: str  # the file as the reference writes it
+    options: tuple[str, ...]  # that override it, such as "--sigma"; () where it is not an option that does
+    value: Scalar
 
 
 class References:
     """Reader of the references of one config."""
 
-    def __init__(self, main: Document, files: Files) -> None:
+    def __init__(self, main: Document, files: Files, root: str = "") -> None:
         self.faults: dict[Mark, Diagnostic] = {}  # of each reference that leads nowhere, by its place
         # Of each value that was followed, by its dotted path: (canonical name of another file, or "" for the config's
         # own; dotted path there).
         self.ends: dict[str, tuple[str, str]] = {}
-        self._files = files
+        self.defaults: list[Default] = []
+        # Where the values come from, in words, by the (path, line, column) of their reference.
+        self.origins: dict[tuple[str, int | None, int | None], list[str]] = {}
+        self._files, self._root = files, root  # a file that references without a name lead into, "" for the config
         self._hydra = Hydra(main.tree, files)
-        self._documents = {"": main}
+        self._documents = {root: main}
 
     def resolved(self, node: Node) -> Node:
         """Return the tree with references replaced by values, not below `x-` keys; wrong ones stay, with a fault each.
 
-        A value from elsewhere has the place of its reference.
+        A value from elsewhere has the place of its reference. Products are multiplied out, but in a name.
         """
         if isinstance(node, Items):
             return replace(node, items=tuple(self.resolved(item) for item in node.items))
@@ -239,39 +139,105 @@ class References:
             parts = node.entries.items()
             resolved = {key: value if key.startswith(USER_KEY) else self.resolved(value) for key, value in parts}
             return replace(node, entries=resolved)
-        if MARKER not in node.text:
+        is_name = node.path.rpartition(".")[2] == "name"
+        if MARKER not in node.text and (is_name or not (" * " in node.text or " / " in node.text)):
             return node
         try:
-            target, self.ends[node.path] = self._end_of_chain(node.text)
+            factors = _factors(node.text)
+            if not factors and MARKER not in node.text:
+                return node
+            if len(factors) > 1:
+                return self._product(node, factors)
+            target, end = self._end_of_chain(node.text)
         except Refusal as cause:
-            message = f"`{node.path}` is the reference `{shortened(node.text)}`: {cause.message}"
+            kind = "reference" if MARKER in node.text else "product"
+            message = f"`{node.path}` is the {kind} `{shortened(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
+        self.ends[node.path] = end
+        self._note(node, target, end)
         return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
+
+    def _product(self, node: Scalar, factors: list[tuple[str, str]]) -> Scalar:
+        """Return the value of a product at its place, exact; Refusal for a factor that is no number."""
+        if len(factors) > MAX_FACTORS:
+            raise Refusal("DPC111", f"it has more than {MAX_FACTORS} factors", "multiply some of them out")
+        product, origin = Fraction(1), None
+        for number, (operator, text) in enumerate(factors, 1):
+            factor = scalars.parse_number(text)
+            if MARKER in text:
+                target, end = self._end_of_chain(text)
+                self.ends[f"{node.path} (factor {number})"] = end
+                self._note(node, target, end)
+                origin = origin or target.start
+                factor = scalars.number_of(target)
+                if factor is None:
+                    message = f"`{shortened(text)}` is {scalars.describe(target)}, and a factor must be a number"
+                    raise Refusal("DPC110", message, scalars.number_hint(target))
+            if factor is None:
+                raise Refusal("DPC110", f"`{shortened(text)}` is no decimal number", _PRODUCT_FORM)
+            if operator == "/" and not factor:
+                raise Refusal("DPC110", "it divides by zero", "")
+            product = product / factor if operator == "/" else product * factor
+        result = scalars.probability_text(product)
+        if result is None:
+            raise Refusal("DPC111", f"the result has more than {scalars.MAX_DIGITS} digits", "write the number out")
+        return replace(node, text=result, plain=True, origin=origin)
+
+    def _note(self, node: Scalar, target: Scalar, end: tuple[str, str]) -> None:
+        """Note where a value comes from, and whether a launch may override it."""
+        place, path = end
+        mark = target.mark
+        name = self._shown(place if mark.source is self._documents[place].tree.mark.source else mark.source.path)
+        stated = f"{target.text} stands in {name}, line {mark.line}, column {mark.column}" if place else ""
+        self.origins.setdefault((node.mark.source.path, *node.mark.place), []).append(stated)
+        options = self._documents[place].defaults.get(path)
+        if options is not None:
+            self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
+        elif self._hydra.is_composed(place):
+            self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{path}=",), target))
+            # The option that states it is a choice that a launch may override, too: `dp=loose`.
+            folder = posixpath.dirname(place) or str(self._files.folder)
+            group, _, option = posixpath.relpath(mark.source.path, folder).rpartition("/")
+            if group and not group.startswith(".."):
+                choice = replace(target, text=option.removesuffix(".yaml"))
+                self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{group}=",), choice))
+
+    def _shown(self, place: str) -> str:
+        """Return a canonical name as the config would write it."""
+        if not place:
+            return "this file"
+        return PurePosixPath(os.path.relpath(place, self._files.folder or ".")).as_posix()
 
     def _end_of_chain(self, text: str) -> tuple[Scalar, tuple[str, str]]:
         """Return the value at the end of a chain of references, and its (file, path); Refusal if it has no end."""
         # The trail ends cycles; it has (file, path) pairs, since the same path can stand in several files.
         trail: list[tuple[str, str]] = []
-        place = written = ""
+        place = self._root
+        written = place
         while True:
             body = text.strip()
             if len(body) > MAX_REFERENCE:
                 raise Refusal("DPC110", f"it has more than {MAX_REFERENCE} characters", _FORM)
             inner = body.removeprefix(MARKER).removesuffix("}")
             if len(inner) != len(body) - 3 or "{" in inner or "}" in inner:
-                raise Refusal("DPC110", "a reference is the whole value, with none inside", _FORM)
+                form = _PRODUCT_FORM if re.search(r"[*/+-]", re.sub(r"\$\{[^{}]*\}", "", body)) else _FORM
+                raise Refusal("DPC110", "a reference is the whole value, with none inside, or a factor", form)
+            if ":-" in inner:
+                message = "`:-` is reserved: no value is taken in the place of one that is missing"
+                raise Refusal("DPC110", message, "write the value where the reference leads")
             name, colon, path = inner.rpartition(":")
-            if colon and not name.lower().endswith(SUFFIXES):
+            file, _, number = name.strip().partition("#")
+            if colon and not file.lower().endswith(SUFFIXES):
                 resolver = name.partition(":")[0].strip()
-                message = f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in .yaml, .yml, "
+                message = f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in "
                 hint = HYDRA_HINT if resolver.startswith(_HYDRA_RESOLVERS) else _FORM
-                raise Refusal("DPC110", f"{message}.json or .toml", hint)
+                raise Refusal("DPC110", f"{message}{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}", hint)
             name, path = name.strip(), path.strip()
             if name:
                 above = posixpath.dirname(place) if place else str(self._files.folder)
-                written = posixpath.normpath(posixpath.join(above, name))
-                place = self._open_document(name, place)
+                written = posixpath.normpath(posixpath.join(above, file))
+                place = self._open_document(file, place, number or "0" if "#" in name else "")
             if (place, path) in trail:
                 raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
             if len(trail) >= MAX_CHAIN:
@@ -285,9 +251,10 @@ class References:
             if not steps or read < len(path):
                 raise Refusal("DPC110", f"`{shortened(path)}` is no path of keys", _FORM)
             keys = tuple(key for key, _, _ in steps)
-            target = self._scalar_at(self._documents[place], keys)
             try:
-                if self._hydra.refuse_other_value(written, place, keys) and MARKER in target.text:
+                composed = self._hydra.composed(written, place, keys)
+                target = self._scalar_at(composed or self._documents[place], keys)
+                if composed is None and self._hydra.refuse_other_value(written, place, keys) and MARKER in target.text:
                     message = f"it holds `{shortened(target.text)}`, which Hydra reads from the whole config"
                     raise Refusal("DPC110", message, f"refer to the value itself, or {RESOLVE}")
             except Refusal as cause:
@@ -297,18 +264,27 @@ class References:
                 return target, (place, path)
             text = target.text
 
-    def _open_document(self, name: str, holder: str) -> str:
-        """Return the canonical name of a file that `holder` names, read if it is new; Refusal if it cannot be."""
+    def _open_document(self, name: str, holder: str, number: str) -> str:
+        """Return the canonical name of a file that `holder` names, read if it is new; Refusal if it cannot be.
+
+        With a number it is followed by `#` and that, as the document of this number has a name of its own.
+        """
         try:
-            place = self._files.locate(name, holder)
+            place = self._files.locate(name, holder.partition("#")[0])
+            suffix = PurePosixPath(place).suffix.lower()
+            if suffix not in SUFFIXES:
+                raise Refusal("DPC110", "is no file that references lead into", f"it ends in {', '.join(SUFFIXES)}")
+            if number and not re.fullmatch("[1-9][0-9]{0,2}", number):
+                raise Refusal("DPC110", f"has no document `#{number}`", "documents are numbered from #1")
+            located, place = place, f"{place}#{number}" if number else place
             if place not in self._documents:
                 if len(self._documents) > MAX_FILES:
                     hint = "collect the values in fewer files"
                     raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", hint)
-                suffix = PurePosixPath(place).suffix.lower()
-                self._documents[place] = read_document(text_of(self._files, place), suffix)
+                self._documents[place] = read_document(text_of(self._files, located), suffix, int(number or 0))
         except Refusal as cause:
-            raise Refusal(cause.code, f"`{shortened(name)}` {cause.message}", cause.hint) from None
+            shown = f"{name}#{number}" if number else name
+            raise Refusal(cause.code, f"`{shortened(shown)}` {cause.message}", cause.hint) from None
         return place
 
     def _scalar_at(self, document: Document, keys: tuple[str | int, ...]) -> Scalar:
@@ -319,9 +295,13 @@ class References:
                 # OmegaConf writes `a.0`. Six digits without leading zeros are more than any list has, and keep `int`
                 # from reading a number without end.
                 key = int(key.lstrip("0")[:6] or 0)  # noqa: PLW2901
+            if isinstance(node, Section) and current.rpartition(".")[2] == FLAGS and isinstance(key, str):
+                key = key.lstrip("-").replace("-", "_")  # noqa: PLW2901  `flags.noise-multiplier`, too
             if isinstance(node, Section) and key in node.repeated:
                 raise Refusal("DPC110", f"{step_text(key)} stands there more than once", "delete all but one")
             below = node_at(node, key)
+            if below is None and key == FLAGS and (command := command_flags(node)) is not None:
+                document, below = command, entry(command.tree, FLAGS)
             if below is None:
                 if isinstance(entry(document.tree, "defaults"), Items):
                     hint = HYDRA_HINT
@@ -332,8 +312,8 @@ class References:
                 where = f"`{current}`" if current else "the file"
                 raise Refusal("DPC110", f"there is no {step_text(key)} in {where}", hint)
             node, current = below, f"{current}[{key}]" if isinstance(key, int) else join(current, key)
-            if current in document.tagged:
-                raise Refusal("DPC110", f"`{current}` has a tag, which is not followed", "remove the `!...` there")
+            if current in document.refused:
+                raise document.refused[current]
         if not isinstance(node, Scalar):
             raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
         if node.text == "???":
@@ -341,6 +321,36 @@ class References:
         if MARKER not in node.text and scalars.value(node) is None:
             raise Refusal("DPC110", "it leads to nothing: no value is written there", "write the value there")
         return node
+
+
+def _factors(text: str) -> list[tuple[str, str]]:
+    """Return (operator before it, factor) of each factor of a product or quotient; [] for other texts.
+
+    Example:
+        >>> _factors("${a} * 8 / 2"), _factors("2024/11")
+        ([('', '${a}'), ('*', '8'), ('/', '2')], [])
+    """
+    found, operator, at = list[tuple[str, str]](), "", 0
+    while at < len(text) and len(found) <= MAX_FACTORS:
+        match = _FACTOR.match(text, at)
+        if match is None:
+            return []
+        found.append((operator, match[1]))
+        operator, at = match[2] or "", match.end()
+    return found
+
+
+def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
+    """Yield a note for each file that states defaults, not values of a run: no launch overrides them."""
+    for name in dict.fromkeys(each.name for each in defaults):
+        used = [each for each in defaults if each.name == name]
+        texts = dict.fromkeys(
+            f"{x.options[0].rstrip('=') if x.options else x.value.path} {x.value.text} (line {x.value.mark.line})"
+            for x in used
+        )
+        message = f"assumed: no launch overrides the defaults of `{name}`: {', '.join(texts)}"
+        hint = "`check` fails where a tracked script gives another value; state here what a launch gives"
+        yield finding(Severity.NOTE, "DPC212", used[0].mark, message, hint)
 
 
 def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:

@@ -14,7 +14,8 @@ from dpcalc.config.source import MAX_BYTES, STDIN, ConfigError, Source, decode, 
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 
-SUFFIXES = (".yaml", ".yml", ".json", ".toml")  # of files that references may lead into
+# Of files that references may lead into; `readers.READERS` reads them.
+SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".py", ".gin", ".sh", ".bash")
 DATA_SUFFIXES = (".csv", ".tsv", ".npy")  # of data files, which references cannot lead into
 MAX_NAME = 300  # characters of a referenced file name
 
@@ -86,7 +87,7 @@ class Folder:
         if not real.is_relative_to(self.top):
             raise Refusal("DPC110", "is a symbolic link that leaves the repository", "refer to a file inside it")
         if real.suffix.lower() not in (*SUFFIXES, *DATA_SUFFIXES) or ".git" in real.relative_to(self.top).parts:
-            raise Refusal("DPC110", "is no YAML, JSON or TOML file of the repository", "")
+            raise Refusal("DPC110", "is no YAML, JSON, TOML, Python, gin or shell file of the repository", "")
         return str(real)
 
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:

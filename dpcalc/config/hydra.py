@@ -1,20 +1,21 @@
 """What Hydra composes of a folder of YAML files, as far as a reference into one of them needs it.
 
-A run reads the composed config, a reference one of its files. So a reference into such a folder stands only if the
-`defaults` lists choose that file, and nothing that is composed after it states the same key. Entries that are not plain
-(`override`, `@package`, interpolations) are not composed: a reference is then refused, never followed on a guess. What
-the command line of a run overrides is not in the files.
+A run reads the composed config. So a reference into a file with a `defaults` list reads what Hydra composes of that
+list, and one into an option stands only if the lists choose that file and nothing that is composed after it states the
+same key. Composed are `group: option` (a list, `optional`, a leading `/`), names of files, `_self_`, `override` and a
+`# @package` in the first line. With anything else (`group@pkg`, interpolations, a search path) a reference is refused,
+never followed on a guess. What the command line of a run overrides is not in the files.
 """
 
 import posixpath
 import re
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.files import Files, Refusal
-from dpcalc.config.source import MAX_BYTES, ConfigError, decode, shortened, source_of
-from dpcalc.config.tree import Items, Node, Scalar, Section, entry
+from dpcalc.config.source import MAX_BYTES, ConfigError, Source, decode, shortened, source_of
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section, dotted, entry, node_at, with_path
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 
 RESOLVE = "let Hydra write the resolved config (`--cfg job --resolve`)"
@@ -26,7 +27,22 @@ MAX_PARSED = 2 * MAX_BYTES  # bytes of all files that are parsed for one config:
 _SELF = "_self_"
 _WORD = re.compile(r"\w[\w.-]*")  # the name of a group or an option, and nothing more
 
+_PACKAGE = re.compile(r"\s*#\s*@package\s+([\w.-]+)\s*")  # a first line that says where the content goes
+_GLOBAL = "_global_"
+_MARKER = "${"
+
 Keys = tuple[str | int, ...]
+
+
+class _Entry(NamedTuple):
+    """An entry of a `defaults` list."""
+
+    group: tuple[str, ...]  # of the option, from the folder of the main config
+    package: tuple[str, ...]  # of the content, if the file does not say another one
+    names: tuple[str | None, ...]  # files that are chosen, without their ending; None for `null`
+    key: str = ""  # by which `override` finds it; "" for names of files and lists of options
+    is_override: bool = False
+    is_needed: bool = True
 
 
 class _Part(NamedTuple):
@@ -34,8 +50,9 @@ class _Part(NamedTuple):
 
     place: str  # canonical name of the file
     shown: str  # its name for messages
-    keys: tuple[str, ...]  # where its content stands in the composed config: its group
+    keys: tuple[str, ...]  # where its content stands in the composed config: its package, which is mostly its group
     tree: Node
+    tagged: frozenset[str] = frozenset()  # paths of values with a tag, which are not followed
 
     def states(self, keys: Keys) -> bool:
         """Return True if composing this part sets, replaces or drops the value at these keys."""
@@ -61,6 +78,11 @@ class Hydra:
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
         self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
         self._looked_up = self._read = self._parsed = 0
+        self._composed_places: set[str] = set()
+
+    def is_composed(self, place: str) -> bool:
+        """Return True if a run of Hydra composes what the file at `place` states."""
+        return place in self._composed_places
 
     def refuse_other_value(self, written: str, place: str, keys: Keys) -> bool:
         """Return True if the file is an option; Refusal if a run of Hydra does not take the value at `keys` from it."""
@@ -71,10 +93,7 @@ class Hydra:
         names = dict.fromkeys((written, place)) if place.lower().endswith((".yaml", ".yml")) else {}
         for name in names:
             # Any folder on the way may be Hydra's: a list farther out could be there to hide the one that a run reads.
-            top, folders = str(self._files.top), [posixpath.dirname(name)]
-            while folders[-1] not in {top, posixpath.dirname(folders[-1])}:
-                folders.append(posixpath.dirname(folders[-1]))
-            for folder in reversed(folders) if folders[-1] == top else ():
+            for folder in reversed(self._folders(posixpath.dirname(name))):
                 if mains := self._main_configs(folder):
                     group = posixpath.dirname(posixpath.relpath(name, folder or "."))
                     is_option = is_option or bool(group)
@@ -138,44 +157,85 @@ class Hydra:
         # Without `_self_` a main config comes first in Hydra 1.0 and 1.1, and last since 1.2.
         if (folder, main) not in self._orders:
             try:
-                orders = tuple(self._composed(folder, main, (), self_first=first) for first in (False, True))
-                self._orders[folder, main] = orders
+                found = []
+                for first in (False, True):
+                    chosen, used, known = dict[str, _Entry](), set[str](), dict[str, object]()
+                    state = _Choices(chosen, used, known, self_first=first)
+                    found.append(self._composed(folder, main, (), (), state)[::-1])
+                    if unused := [key for key in chosen if key not in used]:
+                        message = f"`{_shown(folder, main)}` overrides `{unused[0]}`, which nothing chooses before it"
+                        raise Refusal("DPC110", message, RESOLVE)
+                self._orders[folder, main] = tuple(found)
             except Refusal as cause:
                 self._orders[folder, main] = cause
-        found = self._orders[folder, main]
-        if isinstance(found, Refusal):
-            raise found
-        return found
+        orders = self._orders[folder, main]
+        if isinstance(orders, Refusal):
+            raise orders
+        return orders
 
     def _composed(
-        self, folder: str, name: str, group: tuple[str, ...], *, self_first: bool, above: tuple[str, ...] = ()
+        self,
+        folder: str,
+        name: str,
+        group: tuple[str, ...],
+        package: tuple[str, ...],
+        state: "_Choices",
+        above: tuple[str, ...] = (),
     ) -> list[_Part]:
-        """Return the parts of a file of a Hydra folder in order; Refusal for what is not plain."""
+        """Return the parts of a file of a Hydra folder, the last one first; Refusal for what is not plain.
+
+        As Hydra does, lists are gone through from their end: what is farther back, and farther out, is overridden by
+        nothing, and overrides what comes before it.
+        """
         shown = _shown(folder, name)
         if name in above:
             raise Refusal("DPC111", f"the `defaults` of `{shown}` lead back to itself", RESOLVE)
-        own = self._parts.get((folder, name, group)) or self._part(folder, name, group)
-        self._parts[folder, name, group] = own
-        entries = _defaults(own.tree) or ()
-        self._looked_up += len(entries)
+        own = self._parts.get((folder, name, package)) or self._part(folder, name, package)
+        self._parts[folder, name, package] = own
+        items = _defaults(own.tree) or ()
+        self._looked_up += len(items)
         if self._looked_up > MAX_ENTRIES:
             raise Refusal("DPC111", f"`{shown}` and others have more than {MAX_ENTRIES} entries of `defaults`", RESOLVE)
-        has_self = any(isinstance(each, Scalar) and each.text == _SELF for each in entries)
-        parts = [own] if not has_self and self_first and not group else []
+        if node_at(own.tree, "hydra", "searchpath") is not None:
+            raise Refusal("DPC110", f"`{shown}` has a search path of Hydra, which is not followed", RESOLVE)
+        entries = [_entry(each, group, own.keys, shown) for each in items]
+        selves = entries.count(None)
+        if selves > 1:
+            raise Refusal("DPC110", f"the `defaults` of `{shown}` have `_self_` twice", RESOLVE)
+        seen = False
         for each in entries:
-            if isinstance(each, Scalar) and each.text == _SELF:
+            if each is not None and each.is_override:
+                seen = True
+                state.chosen.setdefault(each.key, each)
+            elif each is not None and seen:
+                message = f"`{shown}` has an `override` before other entries, which Hydra refuses"
+                raise Refusal("DPC110", message, RESOLVE)
+        has_self = selves > 0
+        parts = [] if has_self or (state.self_first and not group) else [own]
+        for each in reversed(entries):
+            if each is None:
                 parts.append(own)
                 continue
-            for option_group, option, is_needed in _choices(each, group, shown):
-                below = "/".join((*option_group, option))
+            if each.is_override:
+                continue
+            names, is_needed = each.names, each.is_needed
+            if each.key in state.chosen:
+                names = state.chosen[each.key].names
+                state.used.add(each.key)
+            if each.key and state.known.setdefault(each.key, each) is not each:
+                raise Refusal("DPC110", f"`{shown}` chooses `{each.key}`, which is chosen elsewhere, too", RESOLVE)
+            for option in reversed(names):
+                if option is None:
+                    continue
+                below = "/".join((*each.group, option))
                 if self._place(folder, below) is not None:
-                    parts += self._composed(folder, below, option_group, self_first=self_first, above=(*above, name))
+                    parts += self._composed(folder, below, each.group, each.package, state, (*above, name))
                 elif is_needed:
                     message = f"`{shown}` chooses `{shortened(below)}`, and there is no such file"
                     raise Refusal("DPC110", message, RESOLVE)
                 if len(parts) > MAX_PARTS:
                     raise Refusal("DPC111", f"`{shown}` is composed of more than {MAX_PARTS} files", RESOLVE)
-        if not has_self and (group or not self_first):
+        if not has_self and state.self_first and not group:
             parts.append(own)
         return parts
 
@@ -192,11 +252,12 @@ class Hydra:
             raise
         return place
 
-    def _part(self, folder: str, name: str, group: tuple[str, ...]) -> _Part:
-        """Return what a file says itself; Refusal if it is no plain YAML, or its header moves it."""
+    def _part(self, folder: str, name: str, package: tuple[str, ...]) -> _Part:
+        """Return what a file says itself; Refusal if it is no plain YAML, or if its header is not plain."""
         shown, place = _shown(folder, name), self._place(folder, name) or ""
         if not place:
-            return _Part(place="", shown=shown, keys=group, tree=self._main)
+            keys = self._package(self._main.mark.source, shown, package)
+            return _Part(place="", shown=shown, keys=keys, tree=self._main)
         try:
             data = self._files.content(place, limit=MAX_BYTES)
             self._count(len(data), parsed=len(data))
@@ -208,11 +269,130 @@ class Hydra:
             first = cause.diagnostics[0]
             message = f"`{shown}` cannot be read, line {first.line}: {first.message}"
             raise Refusal("DPC110", message, first.hint) from None
-        if "@package" in source.text:
-            raise Refusal("DPC110", f"`{shown}` moves its content by `@package`, which is not followed", RESOLVE)
-        if "defaults" in tagged_paths(flaws) or (isinstance(tree, Section) and "defaults" in tree.repeated):
+        tagged = tagged_paths(flaws)
+        if "defaults" in tagged or (isinstance(tree, Section) and "defaults" in tree.repeated):
             raise Refusal("DPC110", f"the `defaults` of `{shown}` have a tag, or stand there twice", RESOLVE)
-        return _Part(place=place, shown=shown, keys=group, tree=tree)
+        keys = self._package(source, shown, package)
+        if package[:1] == ("hydra",) and keys[:1] != ("hydra",):
+            raise Refusal("DPC110", f"`{shown}` is an option of Hydra's own that moves by `@package`", RESOLVE)
+        return _Part(place=place, shown=shown, keys=keys, tree=tree, tagged=tagged)
+
+    def _package(self, source: Source, shown: str, package: tuple[str, ...]) -> tuple[str, ...]:
+        """Return where the content of a file goes: its package, or what a first line `# @package NAME` says."""
+        header = _PACKAGE.fullmatch(source.lines[0])
+        if source.text.count("@package") > (header is not None) or (
+            header and re.search(r"_(group|name)_|\.\.|^\.|\.$|._global_", header[1])
+        ):
+            message = f"`{shown}` moves its content by `@package`, and not by a plain first line"
+            raise Refusal("DPC110", message, RESOLVE)
+        if header is None:
+            return package
+        name = header[1].removeprefix(_GLOBAL).strip(".")
+        return tuple(name.split(".")) if name else ()
+
+    # The composed config.
+
+    def composed(self, written: str, place: str, keys: Keys) -> Document | None:
+        """Return what Hydra composes of the `defaults` list of a main config; None if the file is none.
+
+        A file that other `defaults` lists may choose is an option, and no main config. Refusal if releases of Hydra, or
+        main configs beside it that are made of this one, have another value at `keys`.
+        """
+        name = written or place
+        folder, main, mains = str(self._files.folder), "", tuple[str, ...](("",))
+        if not place:
+            if _defaults(self._main) is None:
+                return None
+        else:
+            if not name.lower().endswith((".yaml", ".yml")) or "#" in place:
+                return None
+            folder, main = posixpath.dirname(name), posixpath.basename(name)
+            mains = self._main_configs(folder)
+            if main not in mains or any(self._main_configs(above) for above in self._folders(folder)[1:]):
+                return None
+            if name != place:
+                message = "it is reached through a symbolic link, and Hydra composes the place that a run names"
+                raise Refusal("DPC110", message, "refer to the file itself")
+        found: list[tuple[str, Document]] = []
+        for each in mains:
+            orders = self._compositions(folder, each)
+            if each == main or any(part.place == place for part in orders[0]):
+                found += [(each, _merged(order)) for order in orders]
+        chosen = next(document for each, document in found if each == main)
+        value = _said(node_at(chosen.tree, *keys))
+        for each, document in found:
+            if _said(node_at(document.tree, *keys)) != value:
+                shown = _shown(folder, each)
+                if each == main:
+                    message = f"without `_self_` in the `defaults` of `{shown}` releases of Hydra differ in this value"
+                    raise Refusal("DPC110", message, "write `_self_` where the file itself belongs")
+                message = f"Hydra composes `{shown}` with another value"
+                raise Refusal("DPC110", message, f"refer to `{shown}`, or {RESOLVE}")
+        self._composed_places.add(place)
+        return chosen
+
+    def _folders(self, folder: str) -> list[str]:
+        """Return a folder of the repository and those above it, the innermost first; [] outside."""
+        top, folders = str(self._files.top), [folder]
+        while folders[-1] not in {top, posixpath.dirname(folders[-1])}:
+            folders.append(posixpath.dirname(folders[-1]))
+        return folders if folders[-1] == top else []
+
+
+class _Choices(NamedTuple):
+    """What has been met of the `defaults` lists of one main config."""
+
+    chosen: dict[str, _Entry]  # by the key of a group: the `override` that counts
+    used: set[str]  # keys of overrides that found their group
+    known: dict[str, object]  # by the key of a group: the entry that chooses it
+    self_first: bool  # whether a main config without `_self_` comes before its options, as in Hydra 1.0
+
+
+def _merged(parts: list[_Part]) -> Document:
+    """Return the parts in one tree, the last one winning, as OmegaConf merges them."""
+    tree: Node = Section(entries={}, mark=parts[0].tree.mark, key=None, path="")
+    refused: dict[str, Refusal] = {}
+    for part in parts:
+        content = part.tree
+        if not isinstance(content, Section):
+            raise Refusal("DPC110", f"`{part.shown}` is no mapping", RESOLVE)
+        entries = {key: value for key, value in content.entries.items() if key != "defaults"}
+        layer: Node = replace(content, entries=entries)
+        for key in reversed(part.keys):
+            layer = Section(entries={key: layer}, mark=content.mark, key=None, path="")
+        tree = _merge(tree, layer, part.shown)
+        for path in part.tagged:
+            where = dotted((*part.keys, path))
+            message = f"`{where}` has a tag in `{part.shown}`, which is not followed"
+            refused[where] = Refusal("DPC110", message, "remove the `!...` there")
+    return Document(with_path(tree, ""), refused)
+
+
+def _merge(base: Node, over: Node, shown: str) -> Node:
+    if isinstance(over, Scalar) and over.text == "???":  # a value still to be given takes the place of none
+        return base
+    if isinstance(base, Section) and isinstance(over, Section):
+        entries = dict(base.entries)
+        for key, value in over.entries.items():
+            entries[key] = _merge(entries[key], value, shown) if key in entries else value
+        # A key that one file has twice has no value, also if another file states it once.
+        return replace(base, entries=entries, repeated=base.repeated | over.repeated)
+    is_list = isinstance(base, Items) != isinstance(over, Items)
+    if (is_list and not isinstance(base, Scalar) and not isinstance(over, Scalar)) or (
+        isinstance(base, Scalar) and isinstance(over, Section) and _MARKER in base.text
+    ):
+        message = f"`{shown}` puts a mapping in the place of a list or an interpolation, which is not followed"
+        raise Refusal("DPC110", message, RESOLVE)
+    return over
+
+
+def _said(node: Node | None) -> object:
+    """Return what a value says, without its place."""
+    if isinstance(node, Scalar):
+        return node.text, node.plain
+    if isinstance(node, Items):
+        return [_said(each) for each in node.items]
+    return None if node is None else {key: _said(value) for key, value in node.entries.items()}
 
 
 def _defaults(tree: Node) -> tuple[Node, ...] | None:
@@ -228,34 +408,56 @@ def _defaults(tree: Node) -> tuple[Node, ...] | None:
     return defaults.items if is_hydra else None
 
 
-def _choices(each: Node, group: tuple[str, ...], shown: str) -> Iterator[tuple[tuple[str, ...], str, bool]]:
-    """Yield (group, file name, whether it must be there) of what an entry chooses; Refusal if it is not plain."""
+def _entry(each: Node, group: tuple[str, ...], package: tuple[str, ...], shown: str) -> _Entry | None:
+    """Return an entry of a `defaults` list, None for `_self_`; Refusal if it is not plain."""
+    if isinstance(each, Scalar) and each.text == _SELF:
+        return None
     if isinstance(each, Scalar):
-        words, text = list[str](), each.text
-        options: list[Node] = [each]
+        words, options, is_file = list[str](), list[Node](), True
+        text = each.text
     else:
         key, value = next(iter(each.entries.items())) if isinstance(each, Section) and each.entries else ("", each)
         *words, text = key.split(" ")
-        options = list(value.items) if isinstance(value, Items) else [value]
-        text += "/"
-    names = (text[1:] if text.startswith("/") and not group else text).split("/")
-    chosen = (*group, *names[:-1])
-    is_own = chosen[:1] == ("hydra",)  # groups of Hydra itself, most of whose options are no files of the repository
-    allowed = {"optional", "override"} if is_own else {"optional"}
-    is_plain = set(words) <= allowed and len(words) <= 1 and (not isinstance(each, Section) or len(each.entries) == 1)
-    values = [scalars.value(option) if isinstance(option, Scalar) else option for option in options]
-    if is_plain and isinstance(each, Section) and (values == [None] or values == ["???"]):
-        return  # nothing is chosen; of `???` the command line of a run says what
-    texts = [names[-1] or value for value in values if isinstance(value, str)]
-    if not is_plain or len(texts) < len(options) or not all(_WORD.fullmatch(x) for x in (*names[:-1], *texts)):
+        options, is_file = list(value.items) if isinstance(value, Items) else [value], False
+    names = text.removeprefix("/").split("/")
+    own: tuple[str, ...] = tuple(names[:-1] if is_file else names)
+    chosen = (() if text.startswith("/") else group) + own
+    values: list[object] = [scalars.value(option) if isinstance(option, Scalar) else option for option in options]
+    if is_file:
+        values = [names[-1]]
+    # Groups of Hydra itself, most of whose options are no files of the repository.
+    is_own = chosen[:1] == ("hydra",)
+    is_override = "override" in words
+    is_list = (
+        isinstance(each, Section) and len(each.entries) == 1 and isinstance(next(iter(each.entries.values())), Items)
+    )
+    is_plain = set(words) <= {"optional", "override"} and len(words) <= 1 and not (is_override and is_list)
+    is_plain = is_plain and (not isinstance(each, Section) or len(each.entries) == 1)
+    values = [None if value == "???" and not is_list else value for value in values]
+    texts = [value for value in values if isinstance(value, str) or (value is None and not is_list)]
+    words_used = (*own, *(x for x in texts if isinstance(x, str)))
+    if not is_plain or len(texts) < len(values) or not all(_WORD.fullmatch(x) for x in words_used):
         shown_entry = shortened(" ".join((*words, text.rstrip("/"))))
         message = f"`{shown}` has `{shown_entry}` in its `defaults`, which dpcalc does not compose"
         raise Refusal("DPC110", message, f"`group: option` is followed; else {RESOLVE}")
+    files = list[str | None]()
     for name in texts:
-        if name.endswith(".yml"):
+        if isinstance(name, str) and name.endswith(".yml"):
             message = f"`{shown}` chooses `{shortened(name)}`, which Hydra reads as `{name}.yaml`"
             raise Refusal("DPC110", message, RESOLVE)
-        yield chosen, name if name.endswith(".yaml") else f"{name}.yaml", "optional" not in words and not is_own
+        files.append(name if name is None or name.endswith(".yaml") else f"{name}.yaml")
+    below = (*package, *own)
+    key = "/".join(chosen) + (f"@{'.'.join(below)}" if below != chosen else "")
+    if is_override and is_own:  # Hydra's own defaults choose it
+        return _Entry(chosen, below, tuple(files), is_needed=False)
+    return _Entry(
+        group=chosen,
+        package=below,
+        names=tuple(files),
+        key="" if is_file or is_list else key,
+        is_override=is_override,
+        is_needed="optional" not in words and not is_own,
+    )
 
 
 def _shown(folder: str, name: str) -> str:

@@ -9,18 +9,27 @@ from dataclasses import field, replace
 from dpcalc._version import __version__
 from dpcalc.config import scalars
 from dpcalc.config.build import build, remarks, shuffled_passes_error, valid_sections
-from dpcalc.config.documents import HYDRA_HINT, NO_TOML, Document, References, config_part, unresolved_errors
+from dpcalc.config.documents import (
+    HYDRA_HINT,
+    NO_TOML,
+    Default,
+    References,
+    config_part,
+    default_notes,
+    unresolved_errors,
+)
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import Files, config_folder, config_source
 from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, wrong_type_error
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
+from dpcalc.config.readers import document_of
 from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, node_at, replace_at, walk, within
-from dpcalc.config.yaml_text import parse_yaml, tagged_paths
+from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 
@@ -44,6 +53,7 @@ class Loaded:
     # Where each value comes from that a reference or an alias leads to, by dotted key: (canonical name of another file,
     # or "" for this one; dotted path there).
     sources: Mapping[str, tuple[str, str]] = field(default_factory=dict, repr=False, compare=False)
+    defaults: tuple[Default, ...] = field(default=(), repr=False, compare=False)  # that a launch may override
     refusal: ConfigError | None = field(default=None, repr=False, compare=False)  # where no bound covers the batch size
 
     def accepted(self) -> "Loaded":
@@ -115,7 +125,7 @@ def _load(
     changes, unreadable = parse_overrides(overrides)
     # References look into the whole file, as the command line changes it.
     changed, notes = apply_changes(written, changes)
-    references = References(Document(replace_at(tree, keys, changed), tagged_paths(flaws)), files)
+    references = References(document_of(replace_at(tree, keys, changed), flaws), files)
     resolved = references.resolved(written)
     stated = resolved if isinstance(resolved, Section) else written
     sources = _alias_targets(tree, section, source) | references.ends  # of the file, not of settings
@@ -148,9 +158,8 @@ def _load(
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
     if errors or config is None:
         has_budget = node_at(root, "budget", "epsilon") is not None
-        raise ConfigError(
-            _in_order((_with_advice(each, notes, source.path, has_budget) for each in errors), source.path)
-        )
+        advised = (_with_advice(each, notes, source.path, has_budget) for each in errors)
+        raise ConfigError(_in_order((_with_origin(each, references.origins) for each in advised), source.path))
 
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
@@ -162,12 +171,20 @@ def _load(
         plan=plan,
         path=source.path,
         section=section,
-        diagnostics=_in_order((*notes, *remarks(config)), source.path),
+        diagnostics=_in_order(
+            (
+                *notes,
+                *default_notes(references.defaults),
+                *(_with_origin(x, references.origins) for x in remarks(config)),
+            ),
+            source.path,
+        ),
         config_hash=fingerprint(plan),
         marks=marks,
         tree=root,
         files=files,
         sources=sources,
+        defaults=tuple(references.defaults),
         refusal=shuffled_passes_error(plan, config),
     )
     return (loaded,)
@@ -271,6 +288,12 @@ def _with_advice(diagnostic: Diagnostic, notes: Iterable[Diagnostic], path: str,
     if diagnostic.code != "DPC103" or not diagnostic.message.endswith(" is missing"):
         return diagnostic
     return replace(diagnostic, hint="; ".join(filter(None, (diagnostic.hint, *(note.message for note in notes)))))
+
+
+def _with_origin(diagnostic: Diagnostic, origins: Mapping[tuple[str, int | None, int | None], list[str]]) -> Diagnostic:
+    """Return a diagnostic at a reference with the places in other files from which the value comes."""
+    stated = origins.get((diagnostic.path, diagnostic.line, diagnostic.column), ())
+    return replace(diagnostic, hint="; ".join(filter(None, (*stated, diagnostic.hint)))) if stated else diagnostic
 
 
 def _in_order(diagnostics: Iterable[Diagnostic], path: str) -> tuple[Diagnostic, ...]:

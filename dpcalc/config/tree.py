@@ -7,9 +7,14 @@ mappings and 0-based indices of lists.
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple
 
 from dpcalc.config.source import Mark
 from dpcalc.records import dataclass
+
+if TYPE_CHECKING:
+    from dpcalc.config.files import Refusal
 
 USER_KEY = "x-"  # keys with this prefix belong to the user and are never read
 
@@ -68,6 +73,15 @@ class Section(_Marked):
 Node = Scalar | Items | Section
 
 
+class Document(NamedTuple):
+    """A whole file that references lead into."""
+
+    tree: Node
+    refused: "Mapping[str, Refusal]" = MappingProxyType({})  # by dotted path: why a value there is not followed
+    # By dotted path, values that are defaults: the options that a launch may give instead, such as "--sigma".
+    defaults: "Mapping[str, tuple[str, ...]]" = MappingProxyType({})
+
+
 def join(path: str, key: str) -> str:
     """Return a dotted path extended by an unquoted key; the key alone if the path is "".
 
@@ -93,7 +107,7 @@ def within(above: str, path: str) -> bool:
     return not above or path == above or path.startswith((f"{above}.", f"{above}["))
 
 
-_PART = re.compile(r"(?P<key>[^.\[\]=\s]+)|\[(?P<index>[0-9]{1,6})\]")
+_PART = re.compile(r"""(?P<key>[^.\[\]=\s]+)|\[(?P<index>[0-9]{1,6})\]|\[(['"])(?P<quoted>[^'"]+)\3\]""")
 
 
 def split_path(text: str) -> tuple[list[tuple[str | int, int, int]], int]:
@@ -102,19 +116,23 @@ def split_path(text: str) -> tuple[list[tuple[str | int, int, int]], int]:
     Fewer than all are read if the path is malformed.
 
     Example:
-        >>> split_path("phases[0].training")[0], split_path("a..b")[1]
-        ([('phases', 0, 6), (0, 6, 3), ('training', 10, 8)], 2)
+        >>> split_path("phases[0].training")[0], split_path("a..b")[1], split_path("['a.b']")[0]
+        ([('phases', 0, 6), (0, 6, 3), ('training', 10, 8)], 2, [('a.b', 0, 7)])
     """
     steps: list[tuple[str | int, int, int]] = []
     position = 0
     while position < len(text):
         # A point only between steps; an index only behind a key without a point: `a[0].b`, neither `a.[0]` nor `[0]`.
+        # A quoted key stands in brackets too, and may be the first one: `['a.b'].c`.
         if steps and text[position] == ".":
             position += 1
         match = _PART.match(text, position)
-        if not match or (match["index"] is not None) == (not steps or text[position - 1] == "."):
+        is_after_point = position > 0 and text[position - 1] == "."
+        if not match or (match["key"] is not None and steps and not is_after_point):
             break
-        key = match["key"] if match["index"] is None else int(match["index"])
+        if match["key"] is None and (is_after_point or (match["index"] is not None and not steps)):
+            break
+        key = match["key"] or match["quoted"] or int(match["index"])
         steps.append((key, match.start(), len(match.group())))
         position = match.end()
     return steps, position

@@ -31,7 +31,7 @@ _SENTENCES = (
     (
         "expected a single document",
         "a second document begins",
-        "a file of one document is read: keep the part that is meant, without `---`",
+        "`${file.yaml#2:key}` refers to the second document; else keep the part that is meant, without `---`",
     ),
     ("mapping values are not allowed", "a `:` is not expected", "check the indentation; quote a text with `: ` in it"),
     ("could not find expected ':'", "a `:` is missing after a key", "write `key: value` with a space after the colon"),
@@ -60,11 +60,19 @@ class Flaw(NamedTuple):
     diagnostic: Diagnostic
 
 
-def parse_yaml(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
-    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read or is empty."""
+def parse_yaml(source: Source, number: int = 0) -> tuple[Node, tuple[Flaw, ...]]:
+    """Return a YAML text as a tree with places, and its flaws; ConfigError if it cannot be read or is empty.
+
+    The text is one document, or with a `number` from 1 that document of it.
+    """
     loader = _BoundedLoader(source)
     try:
-        root: yaml.Node | None = loader.get_single_node()
+        root: yaml.Node | None = None if number else loader.get_single_node()
+        for each in range(number):
+            if not loader.check_node():
+                message = f"there is no document {number}, only {each}"
+                raise config_error("DPC100", Mark(source, 1, 1), message, "documents are numbered from #1")
+            root = loader.get_node()
     except ConfigError:
         raise  # it is a ValueError too
     except yaml.MarkedYAMLError as cause:

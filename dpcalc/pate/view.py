@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from dpcalc.config.source import visible
 from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, LNMax
-from dpcalc.pate.answer import PateAnswer
-from dpcalc.planner.pate import DataDependentResult
+from dpcalc.pate.answer import DataDependentResult, PateAnswer
 from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
 from dpcalc.report.output import Json, Lines, Output, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
@@ -28,8 +27,8 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
 
     `verbose` adds the costliest queries for people, and every query to JSON.
     """
-    question, votes, safe_epsilon = answer.question, answer.question.votes, answer.by_number.epsilon
-    aggregation, queries = question.aggregation, question.queries
+    aggregation, queries, votes = answer.aggregation, answer.queries, answer.votes
+    safe_epsilon = answer.by_number.epsilon
     ensemble = f"{queries} {_queries(queries)}"
     if votes is not None:
         ensemble += f", {votes.labels} labels, {votes.teachers} teachers"
@@ -62,9 +61,9 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     # JSON has one object; people see a row for each text, under one label.
     target: Json | None = None
     targets: Lines = []
-    if answer.target is not None:
-        count, count_by_votes, least_noise = answer.target
-        limit = as_given(question.target or 0.0)
+    count, count_by_votes, least_noise = answer.max_queries, answer.max_queries_by_votes, answer.least_noise
+    if answer.target is not None and count is not None and least_noise is not None:
+        limit = as_given(answer.target)
         targets.append(("labels", f"epsilon {limit} buys {count} {_queries(count)} whatever the votes are"))
         if count_by_votes is not None:
             text = f"{count_by_votes} of {queries} with these votes ({PRIVATE})"
@@ -74,7 +73,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         )
         targets.append(("least_noise", f"all {queries} queries keep to it, whatever the votes are, from {noise}"))
         target = {
-            "epsilon": question.target,
+            "epsilon": answer.target,
             "queries": count,
             "queries_with_these_votes": count_by_votes,
             "least_noise": _noise_json(least_noise),
@@ -105,7 +104,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     }
     if verbose:
         result["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    given_delta = as_given(question.delta)
+    given_delta = as_given(answer.delta)
     head = [
         ("aggregation", _noise_text(aggregation, as_given, as_given)),
         ("ensemble", ensemble),
@@ -162,7 +161,7 @@ def query_csv(answer: PateAnswer) -> str:
 
 def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float]]:
     """Yield number, top votes, lead, bound on another label's win and divergence by query; nothing without votes."""
-    votes, by_votes = answer.question.votes, answer.by_votes
+    votes, by_votes = answer.votes, answer.by_votes
     if votes is None or by_votes is None:
         return
     # `count` has no end, so that the lengths cannot be strictly equal.

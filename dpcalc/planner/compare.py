@@ -43,7 +43,6 @@ from dpcalc.planner.published import (
 )
 from dpcalc.planner.vary import refusal
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle
 from dpcalc.work import SECOND, allowance, optional
 
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
@@ -89,7 +88,7 @@ def gdp_row(plan: Plan | Composition) -> Row:
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")
     note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
-    if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
+    if any(level.scheme.has_stand_in for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
     return replace(row, epsilon=epsilon_of_mu(mu, delta=run.delta) if mu else 0.0, note=note)
 
@@ -199,9 +198,9 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     # What the tools assume and the run does not do: the first difference of its draws, all of its units.
     schemes = [level.scheme for phase in releasing_phases(run) for level in phase.hierarchy.levels[: run.unit]]
     differences = []
-    if any(isinstance(scheme, Fixed) for scheme in schemes):
+    if any(scheme.has_stand_in for scheme in schemes):
         differences.append("Poisson draws, not batches of a fixed size")
-    elif any(isinstance(scheme, CappedPoisson) for scheme in schemes):
+    elif any(scheme.is_cut for scheme in schemes):
         differences.append("Poisson batches that are never cut")
     elif run.group_size == 1 and not composition.is_plain:
         differences.append("one Poisson draw, made afresh in every step")
@@ -210,7 +209,7 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     if run.unit > 1:
         differences.append(f"one level of draws, not {run.unit}")
     # Where another unit comes in its place, the distance is 2 with a single contribution, too.
-    is_replaced = any(isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in schemes)
+    is_replaced = any(scheme.has_stand_in or scheme.is_cut or scheme.is_shuffled for scheme in schemes)
     if run.adjacency is Adjacency.REPLACE_ONE:
         differences.append("add-remove, not replace-one")
     elif not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(run)):
@@ -274,7 +273,7 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
         and not run.parts
         and all(
             phase.hierarchy.depth == phase.clip == 1
-            and isinstance(phase.hierarchy.level(1).scheme, Shuffle)
+            and phase.hierarchy.level(1).scheme.is_shuffled
             and phase.hierarchy.level(1).redraw_every == 1
             for phase in phases
         )

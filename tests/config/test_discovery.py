@@ -129,7 +129,7 @@ def test_patterns(tree):
         ('configs = ["l*.yaml"]', "DPC110", "is a symbolic link that leaves the repository"),
         ('configs = ["none*.yaml"]', "DPC110", "nothing matches"),
         ('configs = ["a**b.yaml"]', "DPC110", None),
-        ('configs = ["pyproject"]', "DPC110", "is no YAML, JSON or TOML file"),
+        ('configs = ["pyproject"]', "DPC110", "is no YAML, JSON, TOML, Python, gin or shell file"),
         ("configs = [", "DPC100", "cannot be read as TOML"),
         ("configs = " + "[" * 5000, "DPC100", "cannot be read as TOML"),
         ("#" * 300_000, "DPC111", "is larger than"),

@@ -1,6 +1,9 @@
 """References into the files of Hydra: only the value that a run composes passes."""
 
+import warnings
+
 import pytest
+import yaml
 
 from dpcalc.config.load import load
 from dpcalc.config.source import ConfigError
@@ -77,7 +80,7 @@ def test_a_main_config_whose_value_is_replaced(tmp_path, reference):
         "config.yaml": "defaults: [_self_, base]\nsigma: 4.0\nthere: ${sigma}\n",
         "base.yaml": "sigma: 0.4\n",
     }
-    assert "with this value of `conf/base.yaml`" in found(tmp_path, files, reference)
+    assert found(tmp_path, files, reference) == 0.4
 
 
 def test_a_section_of_a_main_config(tmp_path):
@@ -88,10 +91,70 @@ def test_a_section_of_a_main_config(tmp_path):
     text = f"defaults: [_self_, dp: loose]\ndp: {{sigma: 4.0}}\ndpcalc:\n  {section}\n"
     path = tmp_path / "config.yaml"
     path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"Hydra composes `this file` with this value of `.*dp/loose.yaml`"):
-        load(str(path))
+    assert load(str(path)).plan.phases[0].mechanism.noise_multiplier == 0.4
     path.write_text(text.replace("_self_, dp: loose", "dp: loose, _self_"), encoding="utf-8")
     assert load(str(path)).plan.phases[0].mechanism.noise_multiplier == 4
+
+
+CASES = {
+    **HYDRA["passes"],
+    **{f"{name} (refused)": case[0] for name, case in HYDRA["refused"].items()},
+    **HYDRA["composed"],
+}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("name", CASES)
+def test_hydra_composes_the_same(tmp_path, name):
+    """Each value of each main config is what Hydra composes, or refused; none of `composed` is refused."""
+    from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import DictConfig, OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    files = files_of(CASES[name])
+    found(tmp_path, files)  # which writes them
+    mains = [file for file, text in files.items() if "/" not in file and file.endswith(".yaml") and "defaults" in text]
+    config = tmp_path / "dpcalc.yaml"
+    compared = 0
+    for main in mains:
+        try:
+            with warnings.catch_warnings(), initialize_config_dir(str(tmp_path / "conf"), version_base="1.3"):
+                warnings.simplefilter("ignore")
+                tree = compose(main.removesuffix(".yaml"))
+        except (HydraException, OmegaConfBaseException, ValueError, RecursionError, yaml.YAMLError):
+            tree = OmegaConf.create({})  # then nothing may be read
+        leaves = {}
+        waiting = [("", tree)]
+        while waiting:
+            path, node = waiting.pop()
+            for key in node:
+                where = f"{path}.{key}".removeprefix(".")
+                if OmegaConf.is_missing(node, key):
+                    continue
+                try:
+                    value = node[key]
+                except OmegaConfBaseException:
+                    continue
+                if isinstance(value, DictConfig):
+                    waiting.append((where, value))
+                elif isinstance(value, int | float) and value:
+                    leaves[where] = value
+        for path, value in [*leaves.items(), *((x, None) for x in {"sigma", "dp.sigma", "n"} - leaves.keys())]:
+            section = f"{{noise_multiplier: '${{conf/{main}:{path}}}'}}"
+            config.write_text(flat({"mechanism": section}), encoding="utf-8")
+            try:
+                read = load(str(config)).plan.phases[0].mechanism.noise_multiplier
+            except ConfigError:
+                read = None
+            must_be_read = name in HYDRA["composed"]
+            assert read == value or (read is None and not must_be_read), path
+            compared += read is not None
+    assert name not in HYDRA["composed"] or compared
+
+
+def test_the_corpus_is_large():
+    assert len(CASES) >= 60
 
 
 def test_a_linked_group(tmp_path):

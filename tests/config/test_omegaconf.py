@@ -46,7 +46,8 @@ def test_what_omegaconf_writes_is_read():
 
 
 def test_the_record_is_what_omegaconf_says():
-    omegaconf = pytest.importorskip("omegaconf")
+    import omegaconf
+
     for written, kind, value in ROWS:
         found = omegaconf.OmegaConf.create(f"a: {written}\n").a
         assert (type(found).__name__, found if isinstance(found, str) else repr(found)) == (kind, value)

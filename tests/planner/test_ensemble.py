@@ -12,8 +12,8 @@ from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
+from dpcalc.pate.answer import data_independent_guarantee
 from dpcalc.planner.evaluate import delta_of, guarantee
-from dpcalc.planner.pate import data_independent_guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve

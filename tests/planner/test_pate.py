@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
-from dpcalc.pate.answer import published_rows
-from dpcalc.planner.pate import (
+from dpcalc.pate.answer import (
     data_dependent_guarantee,
     data_independent_guarantee,
     max_queries,
     max_queries_by_votes,
     min_noise,
+    published_rows,
 )
 from tests.planner.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
 

@@ -10,8 +10,13 @@ import pytest
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
 from dpcalc.pate import answer as pate_release
-from dpcalc.pate.answer import ReleaseTerms, draw_sanitised_epsilon, noisy_epsilon, release_terms
-from dpcalc.planner.pate import data_independent_guarantee
+from dpcalc.pate.answer import (
+    ReleaseTerms,
+    data_independent_guarantee,
+    draw_sanitised_epsilon,
+    noisy_epsilon,
+    release_terms,
+)
 from tests.planner.ballots import ensemble, gaussian, log_winner, neighbours, synthetic
 
 CHECKED = [

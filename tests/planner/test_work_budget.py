@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from math import comb
@@ -29,7 +30,7 @@ from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
-from dpcalc.planner.search import EpsilonGoal
+from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
 from dpcalc.planner.solve import ROUGH_SEARCH, solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, WithReplacement
@@ -351,6 +352,45 @@ def test_a_search_that_needs_too_much_work_is_made_by_a_looser_bound(monkeypatch
         assert ROUGH_SEARCH in rough.guarantee.notes
         assert rough.value >= sharp.value * (1 - 1e-4)
         assert guarantee(rough.plan).epsilon <= goal.limit
+
+
+@pytest.mark.parametrize("left", [("_SEARCH_WORK",), ("_SEARCH_WORK", "_ROUGH_SEARCH_WORK")])
+def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allows(left, monkeypatch):
+    """It once said that no value met the goal: pld gives 31.3 for one step, rdp 36.2."""
+    from dpcalc.planner import solve as solving
+
+    plan, goal = plan_of(PLANS[0]), EpsilonGoal(limit=32.0)
+    sharp = solve(plan, "steps", goal=goal)
+    for name in left:
+        monkeypatch.setattr(solving, name, 1e5)
+    rough = solve(plan, "steps", goal=goal)
+    assert (rough.value, rough.fails_at, rough.guarantee.method) == (1, 2, "pld")
+    assert (rough.reached, rough.goal) == (sharp.reached, goal)
+    assert ROUGH_SEARCH in rough.guarantee.notes
+    with pytest.raises(NoSolution, match="the best, steps 1, gives 31\\.3376"):
+        solve(plan, "steps", goal=EpsilonGoal(limit=31.0))
+
+
+@pytest.mark.parametrize(
+    ("goal", "method"),
+    [
+        (DetectionGoal(limit=0.2, false_positive_rate=0.01), "auto"),
+        (AdvantageGoal(limit=0.3), "pld"),
+        (EpsilonGoal(limit=2.0), "rdp"),
+    ],
+)
+def test_any_search_with_looser_bounds_ends_with_a_value_within_the_goal(goal, method, monkeypatch):
+    """By rdp it once said that it needed too much work; for attackers it went on by bounds of both kinds."""
+    from dpcalc.planner import solve as solving
+
+    plan = replace(plan_of(PLANS[0]), method=method)
+    sharp = solve(plan, "sigma", goal=goal)
+    monkeypatch.setattr(solving, "_SEARCH_WORK", 1e5)
+    rough = solve(plan, "sigma", goal=goal)
+    assert ROUGH_SEARCH in rough.guarantee.notes
+    assert rough.reached <= goal.limit
+    assert rough.value >= sharp.value * (1 - 1e-4)
+    assert rough.plan.method == method
 
 
 def test_changes_of_a_group_in_closed_form_are_above_the_chain():

@@ -1,0 +1,141 @@
+"""Flags of command lines: in shell scripts, and in the texts and lists of YAML that hold a command. Nothing runs."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from dpcalc.config.files import Refusal
+from dpcalc.config.source import Mark, Source, shortened
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section
+
+WAY_OUT = "write the number there, or refer to the place that states it"
+FLAGS = "flags"  # key below a text or a list that is a command
+_ENDS = ";&|()<>\n"  # operators of a shell, each of which ends a word
+
+
+class Word(NamedTuple):
+    """A word of a command line."""
+
+    text: str  # without quotes
+    mark: Mark
+    is_plain: bool = True  # False if a variable or a command stands in it, or it is an operator
+
+
+def shell_words(lines: Iterable[str], source: Source, first: int = 1, left: int = 0) -> list[Word]:
+    """Return the words of lines as a shell splits them, operators among them; Refusal for a quote that never ends.
+
+    The first line is number `first` of the source; columns of all lines are counted from `left`.
+    """
+    words: list[Word] = []
+    text, start, plain, quote = "", None, True, ""
+
+    def end() -> None:
+        nonlocal text, start, plain
+        if start is not None:
+            words.append(Word(text, replace(start, width=max(1, len(text))), plain))
+        text, start, plain = "", None, True
+
+    for number, line in enumerate(lines, first):
+        at, is_continued = 0, False
+        while at < len(line):
+            sign = line[at]
+            if quote:
+                if sign == quote:
+                    quote = ""
+                elif sign == "\\" and quote == '"' and line[at + 1 : at + 2] in {'"', "\\", "$", "`"}:
+                    at += 1
+                    text += line[at]
+                else:
+                    plain = plain and not (quote == '"' and sign in "$`")
+                    text += sign
+            elif sign == "#" and start is None:
+                break
+            elif sign == "\\" and at + 1 == len(line):
+                is_continued = True
+            elif sign in " \t":
+                end()
+            elif sign in _ENDS:
+                end()
+                words.append(Word(sign, Mark(source, number, left + at + 1), is_plain=False))
+            else:
+                start = start or Mark(source, number, left + at + 1)
+                if sign in "'\"":
+                    quote = sign
+                elif sign == "\\":
+                    at += 1
+                    text += line[at]
+                else:
+                    plain = plain and sign not in "$`*?~"
+                    text += sign
+            at += 1
+        if quote:
+            text += "\n"
+        elif not is_continued:
+            end()
+            words.append(Word("\n", Mark(source, number, left + len(line) + 1), is_plain=False))
+    if quote:
+        begun = start.line if start else first
+        raise Refusal("DPC110", f"cannot be split into words: the quote of line {begun} never ends", WAY_OUT)
+    end()
+    return words
+
+
+def read_shell(source: Source) -> Document:
+    """Return the flags of a shell script, each of which must stand there once; Refusal if it has no words."""
+    return flags_document(shell_words(source.lines, source), Mark(source, 1, 1), "")
+
+
+def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
+    """Return the tree `flags: {name: value}` of the words of commands; names have `_` and are found with `-` too."""
+    entries: dict[str, Node] = {}
+    refused: dict[str, Refusal] = {}
+    here = f"{path}.{FLAGS}" if path else FLAGS
+
+    def refuse(name: str, at: Mark, message: str) -> None:
+        reason = Refusal("DPC110", f"line {at.line}, column {at.column}: {message}", WAY_OUT)
+        refused.setdefault(f"{here}.{name}", reason)
+
+    for at, word in enumerate(words):
+        option, equals, text = word.text.partition("=")
+        if not option.startswith("--") or len(option) < 3:
+            continue
+        name = option[2:].replace("-", "_")
+        value = word if equals else words[at + 1] if at + 1 < len(words) else word
+        text = text if equals else value.text
+        if name in entries:
+            lines = f"{entries[name].mark.line} and {word.mark.line}"
+            refuse(name, word.mark, f"`{option}` stands there more than once, in lines {lines}")
+            continue
+        entries[name] = Scalar(text=text, plain=True, mark=value.mark, key=None, path=f"{here}.{name}")
+        if not value.is_plain and value.text not in _ENDS:
+            refuse(name, value.mark, f"`{option}` is `{shortened(text)}`, which a shell makes a value of")
+        elif (value is word and not equals) or text in _ENDS or text.startswith("--"):
+            refuse(name, word.mark, f"`{option}` has no value")
+    section = Section(entries=entries, mark=mark, key=None, path=here)
+    return Document(Section(entries={FLAGS: section}, mark=mark, key=None, path=path), refused)
+
+
+def command_flags(node: Node) -> Document | None:
+    """Return the flags of a text or a list of texts that holds a command line; None for other values."""
+    if isinstance(node, Scalar):
+        return flags_document(list(_words_of(node)), node.mark, node.path)
+    if isinstance(node, Items) and node.items and all(isinstance(each, Scalar) for each in node.items):
+        words = [word for each in node.items if isinstance(each, Scalar) for word in _words_of(each)]
+        return flags_document(words, node.mark, node.path)
+    return None
+
+
+def _words_of(node: Scalar) -> Iterator[Word]:
+    """Yield the words of a text, each at its place in the file if a line there has it as it is."""
+    lines, at = node.mark.source.lines, node.mark.line
+    for word in shell_words(node.text.split("\n"), node.mark.source):
+        if word.text == "\n" and node.text.count("\n") == 0:
+            continue  # the next item of the list goes on
+        for number in range(at, min(len(lines), at + 200) + 1):
+            column = lines[number - 1].find(word.text, node.mark.column - 1 if number == node.mark.line else 0)
+            if column >= 0:
+                at = number
+                yield word._replace(mark=Mark(node.mark.source, number, column + 1, max(1, len(word.text))))
+                break
+        else:
+            yield word._replace(mark=node.mark)

@@ -1,0 +1,214 @@
+"""Files that references lead into, as marked trees: one reader for each kind of file, in one table by its ending."""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from itertools import accumulate, count
+
+from dpcalc.config.command_lines import read_shell
+from dpcalc.config.files import Refusal
+from dpcalc.config.gin_files import read_gin
+from dpcalc.config.json_text import RepeatedKeyError, json_content
+from dpcalc.config.python_files import read_python
+from dpcalc.config.source import ConfigError, Mark, Source
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, walk
+from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, Flaw, parse_yaml, tagged_paths
+
+MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
+
+
+class Number(str):
+    """Text of a JSON or TOML number, exactly as written."""
+
+    __slots__ = ()
+
+
+def _read_data(source: Source, suffix: str) -> Document:
+    """Return a JSON or TOML file as a tree; Refusal if it cannot be read.
+
+    What is not found in a JSON text has the place of what is around it.
+    """
+    limits = f"has more than {MAX_EVENTS} parts, or more than {MAX_DEPTH} levels of nesting"
+    too_large = Refusal("DPC111", limits, "refer to a smaller file")
+    values = count(1)
+
+    def tree_of(value: object, path: str, depth: int, around: Mark) -> Node:
+        # JSON has no aliases, but a small file can still nest deeply or hold many values: the limits are those of YAML.
+        if next(values) > MAX_EVENTS or depth > MAX_DEPTH:
+            raise too_large
+        mark = places.get(path, around)
+        if isinstance(value, dict):
+            parts = {str(key): tree_of(below, join(path, str(key)), depth + 1, mark) for key, below in value.items()}
+            return Section(entries=parts, mark=mark, key=None, path=path)
+        if isinstance(value, list):
+            items = tuple(tree_of(below, f"{path}[{index}]", depth + 1, mark) for index, below in enumerate(value))
+            return Items(items=items, mark=mark, key=None, path=path)
+        # As YAML would read it: null as "", True as "true", a text as quoted.
+        is_plain = value is None or isinstance(value, Number | bool | int)
+        text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+        return Scalar(text=text, plain=is_plain, mark=mark, key=None, path=path)
+
+    try:
+        content: object = json_content(source.text, number=Number) if suffix == ".json" else parse_toml(source)
+        places = _json_places(source) if suffix == ".json" else _toml_places(source)
+        return Document(tree_of(content, "", 0, Mark(source, 1, 1)))
+    except RecursionError:
+        raise too_large from None
+    except RepeatedKeyError as cause:
+        message, _, way_out = str(cause).rpartition("; ")
+        raise Refusal("DPC110", f"cannot be read as JSON: {message}", way_out) from None
+    except ValueError as cause:  # of json, of tomllib, and of whole numbers without end
+        raise Refusal("DPC110", f"cannot be read as {suffix[1:].upper()}: {cause}") from None
+
+
+def document_of(tree: Node, flaws: tuple[Flaw, ...]) -> Document:
+    """Return a YAML file as references see it: values with a tag are not followed."""
+    way_out = "remove the `!...` there"
+    message = "`{}` has a tag, which is not followed"
+    return Document(tree, {path: Refusal("DPC110", message.format(path), way_out) for path in tagged_paths(flaws)})
+
+
+def _read_yaml(source: Source, number: int = 0) -> Document:
+    """Return a YAML file as a tree, the document of this number if it is not 0; Refusal if it cannot be read."""
+    try:
+        return document_of(*parse_yaml(source, number))
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        code = "DPC111" if first.code == "DPC111" else "DPC110"
+        raise Refusal(code, f"cannot be read, line {first.line}: {first.message}", first.hint) from None
+
+
+def _json_places(source: Source) -> dict[str, Mark]:
+    """Return the places of the values of a JSON text, by dotted path, as YAML reads it; {} where it cannot."""
+    # JSON is YAML but for tabs and a few escapes. Places say where a message appears, never what a value is.
+    with suppress(ConfigError, RecursionError, ValueError):
+        tree, _ = parse_yaml(replace(source, text=source.text.replace("\t", " ")))
+        return {path: replace(node.mark, source=source) for path, node in walk(tree, "")}
+    return {}
+
+
+_SPACE = re.compile(r"[ \t\n]*(?:#[^\n]*\n?[ \t\n]*)*")
+_TOML_TEXT = re.compile(r""""{3}(?:[^\\]|\\.)*?"{3,5}|'{3}.*?'{3,5}|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'""", re.DOTALL)
+_TOML_WORD = re.compile(r"[^\s,\]}#=.]+")
+_TOML_PLAIN = re.compile(r"[^,\]}#\n]*")
+
+
+def _toml_places(source: Source) -> dict[str, Mark]:
+    """Return the places of all values of a valid TOML text, by dotted path."""
+    import tomllib
+
+    text = "\n".join(source.lines)
+    starts = [0, *accumulate(len(line) + 1 for line in source.lines)]
+    places: dict[str, Mark] = {}
+    tables = Counter[str]()  # how many of an array there have been
+    at = 0
+
+    def note(path: str, start: int, stop: int) -> None:
+        line = bisect_right(starts, start)
+        width = min(stop, starts[line] - 1) - start
+        places.setdefault(path, Mark(source, line, start - starts[line - 1] + 1, max(1, width)))
+
+    def skip() -> str:
+        nonlocal at
+        found = _SPACE.match(text, at)
+        at = found.end() if found else at
+        return text[at : at + 1]
+
+    def key() -> list[str]:
+        nonlocal at
+        parts = []
+        while True:
+            skip()
+            found = _TOML_TEXT.match(text, at) or _TOML_WORD.match(text, at)
+            if found is None:
+                raise ValueError(at)
+            (name,) = tomllib.loads(f"{found.group()} = 0")
+            parts.append(name)
+            at = found.end()
+            if skip() != ".":
+                return parts
+            at += 1
+
+    def value(path: str) -> None:
+        nonlocal at
+        sign, start = skip(), at
+        if sign == "[":
+            at += 1
+            number = 0
+            while skip() not in {"]", ""}:
+                value(f"{path}[{number}]")
+                number += 1
+                at += skip() == ","
+            at += 1
+        elif sign == "{":
+            at += 1
+            while skip() not in {"}", ""}:
+                assignment(path)
+                at += skip() == ","
+            at += 1
+        else:
+            found = _TOML_TEXT.match(text, at) or _TOML_PLAIN.match(text, at)
+            at = found.end() if found else at
+        note(path, start, start + len(text[start:at].rstrip()))
+
+    def assignment(around: str) -> None:
+        nonlocal at
+        path = around
+        for part in key():
+            path = join(path, part)
+        at += 1  # the `=`
+        value(path)
+
+    around = ""
+    with suppress(ValueError, RecursionError):  # places say where a message appears, never what a value is
+        while sign := skip():
+            if sign != "[":
+                assignment(around)
+                continue
+            start, brackets = at, 2 if text.startswith("[[", at) else 1
+            at += brackets
+            path, parts = "", key()
+            for number, part in enumerate(parts, 1):
+                path = join(path, part)
+                tables[path] += brackets == 2 and number == len(parts)
+                if tables[path]:
+                    path = f"{path}[{tables[path] - 1}]"
+            around = path
+            skip()
+            at += brackets
+            note(path, start, at)
+    return places
+
+
+def parse_toml(source: Source) -> dict[str, object]:
+    """Return a TOML text as dictionaries, with floats as Number; Refusal for a line with too many points."""
+    if any(line.count(".") > MAX_DOTS for line in source.lines):
+        raise Refusal("DPC111", f"has a line with more than {MAX_DOTS} points", "refer to a smaller file")
+    import tomllib
+
+    return tomllib.loads(source.text, parse_float=Number)
+
+
+READERS: dict[str, Callable[[Source], Document]] = {
+    ".yaml": _read_yaml,
+    ".yml": _read_yaml,
+    ".json": lambda source: _read_data(source, ".json"),
+    ".toml": lambda source: _read_data(source, ".toml"),
+    ".py": read_python,
+    ".gin": read_gin,
+    ".sh": read_shell,
+    ".bash": read_shell,
+}
+"""A reader for each ending of a file; each raises Refusal for a file that it cannot read."""
+
+
+def read_document(source: Source, suffix: str, number: int = 0) -> Document:
+    """Return a referenced file as a tree, of YAML the document of this number from 1; Refusal if it cannot be read."""
+    if not number:
+        return READERS[suffix](source)
+    if READERS[suffix] is not _read_yaml:
+        raise Refusal("DPC110", "has no documents to number", "`#2` names the second document of a YAML file")
+    return _read_yaml(source, number)

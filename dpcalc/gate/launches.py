@@ -1,0 +1,140 @@
+"""What the launches that a repository keeps say of defaults in code: another value of the same flag is an error."""
+
+import os
+import posixpath
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from dpcalc.config import scalars
+from dpcalc.config.documents import Default
+from dpcalc.config.files import Folder, Refusal
+from dpcalc.config.load import Loaded
+from dpcalc.config.readers import read_document
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, read_bytes, shortened
+from dpcalc.config.tree import entry
+from dpcalc.errors import InputError
+from dpcalc.gate.revision import tracked_files
+from dpcalc.gate.verdict import finding
+
+MAX_LAUNCHES = 5_000  # files of a repository that are searched
+MAX_LAUNCH = 16 * 1024 * 1024  # bytes of one; notebooks hold pictures
+MAX_ALL = 64 * 1024 * 1024  # bytes of all
+MAX_FOUND = 10  # launches that are named for one config
+_ENDINGS = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".yaml", ".yml", ".ipynb", ".mk", ".dockerfile")
+_NAMES = re.compile(r"(gnu)?makefile|justfile|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
+# What may stand between an option and its value: `=`, a space, the next line, the next item of a list.
+_GAP = r"(?:=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
+_VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
+_SCRIPT = re.compile(r"[\w./-]+\.py\b")
+_COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
+
+
+def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
+    """Yield DPC409 for each tracked launch that gives a default of the config another value, up to MAX_FOUND."""
+    if not loaded.defaults or not isinstance(loaded.files, Folder):
+        return
+    root = loaded.files.top
+    try:
+        texts = _launches(root)
+    except InputError as cause:  # not in git, or without git: then nothing is tracked, and the assumption stands
+        if "too many" in str(cause):
+            hint = "state the value in the config"
+            yield finding("DPC409", Severity.ERROR, f"launches are not all searched: {cause}", loaded.path, hint=hint)
+        return
+    found = 0
+    for default in loaded.defaults:
+        pattern = _pattern(default)
+        for name, text in texts if pattern else ():
+            for match in re.finditer(pattern, text):
+                given = match["value"]
+                is_same = given == default.value.text or (
+                    (number := scalars.parse_number(given)) is not None
+                    and number == scalars.parse_number(default.value.text)
+                )
+                is_flag = default.value.text in {"true", "false"}
+                if is_same or (given.startswith("--") and not is_flag) or _is_of_another(default, root, text, match):
+                    continue
+                line = text.count("\n", 0, match.start()) + 1
+                column = match.start() - text.rfind("\n", 0, match.start())
+                option = match.group().split("=")[0].split()[0].strip("\"',\\")
+                message = f"`{shortened(option)}` is {shortened(given) or 'given'} here, and `{default.key}` takes the "
+                message += f"default {default.value.text} of {default.name}, line {default.value.mark.line}"
+                path = os.path.relpath(root / name)
+                hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there"
+                yield finding("DPC409", Severity.ERROR, message, path, (line, column), hint)
+                found += 1
+                if found == MAX_FOUND:
+                    return
+
+
+def _name(default: Default) -> str:
+    return default.options[0].lstrip("-").rstrip("=").replace("-", "_") if default.options else "x"
+
+
+def _pattern(default: Default) -> str:
+    """Return a regular expression for what overrides a default, with its `value`; "" if nothing does."""
+    words = []
+    for option in default.options:
+        if option.startswith("--"):
+            spelt = re.sub("[-_]", "[-_]", option[2:].replace(".", r"\."))
+            words.append(rf"(?<![\w-])--{spelt}(?![\w.-]){_GAP}")
+        elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and not an assignment at the beginning of a line
+            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option)}\\?[\"']?")
+        elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
+            words.append(rf"(?<![\w.]){re.escape(option)}\s{{0,9}}=\s{{0,9}}\\?[\"']?")
+    return f"(?:{'|'.join(words)}){_VALUE}" if words else ""
+
+
+@cache
+def _launches(root: Path) -> tuple[tuple[str, str], ...]:
+    """Return name and text of the tracked files that may launch a run; InputError if there are too many."""
+    names = []
+    for name in tracked_files(root):
+        base = posixpath.basename(name)
+        if base.lower().endswith(_ENDINGS) or _NAMES.fullmatch(base) or "." not in base:
+            names.append(name)
+    if len(names) > MAX_LAUNCHES:
+        raise InputError(f"too many: the repository has {len(names):,} scripts, above {MAX_LAUNCHES:,}")
+    texts, total = [], 0
+    for name in names:
+        try:
+            data = read_bytes(str(root / name), limit=MAX_LAUNCH)
+        except ConfigError as cause:
+            if cause.diagnostics[0].code == "DPC111":
+                raise InputError(f"too many: {shortened(name)} is larger than {MAX_LAUNCH >> 20} MiB") from None
+            continue  # it is gone, a folder of a submodule, or a link that leaves the repository
+        base = posixpath.basename(name)
+        if "." not in base and not _NAMES.fullmatch(base) and not re.match(rb"#!.*sh\b", data):
+            continue
+        total += len(data)
+        if total > MAX_ALL:
+            raise InputError(f"too many: the scripts of the repository have more than {MAX_ALL >> 20} MiB")
+        texts.append((name, data.decode(errors="replace")))
+    return tuple(texts)
+
+
+def _is_of_another(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+    """Return True if the command at a match runs other scripts of the repository that define the flag themselves."""
+    ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
+    command = text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()]
+    scripts = _SCRIPT.findall(command)
+    own = PurePosixPath(default.name).name
+    if not scripts or any(posixpath.basename(script) == own for script in scripts):
+        return False
+    return all(_defines(root, script, _name(default)) for script in scripts)
+
+
+@cache
+def _defines(root: Path, script: str, name: str) -> bool:
+    """Return True if exactly one tracked file has this name and defines the flag."""
+    places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
+    if len(places) != 1:
+        return False
+    try:
+        source = decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0])
+        flags = entry(read_document(source, ".py").tree, "flags")
+    except (ConfigError, Refusal):
+        return False
+    return entry(flags, name) is not None

@@ -1,0 +1,120 @@
+"""Forms of references: documents, command lines in YAML, quoted keys, products; what each says of its place."""
+
+import json
+
+import pytest
+
+from dpcalc.config.load import load, load_text
+from dpcalc.config.source import ConfigError, Severity
+from tests.config.texts import flat
+
+FILES = {
+    "job.yaml": "kind: Map\n---\nspec:\n  args: ['--sigma=1.1', --steps, '100']\n  command: >-\n    python t.py\n"
+    "    --noise-multiplier 1.1 --x ${{inputs.x}}\n  zero: 0\n",
+    "params.json": json.dumps({"train.batch_size": 64, "a": {"b c": 2, "d.e": [3]}, "text": "64", "third": 0.3}),
+    "train.py": 'p.add_argument("--n", type=int, default=60_000)\n',
+    "many.yaml": "".join(f"n{index}: {index}\n" for index in range(12)),
+}
+
+
+@pytest.fixture
+def load_with(tmp_path):
+    """Load a config whose number of steps, or another value, is given, beside FILES."""
+    (tmp_path / ".git").mkdir()
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    def loaded(value, section="training", key="steps"):
+        path = tmp_path / "dpcalc.yaml"
+        path.write_text(flat({section: f"{{{key}: {value}}}"}), encoding="utf-8")
+        return load(str(path))
+
+    return loaded
+
+
+@pytest.mark.parametrize(
+    ("value", "steps"),
+    [
+        ("'${job.yaml#2:spec.args.flags.steps}'", 100),
+        ("'${job.yaml#2:spec.args[2]}'", None),  # a text of YAML, as before
+        ("\"${params.json:['train.batch_size']}\"", 64),
+        ("\"${params.json:a['d.e'][0]}\"", 3),
+        ("'${params.json:a[\"b c\"]}'", 2),
+        ("\"${params.json:['train.batch_size']} * ${params.json:a['b c']} * 8\"", 1024),
+        ("'60_000 / 250'", 240),
+        ("60_000 / 250", 240),
+        ("16 * 4 * 8", 512),
+        ("'${train.py:flags.n} / 250'", 240),
+        ("'1 / 3 * 3'", 1),
+        ("'0.1 * 3 * 10'", 3),
+        ("'${many.yaml:n2} * 2 * 2 * 2 * 2 * 2 * 2 * 2'", 256),
+    ],
+)
+def test_what_a_reference_leads_to(load_with, value, steps):
+    if steps is None:
+        with pytest.raises(ConfigError, match="got the string '100'"):
+            load_with(value)
+    else:
+        assert load_with(value).plan.steps == steps
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("'${job.yaml:spec.args[0]}'", "a second document begins"),
+        ("'${job.yaml#3:spec}'", "there is no document 3, only 2"),
+        ("'${job.yaml#0:spec}'", "has no document `#0`"),
+        ("'${job.yaml#:spec}'", "has no document `#0`"),
+        ("'${params.json#2:a}'", "has no documents to number"),
+        ("'${job.yaml#2:spec.command.flags.x}'", "line 7, column 32: `--x` is `${{inputs.x}}`"),
+        ("'${job.yaml#2:spec.args.flags.none}'", "there is no `none` in `spec.args.flags`"),
+        ("'${a:-5}'", "`:-` is reserved"),
+        ("'${params.json:a:-5}'", "`:-` is reserved"),
+        ("'${params.json:third}*2'", "spaces around them"),
+        ("'${params.json:third} + 2'", "spaces around them"),
+        ("'${params.json:text} * 2'", "is the string '64', and a factor must be a number"),
+        ("'2 / ${job.yaml#2:spec.zero}'", "divides by zero"),
+        ("'2 / 0'", "divides by zero"),
+        ("'1 * 1 * 1 * 1 * 1 * 1 * 1 * 1 * 1'", "more than 8 factors"),
+        ("'1e300 / 3e-300 / 7'", "more than 80 digits"),
+        ("'1e999 * 2'", "no decimal number"),
+        ("'1 / 3'", "must be"),
+        ("11/10", "must be"),
+    ],
+)
+def test_what_it_does_not_lead_to(load_with, value, words):
+    with pytest.raises(ConfigError) as caught:
+        load_with(value)
+    (only,) = caught.value.diagnostics
+    assert words in f"{only.message} {only.hint}"
+    assert (only.line, only.column) == (5, 19)
+
+
+@pytest.mark.parametrize("written", ["1 / ${n}", "${n} / 60_000 / 60_000", "1 / ${n} * 2 / 2"])
+def test_a_product_is_read_alike_before_and_after_omegaconf(written):
+    from omegaconf import OmegaConf
+
+    text = flat({"sampling": f"{{scheme: poisson, rate: '{written}'}}"}) + "n: 60_000\n"
+    tree = OmegaConf.create({"n": "60_000", "rate": written})
+    after = OmegaConf.to_container(tree, resolve=True)["rate"]
+    resolved = text.replace(f"'{written}'", f"'{after}'").replace("n: 60_000", "x-n: 60_000")
+    before = load_text(text.replace("\nn:", "\nx-n:").replace("${n}", "${x-n}"), path="a.yaml")
+    assert before.plan == load_text(resolved, path="a.yaml").plan
+
+
+def test_a_name_is_no_product():
+    assert load_text(flat({"name": "2 * 4"}), path="a.yaml").plan.name == "2 * 4"
+
+
+def test_a_default_in_code_is_an_assumption(load_with):
+    loaded = load_with("'${train.py:flags.n}'", "data", "examples")
+    (note,) = [each for each in loaded.diagnostics if each.code == "DPC212"]
+    assert note.severity is Severity.NOTE
+    assert "no launch overrides the defaults of `train.py`: --n 60_000 (line 1)" in note.message
+
+
+def test_a_wrong_value_says_where_it_comes_from(load_with):
+    with pytest.raises(ConfigError) as caught:
+        load_with("'${params.json:text}'")
+    (only,) = caught.value.diagnostics
+    assert "params.json, line 1, column" in f"{only.message} {only.hint}"
