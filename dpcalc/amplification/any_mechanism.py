@@ -47,7 +47,8 @@ from dpcalc.amplification.schedule import (
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import ALL_INFINITE, Atoms, chain_of, chained, composed
+from dpcalc.losses.atoms import ALL_INFINITE, chain_of, chained, composed
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, repeated, together
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
@@ -184,9 +185,9 @@ class BlackBoxSteps:
 def secret_releases(steps: BlackBoxSteps, delta: float) -> tuple[Steps, Steps] | None:
     """Return the steps (D||D', D'||D) of passes in secret order, for use at about `delta`; None if not amplified."""
 
-    def loss(bound: Bound) -> Atoms:
+    def loss(bound: Bound) -> Loss:
         found = _step_loss(steps.mechanism, bound)
-        if not isinstance(found, Atoms):
+        if not isinstance(found, Loss):
             raise TypeError(f"{steps.mechanism.name}: expected a mechanism whose losses are known")
         return found
 
@@ -229,12 +230,12 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
         )
 
     step_loss = _step_loss(mechanism, phase_bound.bound)
-    if isinstance(step_loss, Atoms):
+    if isinstance(step_loss, Loss):
         loss = partial(repeated_loss, step_loss)
 
-        def later_loss(bound: Bound) -> Atoms:
+        def later_loss(bound: Bound) -> Loss:
             found = _step_loss(mechanism, bound)
-            if not isinstance(found, Atoms):
+            if not isinstance(found, Loss):
                 raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
             return found
 
@@ -246,7 +247,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     return repeated({linked: 1}, visits), repeated({linked.swapped: 1}, visits)
 
 
-def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
+def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
     """Return an upper bound on a step's loss: amplified or, as work runs out, with fewer parts or not amplified."""
     try:
         return _amplified_step_loss(mechanism, bound)
@@ -285,7 +286,7 @@ def _with_few_parts(bound: Bound) -> Bound:
     return Average(parts=tuple(parts))
 
 
-def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
+def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Loss:
     """Return the loss of `changes` changes by group privacy of (epsilon, delta); all is infinite if delta reaches 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
@@ -296,8 +297,8 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 
 @cached_with_cost(128)
-def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss with amplification, an RdpCurve for RdpOnly and Atoms otherwise."""
+def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
+    """Return an upper bound on a step's loss with amplification, an RdpCurve for RdpOnly and Loss otherwise."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
@@ -313,11 +314,11 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 @cached_with_cost(512)
-def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
+def _pair_after_changes(mechanism: BlackBox, changes: int) -> Loss:
     """Return the dominating pair of `changes` >= 0 sure changes; TypeError for RdpOnly."""
     match mechanism:
         case _ if not changes:
-            return Atoms(losses=(), log_masses=())
+            return Loss()
         case AdditiveNoise():
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
@@ -374,7 +375,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
         bounds = [replace(steps, path=single, group=Group(), noise=noise).phase_bound.bound]
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
     if size > 1:  # the loss of one unit, chained once for each member
-        pairs = [curve for curve in curves if isinstance(curve, Atoms)]
+        pairs = [curve for curve in curves if isinstance(curve, Loss)]
         divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
         if pairs and divergences:
             raise AssertionError("a pass of one mechanism has losses of one kind")

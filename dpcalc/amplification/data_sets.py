@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import OneWayAtoms
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
@@ -36,7 +36,7 @@ from dpcalc.sampling.counts import (
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in D and D'
@@ -376,13 +376,12 @@ _KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them
 _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
 
 
-def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAtoms:
+def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     """Return atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
-    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
     rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
     log_p, log_q = (
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
@@ -397,5 +396,5 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAt
     logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
     alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
     if not values.size:  # accountants look at losses
-        return OneWayAtoms(losses=(0.0,), log_masses=(math.log(_MIN_MASS),), infinity_mass=alone)
-    return OneWayAtoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)
+        values, logs = np.zeros(1), np.array([math.log(_MIN_MASS)])
+    return Loss(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone, is_one_way=True)

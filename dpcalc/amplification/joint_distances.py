@@ -18,7 +18,7 @@ import numpy as np
 from dpcalc.amplification.bound import StepBound
 from dpcalc.arrays import Array
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.profile import ChordProfile, GluedProfile
+from dpcalc.losses.loss import Loss, with_chords
 from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
 from dpcalc.work import ELEMENT, cached_with_cost, spend
@@ -73,17 +73,18 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
 
 
 @cached_with_cost(64)
-def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
+def joint_profile(bound: JointStepBound, plain: Loss) -> Loss:
     """Return an upper profile of (K) that uses the joint distances; `plain` if noise is low or the gain small.
 
     Source: docs/theory.md, Theorem 6.10.
     """
-    if plain.deviation < _MIN_NOISE * bound.radius:
+    deviation = plain.segments[0].pair.deviation
+    if deviation < _MIN_NOISE * bound.radius:
         return plain
     at_0 = plain.delta(0.0)
     first, last = (plain.epsilon(share * at_0) for share in _SHARES)
     far = plain.epsilon(_FAR_SHARE * at_0)
-    search = _Search(bound, plain.deviation)
+    search = _Search(bound, deviation)
     # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
     telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
     for value, nearly in ((search.on_a_line, _NEARLY_ON_A_LINE), (search.largest, _NEARLY)):
@@ -93,7 +94,7 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     deltas |= {epsilon: plain.delta(epsilon) for epsilon in np.geomspace(first / 20, far, _MORE_EPSILONS).tolist()}
     for epsilon in np.geomspace(first, last, _EPSILONS).tolist():
         deltas[epsilon] = min(plain.delta(epsilon), search.largest(epsilon))
-    return ChordProfile.of(plain, deltas)
+    return with_chords(plain, deltas)
 
 
 _Cells = tuple[Array, Array]

@@ -18,8 +18,8 @@ from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import chained
+from dpcalc.losses.loss import Loss, of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
-from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -58,16 +58,16 @@ _INFINITE, _TRIES = 0.4, 4  # share of delta for infinite losses of a group, and
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
-def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
+def glued_profile(bound: StepBound, *, noise_multiplier: float) -> Loss:
     """Return the profile of a StepBound in the direction D||D', an upper bound; its `swapped` is for D'||D.
 
     Source: docs/theory.md, Theorem 2.6.
     """
     own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
-    return GluedProfile(own=own, other=other, shift=float(bound.shift))
+    return of_two_halves(own=own, other=other, shift=float(bound.shift))
 
 
-def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
+def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
     """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are
     merged first."""
     if isinstance(bound, MatesAverage):
@@ -79,13 +79,12 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
         case CountPair():
-            return MonotonePair(pair=replace(bound.unit_noise_pair, deviation=noise_multiplier))
+            return of_falling_pair(replace(bound.unit_noise_pair, deviation=noise_multiplier))
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
-            return PublicMixture(
-                weights=tuple(float(chance) for chance, _ in parts),
-                profiles=tuple(step_profile(part, noise_multiplier=noise_multiplier) for _, part in parts),
+            return under_draw(
+                [(float(chance), step_profile(part, noise_multiplier=noise_multiplier)) for chance, part in parts]
             )
 
 
@@ -157,7 +156,7 @@ def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float)
 
 
 def secret_pass_steps(
-    phase_bound: PhaseBound, loss: Callable[[Bound], PrivacyProfile], *, steps: int, delta: float
+    phase_bound: PhaseBound, loss: Callable[[Bound], Loss], *, steps: int, delta: float
 ) -> tuple[Steps, Steps] | None:
     """Return the steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
 

@@ -205,6 +205,8 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
         lag = scheme.bins if isinstance(scheme, BallsInBins) else getattr(scheme, "groups", 1)
         if scheme.spans_steps and scheme.is_whole and limits is not None and limits.fixed_epochs:
             lag = limits.separation
+        elif scheme.is_secret:
+            lag = _draws_of_a_pass(scheme, level.count)
         # A last period or cycle that is cut short is left out if it has fewer draws that show a unit, or steps of some
         # groups alone.
         times = steps // level.redraw_every

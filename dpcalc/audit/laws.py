@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom
 
 from dpcalc.arrays import Array, IntArray
@@ -57,6 +58,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
             missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
             yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
+            if scheme.is_secret:
+                yield from _order_tests(logged)
     elif scheme.is_whole:
         yield from _size_tests(logged)
     elif scheme.has_stand_in:
@@ -352,6 +355,39 @@ def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
         observed=repeats,
         sentence=f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches",
     )
+
+
+def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield tests of passes in secret order: no batch is that of the pass before, and none that of a public seed."""
+    level, draws, known = logged.level, logged.draws, logged.counts.public
+    frames, sizes = draws.frames.astype(float), draws.sizes.astype(float)
+    chances = (
+        gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
+    )  # log, that two of a size are equal
+    first, others = draws.numbers % level.window == 0, draws.previous == draws.sizes
+    again = others & (draws.repeated == draws.sizes)
+    public = chances[first & np.isin(sizes, [size for _, size in known])]
+
+    def test(quantity: str, compared: Array, equal: Array, number: int, sentence: str) -> Statistic:
+        # The statistic is the smallest chance of any batch that is equal: the chance that one of so small a chance is.
+        log_p_value = float(logsumexp(compared[compared <= equal.min() + 1e-9])) if number else 0.0
+        return Statistic(
+            kind=Kind.ORDER,
+            quantity=quantity,
+            observed=number,
+            expected=float(np.exp(compared).sum()),
+            log_p_value=min(0.0, log_p_value),
+            sentence=sentence if number else "",
+        )
+
+    places = f"{int(again.sum()):,} of {int(others.sum()):,} batches hold the same {level.name}s"
+    sentence = f"{places} as in the pass before: the order is not drawn anew for each pass"
+    quantity = "batches that are those of the pass before"
+    yield test(quantity, chances[others], chances[again], int(again.sum()), sentence)
+    ways = " and ".join(sorted({words for words, _ in known}))
+    sentence = f"{len(known)} passes begin as {ways} does, seeded by the number of the pass: the order is not secret"
+    quantity = "passes that begin as those of a public seed"
+    yield test(quantity, np.repeat(chances[first], 2), public, len(known), sentence)
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:

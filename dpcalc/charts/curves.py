@@ -41,7 +41,6 @@ from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
 from dpcalc.planner.vary import (
     is_covered,
-    is_refused,
     largest_group,
     refusal,
     with_level,
@@ -291,7 +290,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
     def has_bound(plan: Plan, value: float) -> bool:
         changed, (phase, _, level) = _with_rate(plan, value), _sampled_level(plan)
-        if level.scheme.is_shuffled and is_refused(changed):
+        if level.scheme.is_shuffled and refusal(changed) is not None:
             return False
         return not phase.is_correlated or is_covered(changed)
 
@@ -467,7 +466,7 @@ def _divergence_bounds(plan: Plan, z: Array) -> Array:
         if has_delta or isinstance(phase.mechanism, DiscreteGaussian):
             return divergence + math.inf
     for counts in composed(plan).steps.values():
-        if total_infinity_mass(counts.items()) > _MASS_ROUND_OFF:
+        if total_infinity_mass(counts) > _MASS_ROUND_OFF:
             return divergence + math.inf
         if counts:
             value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)

@@ -31,6 +31,12 @@ def check(
     report: options.Reports = None,
     as_json: options.Json = False,
     base: options.Base = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Compare with this config, not with a revision: `check --against OLD.yaml -`."
+        ),
+    ] = None,
     allow_budget_change: Annotated[
         bool,
         typer.Option("--allow-budget-change", help="Allow a higher budget, or a weaker promise, than in the base."),
@@ -63,6 +69,8 @@ def check(
 
     with costs_in_time(timeout, memory_limit) as costs:
         chosen_reports = reports(report or (), as_json=as_json)
+        if against and (base or not configs):
+            raise InputError("--against: expected CONFIG beside it and no --base, as in `check --against OLD.yaml -`")
         own = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
         demands = Demands(
             policy=own.combined_with(effective_policy(policy, Path.cwd(), base or "")),
@@ -72,7 +80,8 @@ def check(
             lower_bounds=any(report.format == "json" for report in chosen_reports),
         )
         scope = _announced_scope(configs, base)
-        results = results_of(scope.paths, reader=request.reader(base=base), demands=demands, costs=costs)
+        reader = request.reader(base=base, against=against)
+        results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
         results = with_scope_problems(results, scope, severity=severity, strict=demands.policy.strict)
         if not results and not allow_empty:

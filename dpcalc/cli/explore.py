@@ -179,6 +179,7 @@ def sweep(
     Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4
     """
     from dpcalc.charts.plot import chart_picture, chart_text
+    from dpcalc.config.discovery import map_of
     from dpcalc.config.files import config_source
     from dpcalc.sweep.points import SweptConfig, dask, in_process, parse_axis, processes, subtitle
     from dpcalc.sweep.points import sweep as swept
@@ -199,9 +200,15 @@ def sweep(
         request.load(assumed=[f"{axis.key}={axis.values[0]}" for axis in axes])  # are there enough flags?
         base = SweptConfig(text=None, name="", place="", overrides=request.overrides())
     else:
-        source = config_source(path)
+        map_path = map_of(path)
+        source = config_source(map_path or path)
         base = SweptConfig(
-            text=source.text, name=source.path, place=path, key=request.key, overrides=request.overrides()
+            text=source.text,
+            name=source.path,
+            place=map_path or path,
+            key=request.key,
+            mapped=path if map_path else "",
+            overrides=request.overrides(),
         )
     count = math.prod(len(axis.values) for axis in axes)
     pool: Pool = in_process  # where a few points take less time than the start of worker processes

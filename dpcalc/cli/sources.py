@@ -53,10 +53,10 @@ class Request:
 
         return Overrides(assignments=self.assignments, flags=self.flags, unset=self.unset, assumed=tuple(assumed))
 
-    def reader(self, *, base: str | None = None) -> ConfigReader:
+    def reader(self, *, base: str | None = None, against: str | None = None) -> ConfigReader:
         from dpcalc.gate.diff import ConfigReader
 
-        return ConfigReader(key=self.key, overrides=self.overrides(), base=base or "")
+        return ConfigReader(key=self.key, overrides=self.overrides(), base=base or "", against=against or "")
 
     def about(self, configs: Sequence[str] | None) -> Request:
         """Return the request with the only config, or None to search for one; InputError for several."""

@@ -5,12 +5,12 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.readers import parse_toml
-from dpcalc.config.repository import git_root, leaves_repository
-from dpcalc.config.source import ConfigError, decode, read_bytes, visible, whole_file
+from dpcalc.config.repository import absolute, git_root, leaves_repository, real_path
+from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 
@@ -75,14 +75,15 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
         except ConfigError as cause:
             first = cause.diagnostics[0]
             raise whole_file(shown, first.code, first.message, _WAY_OUT) from None
-        patterns = config_patterns(data, shown)
+        patterns = every_pattern(data, shown)
         if patterns:
             # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
             place = Folder(folder=folder.resolve(), top=(git_root(folder) or folder).resolve())
             files = dict.fromkeys(
                 name for pattern in patterns for name in _project_files(folder, pattern, place, shown)
             )
-            paths = tuple(relative_name(folder / name, current) for name in files)
+            maps = maps_table(data, shown).values()
+            paths = tuple(relative_name(folder / name, current) for name in files if name not in maps)
             return DiscoveredConfigs(paths=paths, origin=f"[tool.dpcalc] in {shown}")
     return None
 
@@ -119,15 +120,7 @@ def folders_to_search(current: Path) -> tuple[Path, ...]:
 
 def config_patterns(data: bytes, shown: str) -> list[str]:
     """Return the list `tool.dpcalc.configs` of a pyproject.toml; ConfigError if it, or the file, is invalid."""
-    try:
-        content = parse_toml(decode(data, shown, shows_lines=False))
-    except ConfigError:
-        raise  # it is a ValueError too
-    except Refusal as cause:
-        raise whole_file(shown, cause.code, cause.message, _WAY_OUT) from None
-    except (ValueError, RecursionError) as cause:
-        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", _WAY_OUT) from None
-    patterns = dpcalc_table(content).get("configs", [])
+    patterns = project_table(data, shown).get("configs", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
         raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
@@ -139,11 +132,91 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
     return patterns
 
 
+def every_pattern(data: bytes, shown: str) -> list[str]:
+    """Return what a pyproject.toml names as configs: `configs`, itself for a table `run`, and the files of its maps."""
+    table = project_table(data, shown)
+    own = [PYPROJECT] if "run" in table else []
+    return [*config_patterns(data, shown), *own, *maps_table(data, shown)]
+
+
+def project_table(data: bytes, shown: str) -> dict[str, object]:
+    """Return the table [tool.dpcalc] of a pyproject.toml; ConfigError if the file is invalid."""
+    try:
+        return dpcalc_table(parse_toml(decode(data, shown, shows_lines=False)))
+    except ConfigError:
+        raise  # it is a ValueError too
+    except Refusal as cause:
+        raise whole_file(shown, cause.code, cause.message, _WAY_OUT) from None
+    except (ValueError, RecursionError) as cause:
+        raise whole_file(shown, "DPC100", f"cannot be read as TOML: {cause}", _WAY_OUT) from None
+
+
 def dpcalc_table(content: Mapping[str, object]) -> dict[str, object]:
     """Return the table [tool.dpcalc] of a parsed `pyproject.toml`; {} if it has none, or something else there."""
     tool = content.get("tool")
     table = tool.get("dpcalc") if isinstance(tool, dict) else None
     return table if isinstance(table, dict) else {}
+
+
+# Maps: `[tool.dpcalc.maps]` names one config for many training files, each of which is the root of its references.
+
+
+def map_of(path: str) -> str | None:
+    """Return the path of the map of a file, by the nearest table of maps above it; None if there is none."""
+    if path in {"-", STDIN}:
+        return None
+    file = Path(absolute(path))
+    for folder in folders_to_search(file.parent):
+        project = folder / PYPROJECT
+        if not project.is_file() or file == project:
+            continue
+        data = read_bytes(str(project))
+        if b"maps" not in data:
+            continue
+        name = mapped_by(maps_table(data, str(project)), file.relative_to(folder).as_posix(), str(project))
+        if name:
+            place = Folder(folder=real_path(folder), top=real_path(git_root(folder) or folder))
+            try:
+                place.locate(name, "")
+            except Refusal as cause:
+                message = f"`tool.dpcalc.maps`: `{name}` {cause.message}"
+                raise whole_file(os.path.relpath(project), cause.code, message, cause.hint) from None
+            return os.path.relpath(folder / name)
+    return None
+
+
+def maps_table(data: bytes, shown: str) -> dict[str, str]:
+    """Return the maps of a pyproject.toml, by their patterns; ConfigError if they are no names, or too many."""
+    table = project_table(data, shown).get("maps", {})
+    is_table = isinstance(table, dict) and all(isinstance(x, str) and x for x in (*table.keys(), *table.values()))
+    if not is_table or not isinstance(table, dict):
+        message = "`tool.dpcalc.maps` must be a table of names of maps, by patterns of files"
+        raise whole_file(shown, "DPC102", message, 'write e.g. `"configs/**/train*.yaml" = "dp.map.yaml"`')
+    if len(table) > MAX_PATTERNS:
+        message = f"`tool.dpcalc.maps` must hold at most {MAX_PATTERNS} patterns, got {len(table)}"
+        raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
+    return table
+
+
+def mapped_by(table: Mapping[str, str], name: str, shown: str) -> str:
+    """Return the map of a file, named from the folder of the table; "" for none, ConfigError for several maps."""
+    found = {}
+    for pattern, target in table.items():
+        try:
+            start, parts = split_pattern(pattern)
+        except ValueError:  # a pattern that nothing can match
+            continue
+        rest = PurePosixPath(name).parts
+        above = PurePosixPath(start).parts
+        is_below = rest[: len(above)] == above
+        if is_below and (matches(rest[len(above) :], parts) if len(rest) > len(above) else not parts):
+            found[target] = pattern
+    own = {target for target in found if PurePosixPath(target) == PurePosixPath(name)}  # a map is for others
+    if len(found) - len(own) > 1:
+        several = " and ".join(f"`{pattern}`" for pattern in found.values())
+        message = f"`tool.dpcalc.maps`: {several} name different maps for `{name}`"
+        raise whole_file(shown, "DPC107", message, "keep one of them, or write narrower patterns")
+    return "" if own else next(iter(found), "")
 
 
 def matching_names(folder: Path, pattern: str) -> list[str]:

@@ -49,18 +49,22 @@ from dpcalc.config.words import no_number
 
 
 SECTION = "dpcalc"
+TOML_SECTION = ("tool", "dpcalc", "run")
 KEY = "--key"
-NO_TOML = "a config is YAML or JSON; write `key: value` in the place of TOML's `key = value`"
+NO_TOML = "TOML is read from a file that ends in .toml; in YAML write `key: value` in the place of `key = value`"
 _TOML = re.compile(r"\s*[\w.-]+ *= *\S")
 
 
 def config_part(tree: Node, key: str) -> tuple[Section, tuple[str | int, ...]]:
     """Return the part of a file that is the config, as if it were a file of its own, and its path in the file.
 
-    That is what `--key` names, else the section `dpcalc`, else the whole file; ConfigError if it is no mapping.
+    That is what `--key` names, else the section `dpcalc`, in TOML `tool.dpcalc.run`, else the whole file; ConfigError
+    if it is no mapping.
     """
-    node, section = tree, entry(tree, SECTION)
+    node = tree
     keys: tuple[str | int, ...] = ()
+    places = (TOML_SECTION, (SECTION,)) if tree.mark.source.path.lower().endswith(".toml") else ((SECTION,),)
+    default = next((each for each in places if node_at(tree, *each) is not None), None)
     if key:
         source = source_of(key, KEY)
         keys, marks = parse_path(source.text, source)
@@ -70,8 +74,8 @@ def config_part(tree: Node, key: str) -> tuple[Section, tuple[str | int, ...]]:
                 message = f"there is no {step_text(step)} in {f'`{node.path}`' if node.path else 'the file'}"
                 raise config_error("DPC103", mark, message, "--key names a section of the file")
             node = below
-    elif section is not None:
-        node, keys = section, (SECTION,)
+    elif default is not None:
+        node, keys = node_at(tree, *default) or tree, default
     if isinstance(node, Section):
         parts = {key: with_path(value, key) for key, value in node.entries.items()}
         return replace(node, path="", entries=parts), keys
@@ -252,13 +256,13 @@ class References:
                 raise Refusal("DPC110", f"`{shortened(path)}` is no path of keys", _FORM)
             keys = tuple(key for key, _, _ in steps)
             try:
-                composed = self._hydra.composed(written, place, keys)
+                composed = self._hydra.composed(written, place, self._documents[place].tree, keys)
                 target = self._scalar_at(composed or self._documents[place], keys)
                 if composed is None and self._hydra.refuse_other_value(written, place, keys) and MARKER in target.text:
                     message = f"it holds `{shortened(target.text)}`, which Hydra reads from the whole config"
                     raise Refusal("DPC110", message, f"refer to the value itself, or {RESOLVE}")
             except Refusal as cause:
-                shown = f"`{shortened(name)}`: " if name else ""
+                shown = f"`{shortened(name or self._shown(place))}`: " if name or place else ""
                 raise Refusal(cause.code, f"{shown}{cause.message}", cause.hint) from None
             if MARKER not in target.text:
                 return target, (place, path)

@@ -10,15 +10,16 @@ from typing import NamedTuple
 import yaml
 
 from dpcalc.config import scalars
+from dpcalc.config.discovery import map_of
 from dpcalc.config.documents import config_part
 from dpcalc.config.expand import Run, long_form, runs
 from dpcalc.config.files import save
 from dpcalc.config.load import load_text
 from dpcalc.config.overrides import Changes, Overrides
+from dpcalc.config.readers import read_config
 from dpcalc.config.scalars import AT_MOST, BATCH_SIZE
 from dpcalc.config.source import ConfigError, decode, read_bytes, visible
 from dpcalc.config.tree import Scalar, Section, join, node_at
-from dpcalc.config.yaml_text import parse_yaml
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -76,6 +77,11 @@ class _Refusal(Exception):
 
 def write(rewrite: Rewrite) -> tuple[str, ...]:
     """Write the new numbers of a plan to its file; return "path:line: key: value" of each."""
+    if map_path := map_of(rewrite.path):
+        message = (
+            f"expected a config, got a file that the map {visible(map_path)} reads; change it, or the map, by hand"
+        )
+        raise InputError(f"--write: {visible(rewrite.path)}: {message}")
     data = read_bytes(rewrite.path)
     source = decode(data, rewrite.path)
     assumed = Overrides(assumed=rewrite.assumed)
@@ -94,10 +100,12 @@ def write(rewrite: Rewrite) -> tuple[str, ...]:
 def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
     """Return a config's text with the numbers of `rewrite.after`, and a line about each; InputError if impossible."""
     source = decode(text.encode(), rewrite.path)
-    root, _, _ = long_form(config_part(parse_yaml(source)[0], rewrite.key)[0], Changes())
+    root, _, _ = long_form(config_part(read_config(source)[0], rewrite.key)[0], Changes())
     phases = zip(runs(root), rewrite.before.phases, rewrite.after.phases, strict=True)
     changes = [change for phase in phases for change in _number_changes(rewrite.section, *phase)]
     try:
+        if rewrite.path.lower().endswith(".toml"):
+            raise _Refusal("a TOML file is not rewritten")
         edits, written = _edits(source.text, changes)
         fresh = source.text
         for start, stop, words in sorted(edits, key=lambda edit: edit[0], reverse=True):  # so that indices stay valid

@@ -292,19 +292,18 @@ class Hydra:
 
     # The composed config.
 
-    def composed(self, written: str, place: str, keys: Keys) -> Document | None:
-        """Return what Hydra composes of the `defaults` list of a main config; None if the file is none.
+    def composed(self, written: str, place: str, tree: Node, keys: Keys) -> Document | None:
+        """Return what Hydra composes of the `defaults` list of a main config with this tree; None if the file is none.
 
         A file that other `defaults` lists may choose is an option, and no main config. Refusal if releases of Hydra, or
         main configs beside it that are made of this one, have another value at `keys`.
         """
         name = written or place
         folder, main, mains = str(self._files.folder), "", tuple[str, ...](("",))
-        if not place:
-            if _defaults(self._main) is None:
-                return None
-        else:
-            if not name.lower().endswith((".yaml", ".yml")) or "#" in place:
+        if _defaults(tree) is None or "#" in place:
+            return None
+        if place:
+            if not name.lower().endswith((".yaml", ".yml")):
                 return None
             folder, main = posixpath.dirname(name), posixpath.basename(name)
             mains = self._main_configs(folder)

@@ -1,6 +1,8 @@
 """Loading a config: from a file and command-line overrides to a plan, or to all errors at once."""
 
 import json
+import os
+import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,9 +11,9 @@ from dataclasses import field, replace
 from dpcalc._version import __version__
 from dpcalc.config import scalars
 from dpcalc.config.build import build, remarks, shuffled_passes_error, valid_sections
+from dpcalc.config.discovery import map_of
 from dpcalc.config.documents import (
     HYDRA_HINT,
-    NO_TOML,
     Default,
     References,
     config_part,
@@ -19,17 +21,29 @@ from dpcalc.config.documents import (
     unresolved_errors,
 )
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
-from dpcalc.config.files import Files, config_folder, config_source
+from dpcalc.config.files import SUFFIXES, Files, Refusal, config_folder, config_source, text_of
 from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, wrong_type_error
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
 from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
-from dpcalc.config.readers import document_of
+from dpcalc.config.readers import document_of, read_config, read_document
+from dpcalc.config.repository import absolute
 from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.sections import Sections
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, dotted, node_at, replace_at, walk, within
-from dpcalc.config.yaml_text import parse_yaml
+from dpcalc.config.tree import (
+    USER_KEY,
+    Document,
+    Items,
+    Node,
+    Scalar,
+    Section,
+    dotted,
+    node_at,
+    replace_at,
+    walk,
+    within,
+)
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 
@@ -67,14 +81,57 @@ class Loaded:
         return self.marks.get(key)
 
 
-def load(path: str, *, key: str = "", assignments: Sequence[str] = (), overrides: Overrides = NO_OVERRIDES) -> Loaded:
-    """Load a config file; ConfigError with all errors, except that of a batch size without bound, kept in `refusal`."""
-    return _load(config_source(path), key, assignments, overrides, config_folder(path))[0]
+def load(
+    path: str,
+    *,
+    key: str = "",
+    assignments: Sequence[str] = (),
+    overrides: Overrides = NO_OVERRIDES,
+    map_path: str | None = None,
+) -> Loaded:
+    """Load a config file; ConfigError with all errors, except that of a batch size without bound, kept in `refusal`.
+
+    A file that `[tool.dpcalc.maps]` names is no config itself: the config is its map, and the file the root of what the
+    map refers to. `map_path` is another map than that of the present table, "" for none.
+    """
+    return _load_file(path, key, assignments, overrides, map_path=map_path)[0]
 
 
 def load_every_unit(path: str, *, key: str = "", overrides: Overrides = NO_OVERRIDES) -> tuple[Loaded, ...]:
     """Load a config with each level as the protected unit, outermost first; ConfigError for the first that fails."""
-    return _load(config_source(path), key, (), overrides, config_folder(path), every_unit=True)
+    return _load_file(path, key, (), overrides, every_unit=True)
+
+
+def _load_file(
+    path: str,
+    key: str,
+    assignments: Sequence[str],
+    overrides: Overrides,
+    *,
+    every_unit: bool = False,
+    map_path: str | None = None,
+) -> tuple[Loaded, ...]:
+    """Load a file, or its map, from the disk."""
+    found = map_of(path) if map_path is None else map_path
+    if not found:
+        return _load(config_source(path), key, assignments, overrides, config_folder(path), every_unit=every_unit)
+    files = config_folder(found)
+    mapped = mapped_document(path, os.path.relpath(absolute(path), files.folder), found, files)
+    every = _load(config_source(found), key, assignments, overrides, files, every_unit=every_unit, mapped=mapped)
+    return tuple(replace(each, path=path) for each in every)
+
+
+def mapped_document(path: str, name: str, map_path: str, files: Files) -> tuple[str, Document]:
+    """Return the canonical name and the content of a file, named as its map would; ConfigError if it cannot be read."""
+    try:
+        place = files.locate(posixpath.normpath(name), "")
+        suffix = posixpath.splitext(place)[1].lower()
+        if suffix not in SUFFIXES:
+            raise Refusal("DPC110", f"cannot be the root of a map: it ends in none of {', '.join(SUFFIXES)}")
+        return place, read_document(text_of(files, place), suffix)
+    except Refusal as cause:
+        message = f"{cause.message} (its map is {visible(map_path)})"
+        raise whole_file(path, cause.code, message, cause.hint) from None
 
 
 def load_text(
@@ -85,6 +142,7 @@ def load_text(
     assignments: Sequence[str] = (),
     overrides: Overrides = NO_OVERRIDES,
     files: Files | None = None,
+    mapped: tuple[str, Document] | None = None,
 ) -> Loaded:
     """Load a config from YAML; ConfigError with all errors, except that of a batch size without bound, in `refusal`.
 
@@ -94,7 +152,7 @@ def load_text(
         >>> load_text(text, path="example.yaml").plan.steps
         3
     """
-    return _load(source_of(text, path), key, assignments, overrides, files or config_folder(path))[0]
+    return _load(source_of(text, path), key, assignments, overrides, files or config_folder(path), mapped=mapped)[0]
 
 
 def load_from_flags(overrides: Overrides) -> Loaded:
@@ -112,30 +170,34 @@ def _load(
     files: Files,
     *,
     every_unit: bool = False,
+    mapped: tuple[str, Document] | None = None,
 ) -> tuple[Loaded, ...]:
-    """Load a config, once or for every unit; ConfigError with all its errors, in the order of the file."""
-    if source.path.lower().endswith(".toml"):
-        raise whole_file(source.path, "DPC100", "the file is TOML", NO_TOML)
+    """Load a config, once or for every unit; ConfigError with all its errors, in the order of the file.
+
+    `mapped` is the canonical name and the content of the file that a map is for, into which its references lead.
+    """
     others = tuple((option, text) for option, text in overrides.flags if option != "--unit" or not every_unit)
     overrides = replace(overrides, assignments=(*assignments, *overrides.assignments), flags=others)
 
-    tree, flaws = parse_yaml(source)
+    tree, flaws = read_config(source)
     written, keys = config_part(tree, key)
     section = dotted(keys)
     changes, unreadable = parse_overrides(overrides)
     # References look into the whole file, as the command line changes it.
     changed, notes = apply_changes(written, changes)
-    references = References(document_of(replace_at(tree, keys, changed), flaws), files)
+    place, main = mapped or ("", document_of(replace_at(tree, keys, changed), flaws))
+    references = References(main, files, place)
     resolved = references.resolved(written)
     stated = resolved if isinstance(resolved, Section) else written
-    sources = _alias_targets(tree, section, source) | references.ends  # of the file, not of settings
+    aliases = {} if source.path.lower().endswith(".toml") else _alias_targets(tree, section, source)
+    sources = aliases | references.ends  # of the file, not of settings
     set_values = tuple(replace(item, value=references.resolved(item.value)) for item in changes.settings)
     root, settings, lost = long_form(stated, replace(changes, settings=set_values))
     _refuse_other_file(stated, root)
     if every_unit:
         flags_by_unit = [(*others, ("--unit", json.dumps(x, ensure_ascii=False))) for x in level_names(root) or ()]
         each_unit = (replace(overrides, flags=flags) for flags in flags_by_unit or [others])
-        return tuple(_load(source, key, (), each, files)[0] for each in each_unit)
+        return tuple(_load(source, key, (), each, files, mapped=mapped)[0] for each in each_unit)
 
     # Errors that only follow from a broken reference are dropped.
     broken = tuple(unresolved_errors(root, references.faults))
@@ -164,8 +226,10 @@ def _load(
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
         for path, node in walk(part, start):
-            if path and node.start.source is source:
-                marks.setdefault(path, node.start.place)
+            # Of a map the places are those in the file that it is for.
+            mark = node.start if not place else node.origin if isinstance(node, Scalar) else None
+            if path and mark is not None and mark.source is main.tree.mark.source:
+                marks.setdefault(path, mark.place)
     plan = build(config)
     loaded = Loaded(
         plan=plan,

@@ -13,7 +13,7 @@ from dpcalc.config.files import Refusal
 from dpcalc.config.gin_files import read_gin
 from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.python_files import read_python
-from dpcalc.config.source import ConfigError, Mark, Source
+from dpcalc.config.source import ConfigError, Mark, Source, whole_file
 from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, walk
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, Flaw, parse_yaml, tagged_paths
 
@@ -203,6 +203,17 @@ READERS: dict[str, Callable[[Source], Document]] = {
     ".bash": read_shell,
 }
 """A reader for each ending of a file; each raises Refusal for a file that it cannot read."""
+
+
+def read_config(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
+    """Return the tree of a file that holds a config, TOML by its ending, else YAML, and its flaws; ConfigError."""
+    if not source.path.lower().endswith(".toml"):
+        return parse_yaml(source)
+    try:
+        return _read_data(source, ".toml").tree, ()
+    except Refusal as cause:
+        code = "DPC111" if cause.code == "DPC111" else "DPC100"
+        raise whole_file(source.path, code, cause.message, cause.hint) from None
 
 
 def read_document(source: Source, suffix: str, number: int = 0) -> Document:

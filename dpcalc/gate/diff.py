@@ -9,8 +9,9 @@ from functools import cache, partial
 from pathlib import Path
 
 from dpcalc.config.difference import Difference, differences, with_difference
+from dpcalc.config.discovery import PYPROJECT, map_of, mapped_by, maps_table
 from dpcalc.config.files import Folder, Refusal
-from dpcalc.config.load import NO_OVERRIDES, Loaded, load, load_text
+from dpcalc.config.load import NO_OVERRIDES, Loaded, load, load_text, mapped_document
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.repository import git_root, real_path
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, visible
@@ -254,7 +255,7 @@ def _moved_sources(pair: ConfigPair) -> Iterator[Diagnostic]:
     )
     for key, source in before.items():
         if sources.get(key) != source:
-            mark = new.mark(key)
+            mark = new.mark(key.partition(" (")[0])
             now = f"read from `{sources[key]}`" if key in sources else "stated here" if mark else "gone"
             message = f"{key} was read from `{source}` and is now {now}"
             yield finding("DPC408", Severity.ERROR, message, new.path, mark, RESTORE)
@@ -277,6 +278,7 @@ class ConfigReader:
     key: str = ""
     overrides: Overrides = NO_OVERRIDES
     base: str = ""
+    against: str = ""  # another file, in the place of the base
 
     def load(self, path: str) -> Loaded:
         """Return the config in a file, "-" for standard input; raise ConfigError if it cannot be used."""
@@ -284,7 +286,38 @@ class ConfigReader:
 
     def open(self, path: str) -> Loaded:
         """Return the config in a file like `load`, but accept a batch size that no bound covers."""
-        return load(path, key=self.key, overrides=self.overrides)
+        map_path = None
+        if self.base and path != "-" and (name := self._old_map(path)):
+            map_path = os.path.relpath(find_revision(self.base, Path(path).absolute().parent).root / name)
+        return load(path, key=self.key, overrides=self.overrides, map_path=map_path)
+
+    def _old_map(self, path: str) -> str:
+        """Return the map that the table of the base has for a file, from the top; "" if it has none."""
+        # A change under review decides neither whether a file is judged by a map, nor by which.
+        try:
+            revision = find_revision(self.base, Path(path).absolute().parent)
+            return old_map(revision, revision.base_name(revision.path_from_top(path)))
+        except ConfigError:
+            raise  # of the table of the base: what it says decides
+        except Refusal as cause:
+            raise InputError(f"{visible(self.base)}: the maps of {PYPROJECT} cannot be read: {cause.message}") from None
+        except InputError:  # where the base is read, its error is told
+            return ""
+
+
+def old_map(revision: Revision, place: str) -> str:
+    """Return the map that a revision has for one of its files, both from the top; "" if it has none."""
+    folder = place
+    while folder:
+        folder = posixpath.dirname(folder)
+        project = posixpath.join(folder, PYPROJECT)
+        data = revision.content(project, limit=MAX_BYTES) if place != project else None
+        if data is not None and b"maps" in data:
+            shown = f"{revision.name}:{project}"
+            name = mapped_by(maps_table(data, shown), posixpath.relpath(place, folder or "."), shown)
+            if name:
+                return posixpath.normpath(posixpath.join(folder, name))
+    return ""
 
 
 PLAIN_READER = ConfigReader()
@@ -315,6 +348,10 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
     find = cache(partial(find_revision, reader.base))  # once for each folder, so that all files see the same commit
 
     def case_of(path: str) -> Case:
+        if reader.against:
+            case = two_files(reader.against, path, replace(reader, against=""))
+            message = f"compared with {visible(reader.against)}: both are claims, of which git shows no origin"
+            return replace(case, problems=(*case.problems, finding("DPC410", Severity.NOTE, message, path)))
         new = reader.load(path)
         if not reader.base:
             return Case(path=path, new=new)
@@ -378,6 +415,21 @@ def load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | No
             raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
         return None
     name = f"{revision.name}:{place}"
+    map_place = old_map(revision, place)
+    if not map_place and (now := map_of(path)):  # new: what is compared is what it would have said
+        map_place = revision.path_from_top(now)
+        if not revision.names_file(map_place):
+            return None
+    if map_place:
+        files = Snapshot(revision=revision, folder=revision.follow_links(posixpath.dirname(map_place)))
+        text = files.content(map_place, limit=MAX_BYTES)
+        shown = f"{revision.name}:{map_place}"
+        mapped = mapped_document(name, posixpath.relpath(place, files.folder or "."), shown, files)
+        source = decode(text, shown)
+        loaded = load_text(
+            source.text, path=shown, key=reader.key, overrides=reader.overrides, files=files, mapped=mapped
+        )
+        return replace(loaded, path=name)
     return load_text(
         decode(data, name).text,
         path=name,

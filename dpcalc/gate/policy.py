@@ -11,8 +11,8 @@ from typing import Any
 from dpcalc.config.discovery import (
     NAMES,
     PYPROJECT,
-    config_patterns,
     dpcalc_table,
+    every_pattern,
     folders_to_search,
     matching_names,
     relative_name,
@@ -28,7 +28,7 @@ from dpcalc.gate.verdict import Limit, Result, Verdict, finding, worst_verdict
 from dpcalc.records import dataclass
 
 TABLE = "[tool.dpcalc.policy]"
-_OURS = ("configs", "policy")  # keys of [tool.dpcalc]
+_OURS = ("configs", "maps", "policy", "run")  # keys of [tool.dpcalc]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,7 +236,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
     for place in () if lost_configs else dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
         path = revision.root / place
         try:
-            stated = config_patterns(read_bytes(str(path)), place)
+            stated = every_pattern(read_bytes(str(path)), place)
         except ConfigError:  # it is gone, or a nearer config is found in spite of it
             stated = []
         missing = [rule.pattern for rule in rules if rule.stated_in == place and rule.pattern not in stated]
@@ -257,7 +257,7 @@ def _folder_rules(revision: Revision, folder: str) -> list[_Rule]:
         data = revision.content(place, limit=MAX_BYTES)
     except Refusal as cause:
         raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
-    patterns = [] if data is None else config_patterns(data, shown)
+    patterns = [] if data is None else every_pattern(data, shown)
     return [_Rule(folder=folder, pattern=pattern, stated_in=place) for pattern in patterns]
 
 

@@ -18,7 +18,7 @@ from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, UnsupportedError, require_positive
 from dpcalc.guarantee import Adjacency, Guarantee, Kind, Row
 from dpcalc.losses.rdp_curve import MIN_MASS
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, PateMechanism, Votes, louder, other_wins_bound
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 from dpcalc.numerics.special import normal_quantile_array
 from dpcalc.records import dataclass
@@ -44,7 +44,7 @@ class DataDependentResult:
     costs: Array  # by query, Renyi divergences at that order
 
 
-def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta: float) -> Guarantee:
+def data_independent_guarantee(aggregation: PateMechanism, queries: int, *, delta: float) -> Guarantee:
     """Return the guarantee for any votes, with an upper bound on epsilon that is 0 for no queries.
 
     A query of LNMax is (2 gamma, 0)-DP, and the optimal composition of such steps is known. GNMax comes from a Gaussian
@@ -54,7 +54,7 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
     """
     _refuse_out_of_range(queries, delta)
     if isinstance(aggregation, LNMax):
-        epsilon = equal_steps(aggregation.epsilon, queries, delta=delta) if queries else 0.0
+        epsilon = equal_steps(2 * aggregation.gamma, queries, delta=delta) if queries else 0.0
         return _guarantee(epsilon, delta, "optimal", "data-independent", "")
     counts = {curve: count * queries for curve, count in Counter(aggregation.dominating_curves(1)).items()}
     exact = gaussian_epsilon(counts, delta=delta, is_upper=True) if queries else 0.0
@@ -66,9 +66,9 @@ def data_independent_guarantee(aggregation: Aggregation, queries: int, *, delta:
     return _guarantee(rho + 2 * math.sqrt(rho * -math.log(delta)), delta, "rdp", "data-independent", "")
 
 
-def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: float) -> DataDependentResult:
+def data_dependent_guarantee(aggregation: PateMechanism, votes: Votes, *, delta: float) -> DataDependentResult:
     """Return the cost given the votes, which is itself private; it is at most the cost for any votes."""
-    _refuse_out_of_range(votes.queries, delta)
+    _refuse_out_of_range(len(votes.counts), delta)
     chances = other_wins_bound(aggregation, votes)
 
     def cumulants(orders: Array) -> tuple[Array, Array]:
@@ -85,7 +85,7 @@ def data_dependent_guarantee(aggregation: Aggregation, votes: Votes, *, delta: f
     ahead, back = cumulants(best)
     direction = "D||D'" if ahead >= back else "D'||D"
     costs = np.maximum(*aggregation.log_moments(chances, votes.top, best))[:, 0] / order
-    whatever = data_independent_guarantee(aggregation, votes.queries, delta=delta)
+    whatever = data_independent_guarantee(aggregation, len(votes.counts), delta=delta)
     if whatever.epsilon < smallest:
         guarantee = whatever
     else:
@@ -101,7 +101,7 @@ def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
     return np.asarray((cumulants + log_peak(orders) - math.log(delta)) / orders)
 
 
-def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int:
+def max_queries(aggregation: PateMechanism, *, target: float, delta: float) -> int:
     """Return the largest number of queries, up to 1e9, whose epsilon for any votes is within a target; 0 if none."""
     _refuse_target(target)
 
@@ -119,7 +119,7 @@ def max_queries(aggregation: Aggregation, *, target: float, delta: float) -> int
     return low
 
 
-def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: float, delta: float) -> int:
+def max_queries_by_votes(aggregation: PateMechanism, votes: Votes, *, target: float, delta: float) -> int:
     """Return how many of the first queries fit a target given the votes, no fewer than for any votes; it is private."""
     _refuse_target(target)
     chances = other_wins_bound(aggregation, votes)
@@ -129,10 +129,10 @@ def max_queries_by_votes(aggregation: Aggregation, votes: Votes, *, target: floa
     moments = aggregation.log_moments(chances, votes.top, orders)
     sums = np.maximum(*(np.cumsum(each, axis=0) for each in moments))
     fitting = int((epsilon_by_order(sums, orders, delta=delta).min(axis=1) <= target).sum())
-    return max(fitting, min(votes.queries, max_queries(aggregation, target=target, delta=delta)))
+    return max(fitting, min(len(votes.counts), max_queries(aggregation, target=target, delta=delta)))
 
 
-def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: float) -> Aggregation:
+def min_noise(aggregation: PateMechanism, queries: int, *, target: float, delta: float) -> PateMechanism:
     """Return the aggregation with the least noise that meets a target for any votes; InputError if none does.
 
     Chosen without the votes: noise that was chosen by looking at them would reveal something about them. The two noises
@@ -142,7 +142,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
 
     def excess(log_factor: float) -> float:
         return (
-            data_independent_guarantee(aggregation.louder(math.exp(log_factor)), queries, delta=delta).epsilon - target
+            data_independent_guarantee(louder(aggregation, math.exp(log_factor)), queries, delta=delta).epsilon - target
         )
 
     # Epsilon falls as noise grows. With e^50 times the noise no vote counts, with e^-50 there is none.
@@ -157,7 +157,7 @@ def min_noise(aggregation: Aggregation, queries: int, *, target: float, delta: f
             raise InputError(f"target: expected an epsilon that noise can reach, got {target!r}")
     # Only an end that meets the target is returned, so that the bracket may end on either side of the root.
     root = bracket_root(lambda x: -excess(x), low, high, tolerance=_NOISE_TOLERANCE)
-    return aggregation.louder(math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
+    return louder(aggregation, math.exp(next(x for x in (*root, high) if excess(x) <= 0)))
 
 
 def _guarantee(epsilon: float, delta: float, method: str, bound: str, direction: str) -> Guarantee:
@@ -235,7 +235,7 @@ class SanitisedEpsilon(NamedTuple):
     spread: float  # standard deviation of the noise in epsilon
 
 
-def release_terms(aggregation: Aggregation, queries: int, *, target: float | None, delta: float) -> ReleaseTerms:
+def release_terms(aggregation: PateMechanism, queries: int, *, target: float | None, delta: float) -> ReleaseTerms:
     """Return terms by which a release costs a tenth of the target, and log(1/delta) / (order - 1) is half of it.
 
     Without a target they aim at the epsilon for any votes, at most 5. Terms that depended on the votes would be private
@@ -252,7 +252,7 @@ def release_terms(aggregation: Aggregation, queries: int, *, target: float | Non
 
 
 def draw_sanitised_epsilon(
-    aggregation: Aggregation, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
+    aggregation: PateMechanism, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
 ) -> SanitisedEpsilon:
     """Draw a data-dependent epsilon that covers its own release; publish it once, since each draw costs.
 
@@ -287,9 +287,9 @@ def noisy_epsilon(
     return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=spread)
 
 
-def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tuple[Array, IntArray]:
+def _divergence_grid(aggregation: PateMechanism, votes: Votes, order: float) -> tuple[Array, IntArray]:
     """Return upper divergences by lead and top votes, and (lead, top) indices of the queries, shape (2, queries)."""
-    rivals = votes.labels - 1
+    rivals = votes.counts.shape[1] - 1
     overtake = aggregation.overtake_probability(np.arange(votes.teachers * _CELLS_PER_VOTE + 1) / _CELLS_PER_VOTE)
     # Leads at which overtaking is less likely than the smallest probability in use share the last cell.
     overtake = overtake[: max(1, int((overtake > MIN_MASS).sum()))]
@@ -305,7 +305,7 @@ def _divergence_grid(aggregation: Aggregation, votes: Votes, order: float) -> tu
             raise UnsupportedError(
                 f"sanitised cost: expected at most {most} teachers whose votes are checked, got {votes.teachers}"
             )
-    other_wins = np.minimum(rivals * np.repeat(overtake, top_count), votes.max_other_wins)
+    other_wins = np.minimum(rivals * np.repeat(overtake, top_count), 1 - 1 / votes.counts.shape[1])
     top = np.tile(np.arange(top_count), overtake.size)
     ahead, _ = aggregation.log_moments(other_wins, top, np.array([order - 1]))
     # A smaller lead may not cost less, or rounding the lead down would be no upper bound.
@@ -341,19 +341,19 @@ LNMAX_MOMENTS = np.arange(1.0, 9.0)
 GNMAX_ORDERS = np.concatenate([np.arange(2.0, 100.0, 0.5), np.geomspace(100.0, 500.0, 100)])
 
 
-def published_rows(aggregation: Aggregation, votes: Votes, *, delta: float) -> tuple[Row, ...]:
+def published_rows(aggregation: PateMechanism, votes: Votes, *, delta: float) -> tuple[Row, ...]:
     """Return the published epsilons; the data-dependent one is not valid, as it covers one direction only."""
     other_wins = other_wins_bound(aggregation, votes)
     match aggregation:
         case LNMax(gamma=gamma):
             source, moments = "Papernot et al. 2017", LNMAX_MOMENTS
-            independent = votes.queries * pure_dp_log_moments(2 * gamma, moments)
+            independent = len(votes.counts) * pure_dp_log_moments(2 * gamma, moments)
             dependent = lnmax_log_moments(other_wins, gamma, moments).sum(0)
         case ConfidentGNMax():
             return ()
         case GNMax(noise_multiplier=sigma):
             source, moments = "Papernot et al. 2018", GNMAX_ORDERS - 1
-            independent = votes.queries * moments * (moments + 1) / sigma**2
+            independent = len(votes.counts) * moments * (moments + 1) / sigma**2
             dependent = gnmax_log_moments(other_wins, sigma, moments).sum(0)
     # The tail bound of both papers: epsilon = min over l of (log moment - log delta) / l.
     by_number, by_votes = (float(((total - math.log(delta)) / moments).min()) for total in (independent, dependent))
@@ -410,7 +410,7 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
 class PateAnswer:
     """An ensemble, and all results for it; the guarantees are upper bounds."""
 
-    aggregation: Aggregation
+    aggregation: PateMechanism
     queries: int
     votes: Votes | None  # None if they are not known
     delta: float
@@ -422,11 +422,11 @@ class PateAnswer:
     # What keeps to the target: queries for any votes; the first ones for these (private); the least noise for all.
     max_queries: int | None
     max_queries_by_votes: int | None
-    least_noise: Aggregation | None
+    least_noise: PateMechanism | None
 
 
 def evaluate_pate(
-    aggregation: Aggregation,
+    aggregation: PateMechanism,
     votes: Votes | None,
     *,
     queries: int,

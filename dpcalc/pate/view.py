@@ -4,8 +4,10 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from dpcalc.config.source import visible
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, LNMax
+from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, PateMechanism
 from dpcalc.pate.answer import DataDependentResult, PateAnswer
 from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
 from dpcalc.report.output import Json, Lines, Output, lines
@@ -31,13 +33,13 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     safe_epsilon = answer.by_number.epsilon
     ensemble = f"{queries} {_queries(queries)}"
     if votes is not None:
-        ensemble += f", {votes.labels} labels, {votes.teachers} teachers"
+        ensemble += f", {votes.counts.shape[1]} labels, {votes.teachers} teachers"
 
     by_votes, terms = answer.by_votes, answer.sanitised
     answered: Json | None = None
     answered_words = votes_words = sanitised_words = ""
     if isinstance(aggregation, ConfidentGNMax) and votes is not None:
-        expected = float(aggregation.answer_probability(votes.top).sum())
+        expected = float(np.exp(aggregation.log_check_probabilities(votes.top)[0]).sum())
         answered = {"private": True, "expected": expected}
         answered_words = f"about {expected:.4g} of {queries} queries on average ({PRIVATE})"
     if by_votes is not None:
@@ -91,7 +93,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         "aggregation": _noise_json(aggregation),
         "queries": queries,
         "teachers": None if votes is None else votes.teachers,
-        "labels": None if votes is None else votes.labels,
+        "labels": None if votes is None else votes.counts.shape[1],
         "protects": PROTECTS,
         "guarantee": answer.by_number.to_dict(),
         "with_these_votes": None if by_votes is None else votes_json(by_votes),
@@ -165,11 +167,13 @@ def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float
     if votes is None or by_votes is None:
         return
     # `count` has no end, so that the lengths cannot be strictly equal.
-    columns = (votes.top, votes.leads, by_votes.chances, by_votes.costs)
+    # A partition is linear in the labels, of which there may be thousands; a sort would order all of them.
+    second, first = np.partition(votes.counts, -2, axis=1)[:, -2:].T
+    columns = (votes.top, first - second, by_votes.chances, by_votes.costs)
     yield from zip(itertools.count(1), *(column.tolist() for column in columns), strict=False)
 
 
-def _noise_json(aggregation: Aggregation) -> Json:
+def _noise_json(aggregation: PateMechanism) -> Json:
     if isinstance(aggregation, LNMax):
         return {"gamma": aggregation.gamma}
     label: Json = {"sigma": aggregation.noise_multiplier}
@@ -179,7 +183,7 @@ def _noise_json(aggregation: Aggregation) -> Json:
     return {"label": label, "threshold": aggregation.threshold, "check_sigma": check}
 
 
-def _noise_text(aggregation: Aggregation, up: Callable[[float], str], down: Callable[[float], str]) -> str:
+def _noise_text(aggregation: PateMechanism, up: Callable[[float], str], down: Callable[[float], str]) -> str:
     """Return an aggregation and its noise in words; `up` writes a deviation, `down` gamma: each as costs no more."""
     if isinstance(aggregation, LNMax):
         return f"LNMax, gamma {down(aggregation.gamma)}"

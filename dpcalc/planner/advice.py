@@ -10,7 +10,7 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.profile import PrivacyProfile
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Promise, change_of
@@ -142,7 +142,7 @@ def _secret_order_notes(composition: Composition) -> Iterator[Note]:
         told = {True: 1.0, False: 1.0}
         for bound in run.likeliest.choices[0]:
             ahead, _ = releases_of(run.plan, run.likeliest, 0, bound)
-            largest = max(curve.delta(0.0) for curve in ahead if isinstance(curve, PrivacyProfile))
+            largest = max(curve.delta(0.0) for curve in ahead if isinstance(curve, Loss))
             told[bool(bound.secret)] = min(told[bool(bound.secret)], largest)
         return WORTH_SAYING * told[True] < told[False]
 

@@ -215,25 +215,23 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     elif not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(run)):
         differences.append("one clipped contribution of the unit, not several")
     assumed = f"assumes {'; '.join(differences) or 'another run'}"
-    return (*_opacus_rows(composition, flat, assumed), *_tf_privacy_rows(composition, assumed))
 
-
-def _opacus_rows(composition: Composition, flat: Row, assumed: str) -> tuple[Row, Row]:
-    """Return the two rows of Opacus, its default `prv` and its `rdp`; `flat` says whether they hold."""
+    # The two rows of Opacus, its default `prv` and its `rdp`; `flat` says whether they hold.
     prv, rdp = (replace(flat, method=name, kind=Kind.AS_PUBLISHED) for name in ("opacus-prv", "opacus-rdp"))
     steps = opacus_steps(composition, told="hook")
-    if not steps:
+    if steps:
+        asked = f"asked with the rate {rates_in_words(steps)}"
+        printed, epsilon = opacus_epsilon(composition), _renyi_epsilon(steps, OPACUS_ORDERS, run.delta)
+        note = f"{'the same bound, to which it adds 0.01 for its own error' if flat.valid else assumed}; {asked}"
+        if printed is None:
+            note = "prints no number that means anything: exponentials overflow above 700"
+        by_orders = f"{'the best of its fixed orders, 1.1 to 63' if flat.valid else assumed}; {asked}"
+        by_orders += "; it prints a negative number" if epsilon < 0 else ""
+        rows = replace(prv, epsilon=printed, note=note), replace(rdp, epsilon=max(0.0, epsilon), note=by_orders)
+    else:
         note = NO_LOADER if steps is None else "prints nothing before the first step"
-        return replace(prv, epsilon=None, note=note), replace(rdp, epsilon=None, note=note)
-    asked = f"asked with the rate {rates_in_words(steps)}"
-    printed = opacus_epsilon(composition)
-    note = f"{'the same bound, to which it adds 0.01 for its own error' if flat.valid else assumed}; {asked}"
-    if printed is None:
-        note = "prints no number that means anything: exponentials overflow above 700"
-    by_orders = f"{'the best of its fixed orders, 1.1 to 63' if flat.valid else assumed}; {asked}"
-    epsilon = _renyi_epsilon(steps, OPACUS_ORDERS, composition.plan.delta)
-    by_orders += "; it prints a negative number" if epsilon < 0 else ""
-    return replace(prv, epsilon=printed, note=note), replace(rdp, epsilon=max(0.0, epsilon), note=by_orders)
+        rows = replace(prv, epsilon=None, note=note), replace(rdp, epsilon=None, note=note)
+    return (*rows, *_tf_privacy_rows(composition, assumed))
 
 
 def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:

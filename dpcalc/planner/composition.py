@@ -34,9 +34,9 @@ from dpcalc.amplification.schedule import (
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
-from dpcalc.losses.profile import PrivacyProfile
-from dpcalc.mechanisms.black_box import Exponential
+from dpcalc.mechanisms.black_box import ApproximateDp, Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
@@ -272,7 +272,7 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
             releases = gaussian_releases(phase, bound)
         steps = [each for each in releases if each]
         if has_secret:  # passes all: those that tell more cost more
-            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, PrivacyProfile)]
+            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
             is_hopeless = any(curve.infinity_mass * number > plan.delta / 2 for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
@@ -438,7 +438,9 @@ class Composition:
         Each of them bounds the run.
         """
         phases = tuple(
-            replace(phase, mechanism=phase.mechanism.pure) if isinstance(phase.mechanism, Exponential) else phase
+            replace(phase, mechanism=ApproximateDp(epsilon=phase.mechanism.epsilon, relation=phase.mechanism.relation))
+            if isinstance(phase.mechanism, Exponential)
+            else phase
             for phase in self.stated.phases
         )
         return (self,) if phases == self.stated.phases else (self, self.changed(replace(self.stated, phases=phases)))

@@ -229,9 +229,9 @@ def _infinite_note(composition: Composition) -> str:
         for place, bound in enumerate(bounds):
             if run.phases[place] in releasing:
                 releases = releases_of(run, protected, place, bound)
-                mass = max(total_infinity_mass(each.items()) for each in releases)
+                mass = max(total_infinity_mass(each) for each in releases)
                 masses[names[place]] = max(mass, masses[names[place]])
-    total = max(total_infinity_mass(counts.items()) for counts in composition.one_run.steps.values())
+    total = max(total_infinity_mass(counts) for counts in composition.one_run.steps.values())
     costly = sorted((name for name in names if masses[name]), key=lambda name: -masses[name])[:_NAMED_PHASES]
     if not costly:
         return f"{INFINITE}no bound that is known on the steps says enough"

@@ -39,8 +39,9 @@ from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, composed_moments
-from dpcalc.losses.pair import LossCurve, MixturePair
+from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise

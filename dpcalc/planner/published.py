@@ -28,10 +28,10 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.additive import DiscreteGaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import Promise, RdpOnly, change_of
+from dpcalc.mechanisms.kinds import AdditiveNoise, PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -398,9 +398,17 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
 
     bounds = []
     for name, kind, theorem, shift in theorems:
-        base = mechanism.batch_rdp(shift)
-        if base is None or (kind is Kind.LOWER and is_promise and isinstance(mechanism, RdpOnly)):  # known from above
-            continue
+        match mechanism:
+            case Gaussian() | Laplace() | DiscreteGaussian():
+                base: Renyi = partial(mechanism.rdp, shift=shift)
+            case AdditiveNoise():
+                base = mechanism.pair(shift).rdp
+            case PairOnly() if not getattr(mechanism, "delta", 0):
+                base = mechanism.pair().rdp
+            case RdpOnly() if not (kind is Kind.LOWER and is_promise):  # known from above
+                base = mechanism.rdp
+            case _:
+                continue
         if is_promise and is_fixed and kind is not Kind.LOWER:
             base = partial(group_divergence, base, change.exchange)
         step = partial(amplified, base, theorem)

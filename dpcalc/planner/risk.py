@@ -142,9 +142,7 @@ def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas:
             epsilons = grid(best.value for best in bests if best)
             forward, backward = (
                 # The moments are those of finite losses.
-                moment_profile(
-                    best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts.items())
-                )
+                moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts))
                 for best, counts in zip(bests, both_counts, strict=True)
             )
             return Profiles(epsilons, forward, backward)

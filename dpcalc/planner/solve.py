@@ -18,7 +18,7 @@ from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee, Result
 from dpcalc.keys import Exact, keys_of
-from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, short_text
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM
@@ -26,9 +26,9 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, certified_measure, largest_whole
 from dpcalc.planner.vary import (
     is_covered,
-    is_refused,
     largest_group,
     longest_run,
+    refusal,
     replace_phase,
     select_phase,
     with_epochs,
@@ -299,7 +299,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         if not mechanism.strategy.is_rising and (is_limited or mechanism.strategy.max_steps < _MAX_STEPS):
             raise UnsupportedError(
                 f"steps: expected a strategy whose cost is proved to rise with them in {chosen.name}, got "
-                f"{mechanism.strategy.short_text}; solve for noise, or compare runs by `dpcalc epsilon`"
+                f"{short_text(mechanism.strategy)}; solve for noise, or compare runs by `dpcalc epsilon`"
             )
         fewest = ((mechanism.limits.max_times or 1) - 1) * mechanism.limits.separation + 1
     if isinstance(allocation, BallsInBins):
@@ -457,7 +457,7 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
         return with_scheme(level.scheme.with_amount(value))
 
     def accepted(sizes: range) -> int | None:
-        return next((size for size in sizes if not is_refused(with_size(size))), None)
+        return next((size for size in sizes if refusal(with_size(size)) is None), None)
 
     # Up to one less than the units of the smallest parent, of `at_most` those of the largest.
     largest = max(1, (level.count if level.scheme.at_most else level.min_count) - 1)
@@ -472,7 +472,7 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     for first, last in ranges:
         # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
         together = with_size(last).group_size
-        is_spanned = is_refused(with_size(min(together, last)))
+        is_spanned = refusal(with_size(min(together, last))) is not None
         smallest = accepted(range(max(first, together + 1) if is_spanned else first, last + 1))
         if smallest is None:
             continue

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
@@ -160,7 +160,11 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     counts = []
     if any(sum(level.scheme.is_shuffled for level in phase.hierarchy.levels) > 1 for phase in phases):
         counts.append(_NESTED)
-    if adds_or_removes and any(_keeps_passes(plan, phase) for phase in phases):
+    units = [(phase.hierarchy, phase.hierarchy.level(plan.unit).scheme) for phase in phases]
+    if adds_or_removes and any(
+        scheme.is_shuffled and not hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
+        for hierarchy, scheme in units
+    ):
         counts.append(_EXACT_COUNTS)
     is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
     if is_cut:
@@ -208,12 +212,6 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             "more than this one, the best is told by the results alone, and only it is released"
         )
     return (*lines, *dict.fromkeys(zeroed))
-
-
-def _keeps_passes(plan: Plan, phase: Phase) -> bool:
-    """Return True if the protected level is shuffled and its passes keep their steps without the protected units."""
-    scheme = phase.hierarchy.level(plan.unit).scheme
-    return scheme.is_shuffled and not phase.hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
 
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
@@ -290,11 +288,11 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
 
         correlated, sensitivity, joint = _correlated(mechanism), None, None
         if correlated is not None:
-            joint = correlated.joint_noise_multiplier
+            joint = joint_noise_multiplier(correlated)
             if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-                sensitivity = correlated.sensitivity(phase.steps)
+                sensitivity = correlated.strategy.sensitivity(phase.steps, correlated.limits)
         elif isinstance(mechanism, Gaussian):
-            joint = mechanism.joint.noise_multiplier
+            joint = joint_noise_multiplier(mechanism)
         is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
         chosen = allocation.rate if isinstance(allocation, CheckIn) else phase.hierarchy.chosen_rate
         summaries.append(

@@ -104,14 +104,18 @@ def _limit(result: Result) -> float | None:
 
 
 def _details(result: Result) -> list[str]:
-    """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406)."""
+    """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406).
+
+    Then what the answer rests on: defaults that no launch overrides (DPC212), another file as the base (DPC410).
+    """
     without_base = [f"  {each.message}" for each in result.problems if each.code == "DPC406"]
     base, guarantee = result.base, result.guarantee
+    claims = [f"  {each.message}" for each in result.findings if each.code in {"DPC212", "DPC410"}]
     if without_base or base is None or guarantee is None:
-        return without_base
+        return without_base + claims
     before, now = base.guarantee.epsilon, guarantee.epsilon
     if not base.changes and before == now:
-        return []
+        return claims
     moved = f"stays {rounded_up(now)}" if now == before else before_and_after(before, now)
     lines = [f"  epsilon {moved} since {visible(base.name)}"]
     for change in base.changes:
@@ -120,7 +124,7 @@ def _details(result: Result) -> list[str]:
             effect = "stays" if change.alone == before else before_and_after(before, change.alone)
             alone = f" (alone: epsilon {effect})"
         lines.append(f"  {visible(str(change))}{alone}")
-    return lines
+    return lines + claims
 
 
 # Text for people: with the lines of the file that findings stand in, or a line a finding.

@@ -10,8 +10,9 @@ from itertools import product
 from typing import TypeVar
 
 from dpcalc.config.files import config_folder
-from dpcalc.config.load import load_from_flags, load_text
+from dpcalc.config.load import load_from_flags, load_text, mapped_document
 from dpcalc.config.overrides import Overrides
+from dpcalc.config.repository import absolute
 from dpcalc.config.source import ConfigError
 from dpcalc.config.tree import split_path
 from dpcalc.errors import FIX_INPUT, NO_VERDICT, ConvergenceError, InputError
@@ -46,6 +47,7 @@ class SweptConfig:
     name: str  # of the file in messages
     place: str  # the file as the user named it, from whose folder references are resolved
     key: str = ""  # the section that is the config, "" for all
+    mapped: str = ""  # the file that it is the map of, "" if it is none
     overrides: Overrides
 
     def plan(self, keys: Iterable[str], values: Iterable[str]) -> Plan:
@@ -55,7 +57,10 @@ class SweptConfig:
         if self.text is None:
             return load_from_flags(overrides).plan
         files = config_folder(self.place)
-        return load_text(self.text, path=self.name, key=self.key, overrides=overrides, files=files).plan
+        name = os.path.relpath(absolute(self.mapped), files.folder) if self.mapped else ""
+        mapped = mapped_document(self.mapped, name, self.place, files) if self.mapped else None
+        loaded = load_text(self.text, path=self.name, key=self.key, overrides=overrides, files=files, mapped=mapped)
+        return loaded.plan
 
 
 @dataclass(frozen=True, kw_only=True)

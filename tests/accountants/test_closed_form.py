@@ -86,7 +86,7 @@ def test_the_costliest_alternative_is_found_whatever_the_ceilings_say(rough, ask
 def test_delta_of_one_step(rate, noise):
     """The profile of one Poisson draw in 60 digits; at 2.305e-6, .319 and 7.9e-5 it was once [1.16e-6, 2.02e-6]."""
     plan = plan_of(rate, noise, 1)
-    (there,) = [counts for counts in directions(plan) if max(next(iter(counts)).own.weights_q) == 1]
+    (there,) = [counts for counts in directions(plan) if max(next(iter(counts)).segments[0].pair.weights_q) == 1]
     for epsilon in (0.0, 7.9e-5, 0.1, 3.0, 30.0):
         with mpmath.workdps(60):
             exact = drawn_delta(mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator, noise, epsilon)

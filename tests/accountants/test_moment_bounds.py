@@ -1,7 +1,6 @@
 """RDP and moments against closed forms and the oracles' own moments; basic and advanced from the text."""
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import mpmath
@@ -20,9 +19,9 @@ from dpcalc.accountants.rdp import (
     rdp_classic,
     trimmed_epsilon,
 )
+from dpcalc.losses.loss import of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import composed_moments
-from dpcalc.losses.pair import LossCurve, MixturePair, Segment
-from dpcalc.losses.profile import GluedProfile
+from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import Exponential
 from tests.oracles.exact_gaussian import exact_delta
@@ -39,7 +38,7 @@ def flat(rate, sigma):
 
 
 def unsampled(sigma):
-    return GluedProfile(own=flat(1, sigma).swapped, other=flat(1, sigma).swapped, shift=1.0)
+    return of_two_halves(own=flat(1, sigma).swapped, other=flat(1, sigma).swapped, shift=1.0)
 
 
 def log_moment(rate, sigma, order):
@@ -132,25 +131,15 @@ def test_advanced_takes_the_best_split_of_delta(sigma, steps, delta):
     assert found.epsilon >= min(tried) * (1 - 1e-2)  # the forty splits are 25 % apart, the minimum flat
 
 
-@dataclass(frozen=True)
-class Rarely(LossCurve):
+def rarely(rate):
     """A step that with a probability is one of N(0, 1) against N(1, 1), as everybody sees, and else has no loss."""
-
-    rate: float
-
-    @property
-    def segments(self):
-        return (Segment(pair=flat(1, 1.0), high=math.inf, max_loss=math.inf, weight=self.rate),)
-
-    @property
-    def zero_loss_mass(self):
-        return 1 - self.rate
+    return under_draw([(rate, of_falling_pair(flat(1, 1.0)))])
 
 
 @pytest.mark.parametrize("steps", [1, 5])
 def test_a_step_that_is_left_out_as_a_whole_has_no_moments(steps):
     """What is rarer than what may be left out has no nodes: once "zero-size array to reduction operation maximum"."""
-    curve = Rarely(1e-14)
+    curve = rarely(1e-14)
     assert 0 <= best_delta({curve: steps}, epsilon=0.5, truncated_mass=1e-10).value <= 1e-10
     assert trimmed_epsilon({curve: steps}, delta=1e-3).value < 1e-9
     with mpmath.workdps(30):
@@ -166,7 +155,7 @@ def test_many_steps_together_leave_out_less_than_delta():
     shown = -math.expm1(steps * math.log1p(-rate))
     least = float(gaussian_epsilon(1, 1.0, delta / shown))  # of the one step that shows something
     assert least > 1
-    assert trimmed_epsilon({Rarely(rate): steps}, delta=delta).value >= least
+    assert trimmed_epsilon({rarely(rate): steps}, delta=delta).value >= least
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-12])

@@ -12,10 +12,10 @@ from scipy.stats import norm
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.amplification.allocation import allocated_pass
-from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.work import allowance
+from tests.few_losses import of_masses
 from tests.losses.test_likelihood_ratio import gaussian
 from tests.thinning import thinned
 
@@ -127,7 +127,7 @@ def enumerated(p, q, bins, epsilon):
 def test_finitely_many_losses_against_enumeration(bins, p, q):
     both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0 < b]
     losses = sorted((math.log(a / b), a) for a, b in both)
-    pair = Atoms.of_masses(
+    pair = of_masses(
         [loss for loss, _ in losses],
         [a for _, a in losses],
         infinity_mass=sum(a for a, b in zip(p, q, strict=True) if b == 0),
@@ -144,7 +144,7 @@ def test_finitely_many_losses_against_enumeration(bins, p, q):
 def test_steps_may_depend_on_earlier_outputs():
     """A step that is chosen by the past costs no more: each is a random function of the output of one mechanism."""
     random, (p, q) = np.random.default_rng(5), (np.array([0.8, 0.2]), np.array([0.25, 0.75]))
-    pair = Atoms.of_masses((math.log(0.2 / 0.75), math.log(0.8 / 0.25)), (0.2, 0.8))
+    pair = of_masses((math.log(0.2 / 0.75), math.log(0.8 / 0.25)), (0.2, 0.8))
     bound = allocated_pass(((pair, 2),), Estimate.UPPER)
     largest = 0.0
     for _ in range(200):

@@ -14,7 +14,7 @@ from dpcalc.config.load import load, load_from_flags, load_text
 from dpcalc.config.normal import normal_form
 from dpcalc.config.overrides import Overrides, missing_flags
 from dpcalc.config.source import ConfigError
-from dpcalc.mechanisms.matrix_factorization import BandedSquareRoot, Identity, Matrix, PrefixSum, Toeplitz, Tree
+from dpcalc.mechanisms.matrix_factorization import IDENTITY, Matrix, PrefixSum, Toeplitz, Tree, banded_square_root
 from dpcalc.planner.words import mechanism_text
 from dpcalc.sampling.schemes import AnyOrder, CyclicPoisson
 from tests.config.texts import correlated as text
@@ -32,13 +32,13 @@ def loaded(folder, strategy, **more):
 @pytest.mark.parametrize(
     ("strategy", "meant"),
     [
-        ("identity", Identity()),
+        ("identity", IDENTITY),
         ("prefix-sum", PrefixSum()),
         ("tree", Tree()),
         ("{tree: {restart_every: 3}}", Tree(restart_every=3)),
         ("{toeplitz: [1, .5, 1e-3]}", Toeplitz(coefficients=(1.0, 0.5, 1e-3))),
         ("{toeplitz: [2, -1]}", Toeplitz(coefficients=(2.0, -1.0))),
-        ("{banded: {bands: 3, x-why: speed}}", BandedSquareRoot(band_count=3)),
+        ("{banded: {bands: 3, x-why: speed}}", banded_square_root(3)),
     ],
 )
 def test_every_form_and_its_normal_form(strategy, meant):

@@ -12,9 +12,9 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.losses.cells import Resolution, _merge_atoms, cells
 from dpcalc.losses.coarsen import coarsen_optimistic, coarsen_pessimistic, coarsened
+from dpcalc.losses.loss import of_falling_pair
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.pmf import LossPmf
-from dpcalc.losses.profile import MonotonePair
 
 
 def random_cell(rng):
@@ -49,7 +49,7 @@ def test_a_bulk_of_which_nothing_is_left(delta):
     """Poisson draws of rate .29 with little noise, D'||D: the tilt puts nearly all mass on the largest losses."""
     q = Fraction(29, 100)
     pair = MixturePair.of({0: Fraction(1)}, {0: 1 - q, 2: q}, deviation=0.5386478117956821)
-    counts = {MonotonePair(pair=pair): 92}
+    counts = {of_falling_pair(pair): 92}
     low, high = epsilon_bounds(counts, delta=delta, sides=(LOWER, UPPER))
     assert low <= high <= 1.0001 * low
     low, high = delta_bounds(counts, epsilon=high, sides=(LOWER, UPPER))

@@ -13,10 +13,11 @@ from scipy.integrate import quad
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.allocation import allocated_pass
-from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.likelihood_ratio import large_ratio_pair, mean_pair, pair_of, ratio_law, sum_of_copies
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate, RatioLaw, Row, sum_of
+from tests.few_losses import of_masses
 
 
 def random_ratio(random):
@@ -46,7 +47,7 @@ def test_the_interval_holds_the_truth_of_random_sums(seed):
     random = np.random.default_rng(seed)
     ratios, masses = random_ratio(random)
     count = int(random.integers(1, 8))
-    pair = Atoms.of_masses(np.log(ratios).tolist(), (ratios * masses).tolist())
+    pair = of_masses(np.log(ratios).tolist(), (ratios * masses).tolist())
     exact = exact_sum(ratios, masses, count)
     bounds = {
         estimate: pair_of(sum_of_copies(ratio_law(pair, estimate), count, estimate), count, estimate)
@@ -64,7 +65,7 @@ def test_the_interval_holds_the_truth_of_random_sums(seed):
 
 
 def test_a_ratio_next_to_0_is_infinite_for_upper_bounds_alone():
-    pair = Atoms(losses=(-700.0, 0.1), log_masses=(math.log(-math.expm1(-0.1)) - 700, 0.0))
+    pair = Loss(losses=(-700.0, 0.1), log_masses=(math.log(-math.expm1(-0.1)) - 700, 0.0))
     upper = pair_of(ratio_law(pair, Estimate.UPPER), 1, Estimate.UPPER)
     assert upper.swapped.infinity_mass >= 0.09
     lower = pair_of(ratio_law(pair, Estimate.LOWER_REVERSED), 1, Estimate.LOWER_REVERSED)
@@ -125,7 +126,7 @@ def test_large_ratios_against_quadrature(sigmas, share, epsilons):
     upper, lower, back = (mean_pair(steps, estimate, share=share) for estimate in Estimate)
     for epsilon in epsilons:
         exact, reverse = two_steps(sigmas, epsilon, share)
-        rounded_up = 1 + 1e-15 * len(lower.losses)  # `Atoms.delta` errs upwards by this factor
+        rounded_up = 1 + 1e-15 * len(lower.losses)  # `Loss.delta` errs upwards by this factor
         assert lower.delta(epsilon) <= exact * rounded_up
         assert exact <= upper.delta(epsilon)
         assert back.delta(epsilon) <= reverse * rounded_up
@@ -137,7 +138,7 @@ def test_large_ratios_against_quadrature(sigmas, share, epsilons):
 def test_large_ratios_are_told_from_others():
     for sigma, is_large in ((0.04, True), (0.05, False), (1.0, False)):
         assert (large_ratio_pair([(gaussian(sigma), 3)], Estimate.UPPER) is not None) == is_large
-    rare = Atoms.of_masses((-1.0, 100.0), (1e-3, 1 - 1e-3))
+    rare = of_masses((-1.0, 100.0), (1e-3, 1 - 1e-3))
     assert large_ratio_pair([(rare, 3)], Estimate.UPPER) is None
 
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.errors import UnsupportedError
 from dpcalc.losses.rdp_curve import RdpCurve, finite_points
 
 
@@ -18,8 +17,6 @@ def test_a_curve_is_composed_and_converted_like_any_loss():
     best = best_epsilon({curve: 10}, delta=1e-6)
     exact = min(10 * rho * a + math.log1p(-1 / a) - math.log(1e-6 * a) / (a - 1) for a in np.linspace(1.5, 60, 5000))
     assert exact <= best.value <= exact * 1.001
-    with pytest.raises(UnsupportedError, match="use rdp"):
-        curve.cumulants_on_line(1.0, step=0.1, count=4)
 
 
 def test_between_its_orders_a_curve_is_a_chord_of_log_moments():

@@ -13,9 +13,10 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, CountPair
 from dpcalc.amplification.step_pair import step_pair
-from dpcalc.losses.atoms import Atoms, chained, composed
+from dpcalc.losses.atoms import chained, composed
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.quadrature import loss_moments
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair, laplace_rdp
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from tests.thinning import thinned
 
@@ -40,9 +41,9 @@ def test_laplace(pure, order):
             return p**a * q ** (1 - a)
 
         exact = float(mpmath.log(mpmath.quad(integrand, [-60, 0, s, s + 60])) / (a - 1))
-    assert laplace_rdp(pure, order) == pytest.approx(exact, rel=1e-12)
+    assert Laplace(noise_multiplier=1 / pure).rdp(order) == pytest.approx(exact, rel=1e-12)
     assert exact * (1 - 1e-12) <= renyi(laplace_pair(pure), order) <= exact * (1 + 1e-5)
-    assert laplace_rdp(pure, math.inf) == pure
+    assert Laplace(noise_multiplier=1 / pure).rdp(math.inf) == pure
     assert Laplace(noise_multiplier=2.0).pair(1) == laplace_pair(0.5)
 
 
@@ -80,7 +81,7 @@ def test_discrete_gaussians_far_apart_cost_the_same_both_ways(sigma, shift):
         assert pair.delta(epsilon) > 0.9
 
 
-NOTHING = Atoms(losses=(), log_masses=())
+NOTHING = Loss()
 
 
 def one_draw(rate, *, near, near_swapped):

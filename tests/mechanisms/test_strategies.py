@@ -9,12 +9,12 @@ import pytest
 
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.matrix_factorization import (
-    BandedSquareRoot,
     Matrix,
     Participation,
     PrefixSum,
     Toeplitz,
     Tree,
+    banded_square_root,
     largest_separated_sum,
     largest_separated_sums,
     matrix_sensitivity,
@@ -243,6 +243,6 @@ def test_the_banded_square_root_in_exact_fractions():
     exact = [Fraction(math.comb(2 * j, j), 4**j) for j in range(bands)]
     rows = [sum(exact[t - j * apart] for j in range(times) if 0 <= t - j * apart < bands) for t in range(steps)]
     ratio = sum(row**2 for row in rows) / sum(c**2 for c in exact)
-    found = BandedSquareRoot(band_count=bands).sensitivity(steps, Participation(separation=apart, max_times=times))
+    found = banded_square_root(bands).sensitivity(steps, Participation(separation=apart, max_times=times))
     assert Fraction(found.ratio_lower) ** 2 <= ratio <= Fraction(found.ratio) ** 2
     assert found.ratio == pytest.approx(math.sqrt(ratio), rel=1e-12)

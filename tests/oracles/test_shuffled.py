@@ -15,10 +15,11 @@ import scipy.stats
 
 from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.config.load import load_text
-from dpcalc.losses.atoms import Atoms, approximate_pair
+from dpcalc.losses.atoms import approximate_pair
+from dpcalc.losses.loss import Loss, of_falling_pair
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import MonotonePair
 from dpcalc.planner.composition import composed, releases_of
+from tests.few_losses import of_masses
 
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.2, 3.0)
 
@@ -161,7 +162,7 @@ def random_pair(random, labels):
 def atoms_of(pair):
     losses = np.log(pair[0] / pair[1])
     order = np.argsort(losses)
-    return Atoms.of_masses(losses[order], pair[0][order])
+    return of_masses(losses[order], pair[0][order])
 
 
 def check_labels(seed, labels, batches, q, *, is_adaptive):
@@ -197,7 +198,7 @@ def test_many_steps_that_tell_labels(labels, batches, is_adaptive):
 
 def gaussian(distance, sigma):
     pair = MixturePair.of({0: Fraction(1)}, {distance: Fraction(1)}, deviation=sigma)
-    return MonotonePair(pair=pair)
+    return of_falling_pair(pair)
 
 
 def plane_run(random, sigma, *, zero_out):
@@ -238,7 +239,7 @@ def test_two_gaussian_steps_in_the_plane(sigma, zero_out):
 
 
 def test_a_pass_of_one_batch_and_a_step_that_tells_all():
-    tells_all = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
+    tells_all = Loss(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
     assert shuffled_pass(tells_all, tells_all, ((Fraction(1), 10),), 1e-9) is None
     one = shuffled_pass(gaussian(1, 1.0), gaussian(2, 1.0), ((Fraction(1), 1),), 1e-9)
     if one is not None:

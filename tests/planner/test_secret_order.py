@@ -118,7 +118,7 @@ def test_from_which_noise_or_batch_size_on_it_helps():
 
     assert not notes()
     (note,) = notes("mechanism.noise_multiplier=1")
-    assert "from a noise multiplier of 2.2 on" in note.text
+    assert "from a noise multiplier of 2 on" in note.text
     (note,) = notes("mechanism.noise_multiplier=2", "sampling.user.size=2000", "training.steps=12")
     assert "with batches of" in note.text
 

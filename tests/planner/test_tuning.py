@@ -18,7 +18,6 @@ from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.cli.app import run
 from dpcalc.config.load import load_text
 from dpcalc.errors import UnsupportedError
-from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import evaluate as evaluating
@@ -30,6 +29,7 @@ from dpcalc.planner.risk import attack_bounds
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Poisson, TruncatedNegativeBinomial
+from tests.few_losses import of_masses
 from tests.thinning import thinned
 
 DELTA = 1e-5
@@ -113,7 +113,7 @@ def test_runs_with_infinite_losses_cost_no_more(number, failing):
         ((1 - failing) * 0.4, (1 - failing) * 0.6, 0.0, failing),
     )
     finite = sorted((math.log(a / b), a) for a, b in zip(p, q, strict=True) if a and b)
-    pair = Atoms.of_masses([loss for loss, _ in finite], [a for _, a in finite], infinity_mass=failing)
+    pair = of_masses([loss for loss, _ in finite], [a for _, a in finite], infinity_mass=failing)
     delta = 3 * number.mean * failing
     epsilon = number.epsilon(({pair: 1}, {pair.swapped: 1}), delta=delta)
     assert epsilon < math.inf
