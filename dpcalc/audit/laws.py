@@ -361,9 +361,8 @@ def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of passes in secret order: no batch is that of the pass before, and none that of a public seed."""
     level, draws, known = logged.level, logged.draws, logged.counts.public
     frames, sizes = draws.frames.astype(float), draws.sizes.astype(float)
-    chances = (
-        gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
-    )  # log, that two of a size are equal
+    # The log of the chance that two batches of a size are equal.
+    chances = gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
     first, others = draws.numbers % level.window == 0, draws.previous == draws.sizes
     again = others & (draws.repeated == draws.sizes)
     public = chances[first & np.isin(sizes, [size for _, size in known])]

@@ -81,7 +81,7 @@ class Loss:
             losses=tuple((-losses).tolist()),
             log_masses=tuple((logs - losses).tolist()),
             infinity_mass=self.only_other,
-            other_infinite=self.infinity_mass,
+            other_infinite=None if self.segments else self.infinity_mass,  # of a symmetric step it is the same loss
         )
 
     @cached_property
@@ -105,8 +105,10 @@ class Loss:
     @cached_property
     def only_other(self) -> float:
         """Q mass where P has none; if not given, what the finite losses leave of 1, at least 0: none with segments."""
-        if self.other_infinite is not None or self.segments:
-            return self.other_infinite or 0.0
+        if self.segments:
+            return 0.0
+        if self.other_infinite is not None:
+            return self.other_infinite
         covered = map(math.exp, (np.array(self.log_masses) - np.array(self.losses)).tolist())
         return max(0.0, 1 - _sum_accurately(covered) - self.zero_loss_mass)
 
@@ -257,7 +259,9 @@ def under_draw(parts: Sequence[tuple[float, Loss]]) -> Loss:
         losses=tuple(x for x, _ in atoms),
         log_masses=tuple(log for _, log in atoms),
         infinity_mass=math.fsum(chance * loss.infinity_mass for chance, loss in parts),
-        other_infinite=math.fsum(chance * loss.only_other for chance, loss in parts if not loss.is_one_way),
+        other_infinite=None
+        if any(loss.segments for _, loss in parts)
+        else math.fsum(chance * loss.only_other for chance, loss in parts if not loss.is_one_way),
         is_symmetric=all(loss.is_symmetric for _, loss in parts),
         is_drawn=True,
         is_one_way=any(loss.is_one_way for _, loss in parts),

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from dpcalc.amplification.random_contents import single_unit_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import of_falling_pair, of_two_halves, under_draw
+from dpcalc.losses.pair import MixturePair
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import Fixed, Poisson
@@ -78,3 +80,15 @@ def test_only_the_average_of_parts_must_leave_mass_for_loss_0(sigma):
         assert side.zero_loss_mass > 0
         for epsilon in (-3.0, -0.5, -0.01, 0.0, 0.01, 0.5, 3.0):
             assert excess_of(side, epsilon) == pytest.approx(side.delta(epsilon), rel=1e-5, abs=1e-9)
+
+
+def test_a_symmetric_step_is_one_loss_in_both_directions():
+    """Two equal directions are composed once."""
+    half, center = Fraction(1, 2), Fraction(1)
+    mixture = MixturePair.of({-2: half, 0: half}, {0: half, 2: half}, deviation=1.0)
+    single = MixturePair.of({0: center}, {1: center}, deviation=2.0)
+    steps = [of_falling_pair(mixture), of_two_halves(own=single, other=single, shift=1.0)]
+    steps.append(under_draw([(0.3, each) for each in steps]))
+    for step in steps:
+        assert step.swapped == step
+        assert step.swapped.swapped == step
