@@ -5,20 +5,48 @@ from typing import TYPE_CHECKING
 
 from dpcalc._version import __version__
 
-__all__ = ["Accountant", "__version__", "compare", "curve", "delta", "epsilon", "load", "plan", "risk", "solve"]
+_MODULES = {
+    "Accountant": "training",
+    "compare": "api",
+    "curve": "api",
+    "delta": "api",
+    "epsilon": "api",
+    "from_dp_accounting": "libraries",
+    "from_jax_privacy": "libraries",
+    "from_opacus": "libraries",
+    "load": "plans",
+    "plan": "plans",
+    "risk": "api",
+    "solve": "api",
+}
+__all__ = [
+    "Accountant",
+    "__version__",
+    "compare",
+    "curve",
+    "delta",
+    "epsilon",
+    "from_dp_accounting",
+    "from_jax_privacy",
+    "from_opacus",
+    "load",
+    "plan",
+    "risk",
+    "solve",
+]
 
 if TYPE_CHECKING:
     from dpcalc.api import compare, curve, delta, epsilon, risk, solve
+    from dpcalc.libraries import from_dp_accounting, from_jax_privacy, from_opacus
     from dpcalc.plans import load, plan
     from dpcalc.training import Accountant
 else:
 
     def __getattr__(name: str) -> object:
         """Return a name of `__all__`, imported on first use: the command line can do without NumPy."""
-        if name not in __all__:
+        if name not in _MODULES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        module = {"Accountant": "training", "load": "plans", "plan": "plans"}.get(name, "api")
-        return getattr(import_module(f"dpcalc.{module}"), name)
+        return getattr(import_module(f"dpcalc.{_MODULES[name]}"), name)
 
     def __dir__() -> list[str]:
         """Return all exported names, imported or not."""

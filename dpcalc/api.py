@@ -8,8 +8,8 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Guarantee, Result, Row, html_table, shown_number
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import DeltaResult, delta_of, guarantee, with_lower_bound
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import Solution, certified_measure
+from dpcalc.planner.search import EpsilonGoal, certified_measure
+from dpcalc.planner.solve import Solution
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
 from dpcalc.plans import Number, Source, exact_number, plan_of, real_number, real_numbers, refuse_unknown

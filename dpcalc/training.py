@@ -207,10 +207,10 @@ class Accountant:
             if not 0 < rate <= 1:
                 raise InputError(f"rate: expected a probability above 0 and at most 1, got {rate}")
             levels = list(phase.hierarchy.levels)
-            drawn = [at for at, level in enumerate(levels) if not isinstance(level.scheme, All)]
-            if len(drawn) != 1 or not isinstance(levels[drawn[0]].scheme, Poisson):
+            drawn = [at for at, level in enumerate(levels) if not level.scheme.is_whole]
+            if len(drawn) != 1 or not levels[drawn[0]].scheme.is_independent:
                 raise InputError(f"rate: expected a plan with one Poisson draw, got {phase.name} with another sampling")
-            levels[drawn[0]] = replace(levels[drawn[0]], scheme=Poisson(probability=rate))
+            levels[drawn[0]] = replace(levels[drawn[0]], scheme=levels[drawn[0]].scheme.with_amount(rate))
             phase = replace(phase, hierarchy=replace(phase.hierarchy, levels=tuple(levels)))
         self._phases[setting] = phase
         return phase

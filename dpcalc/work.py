@@ -35,19 +35,10 @@ def fraction_units(number: int, bits: int) -> float:
 
 
 class Meter:
-    """Counts work against a limit.
+    """Counts work against a limit; what was remembered and has been paid for once is `charged`."""
 
-    Attributes:
-        limit: units that may be spent.
-        spent: units spent so far.
-        charged: results that were remembered and have been paid for once.
-    """
-
-    def __init__(self, limit: float, charged: set[Hashable] | None = None) -> None:
-        """Start at 0 units; `charged` is shared with the meter of the surrounding question."""
-        self.limit = limit
-        self.spent = 0.0
-        self.charged: set[Hashable] = set() if charged is None else charged
+    def __init__(self, limit: float, charged: set[Hashable]) -> None:
+        self.limit, self.spent, self.charged = limit, 0.0, charged
 
     def spend(self, units: float) -> None:
         """Add units that are about to be spent; then raise WorkExceededError if the sum exceeds the limit or is NaN."""
@@ -57,7 +48,6 @@ class Meter:
 
     @property
     def left(self) -> float:
-        """Units that may still be spent, >= 0."""
         return max(self.limit - self.spent, 0.0)
 
 
@@ -82,12 +72,10 @@ def allowance(units: float) -> Iterator[Meter]:
 
 @contextmanager
 def own_allowance(units: float) -> Iterator[Meter]:
-    """Context that limits work to `units`, whatever an outer allowance has left, and charges that one afterwards.
-
-    The result then does not depend on earlier work.
-    """
+    """Context that limits work to `units`, whatever an outer allowance has left, and charges that one afterwards."""
+    # So the result does not depend on earlier work.
     outer = _METER.get()
-    meter = Meter(units) if outer is None else Meter(units, outer.charged)
+    meter = Meter(units, set() if outer is None else outer.charged)
     token = _METER.set(meter)
     try:
         yield meter
@@ -98,21 +86,6 @@ def own_allowance(units: float) -> Iterator[Meter]:
             outer.spent += min(meter.spent, meter.limit)
 
 
-def _metered(compute: Callable[[], Result], units: float, outer: Meter) -> tuple[Result, float]:
-    """Return (result, work that it took) within `units`, not charged to `outer`; WorkExceededError uses `outer` up."""
-    # A meter that shares nothing charged: the cost may not depend on what was asked before.
-    inner = Meter(units)
-    token = _METER.set(inner)
-    try:
-        result = compute()
-    except WorkExceededError:
-        outer.spent = outer.limit
-        raise
-    finally:
-        _METER.reset(token)
-    return result, inner.spent
-
-
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Return a decorator that caches the last results with their work; an allowance pays for each once, cached or not.
 
@@ -121,20 +94,27 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-        """Return the function with the last `max_entries` results cached with their work, and with `cache_clear`."""
         known: OrderedDict[Hashable, tuple[Result, float]] = OrderedDict()
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            """Return the cached or computed result and charge its work once; cache none that exceeded what was left."""
             key = (args, tuple(sorted(kwargs.items())))
-            meter = _METER.get() or Meter(math.inf)
+            meter = _METER.get() or Meter(math.inf, set())
             is_paid = (call, key) in meter.charged
             left = math.inf if is_paid else meter.left
             # What is known but costs more than is left is computed again: the answer may not depend on earlier ones.
             entry = known.get(key)
             if entry is None or entry[1] > left:
-                entry = _metered(lambda: function(*args, **kwargs), left, meter)
+                # A meter that shares nothing charged: the cost may not depend on what was asked before.
+                inner = Meter(left, set())
+                token = _METER.set(inner)
+                try:
+                    entry = function(*args, **kwargs), inner.spent
+                except WorkExceededError:
+                    meter.spent = meter.limit
+                    raise
+                finally:
+                    _METER.reset(token)
             result, cost = entry
             if cost > left:  # a stand-in, found where work ran out inside the function
                 meter.spent += cost
@@ -207,23 +187,19 @@ def optional(
     except OutOfTimeError:
         raise
     except FAILURES as error:
-        return absent, f"{name} is missing: {_reason(error)}"
+        match error:
+            case TooLargeError():
+                reason = "it needs more work or memory than one answer may take"
+            case ConvergenceError():
+                reason = "its computation did not reach a certified number"
+            case InputError():
+                reason = "it is not defined for this run"
+            case MemoryError():
+                reason = "there is not enough memory"
+            case _:
+                reason = f"its numbers leave the range of floats ({type(error).__name__})"
+        return absent, f"{name} is missing: {reason}"
     except Exception as error:  # noqa: BLE001  a defect in a part does not take away what is certified
         text = f"{name} is missing: internal error: {type(error).__name__}: {error}"
         warnings.warn(text, DefectWarning, stacklevel=2)
         return absent, text
-
-
-def _reason(error: Exception) -> str:
-    """Return dpcalc's words for the type of an error, a clause such as "there is not enough memory"."""
-    match error:
-        case TooLargeError():
-            return "it needs more work or memory than one answer may take"
-        case ConvergenceError():
-            return "its computation did not reach a certified number"
-        case InputError():
-            return "it is not defined for this run"
-        case MemoryError():
-            return "there is not enough memory"
-        case _:
-            return f"its numbers leave the range of floats ({type(error).__name__})"

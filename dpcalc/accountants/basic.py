@@ -12,8 +12,8 @@ import numpy as np
 
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.errors import ConvergenceError, UnsupportedError
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve, Steps
-from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.work import ELEMENT, spend
 
 
@@ -25,9 +25,8 @@ def basic(counts: Steps, *, delta: float) -> AccountantResult:
 
 
 def step_epsilon(curve: Curve, delta: float) -> float:
-    """Return the larger epsilon at `delta` of `curve` and its swapped pair; UnsupportedError unless a
-    PrivacyProfile."""
-    if not isinstance(curve, PrivacyProfile):
+    """Return the larger epsilon at `delta` of `curve` and its swapped pair; UnsupportedError unless a Loss."""
+    if not isinstance(curve, Loss):
         raise UnsupportedError(
             "method: expected pld, rdp, rdp-classic or moments, got one that composes "
             "steps by their epsilon and delta, which are not known here for single steps"

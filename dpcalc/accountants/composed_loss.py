@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -16,8 +17,8 @@ from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.cells import Cells, Resolution, cells, discretize_optimistic, discretize_pessimistic
 from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
-from dpcalc.losses.composition import Loss, TailCap, cap_optimistic, cap_pessimistic, compose_all, compose_copies
-from dpcalc.losses.moments import ComposedMoments, Curve, LogMoments, RevealedSubsample, Steps
+from dpcalc.losses.composition import Pmf, TailCap, cap_optimistic, cap_pessimistic, compose_all, compose_copies
+from dpcalc.losses.moments import ComposedMoments, Curve, PublicDraw, Steps
 from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
@@ -38,7 +39,7 @@ ComposedLoss = tuple[LossPmf, float]
 class BoundSide:
     """Rounding direction: UPPER never underestimates delta, LOWER never overestimates it."""
 
-    discretize: Callable[[Cells], Loss]  # first discretization of a step
+    discretize: Callable[[Cells], Pmf]  # first discretization of a step
     coarsen: Rounding  # coarsening of a grid
     cap_tail: TailCap  # cap of losses above a limit
     sign: int  # +1 if the errors carried along are added to delta, -1 if taken from it
@@ -84,8 +85,8 @@ def composed_loss(
 
 
 def _discretized(
-    curve: Curve, moments: LogMoments, copies: int, settings: CompositionSettings, sides: tuple[BoundSide, ...]
-) -> list[tuple[Loss, float]]:
+    curve: Curve, moments: Any, copies: int, settings: CompositionSettings, sides: tuple[BoundSide, ...]
+) -> list[tuple[Pmf, float]]:
     """Return one copy's (loss on a grid, log slack) for each side; steps under a public draw are composed first."""
     if isinstance(curve, RdpCurve):
         raise UnsupportedError(
@@ -93,9 +94,7 @@ def _discretized(
         )
     at = np.array([settings.tilt])
     log_norm = float(moments.cumulants(at)[0][0])
-    if isinstance(curve, RevealedSubsample):
-        if not isinstance(moments, ComposedMoments):
-            raise TypeError("composition: expected the moments of a revealed draw, got those of a step")
+    if isinstance(curve, PublicDraw):
         # The errors of the steps count with the tilted probability that the draw takes the unit.
         steps = replace(moments, rate=1.0)
         inside = float(steps.cumulants(at)[0][0])

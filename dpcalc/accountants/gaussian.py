@@ -18,10 +18,9 @@ from statistics import NormalDist
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve
-from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile, half_line_terms, set_terms
+from dpcalc.losses.pair import MixturePair, half_line_terms, set_terms
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.numerics.special import mills_ratio, normal_cdf, normal_log_cdf
 
@@ -56,8 +55,8 @@ def closed_form_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: 
             sign = 1 if is_upper else -1
             return min(1.0, max(0.0, math.exp(log_delta) * (1 + sign * error) + sign * _UNDERFLOWN))
     match _only_step(counts):
-        case GluedProfile() as curve:
-            terms = half_line_terms(curve.own, curve.shift / 2, epsilon)
+        case Loss(is_drawn=False, segments=(ahead, back)):
+            terms = half_line_terms(ahead.pair, max(ahead.high, back.high), epsilon)  # as if it had no chords
         case MixturePair() as pair if not is_upper:  # its largest losses may lie anywhere: a set misses some
             terms = set_terms(pair, epsilon)
         case _:
@@ -99,13 +98,15 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
     """Return the mu of the one Gaussian step that all compose to, 0 if empty; None for other steps."""
     squares = []
     for curve, count in counts.items():
-        pairs = (curve.own, curve.other) if isinstance(curve, GluedProfile) else (curve,)
+        match curve:
+            case MixturePair() | Loss(is_drawn=False, segments=(_, _)):
+                pairs = [segment.pair for segment in curve.segments]
+            case _:
+                return None
         distances = set()
         for pair in pairs:
             # A weight that rounds to 1 is not enough: beside it a component of 1e-17 may decide.
-            if not isinstance(pair, MixturePair) or any(
-                sum(weight > 0 for weight in weights) != 1 for weights in (pair.weights_p, pair.weights_q)
-            ):
+            if any(sum(weight > 0 for weight in weights) != 1 for weights in (pair.weights_p, pair.weights_q)):
                 return None
             p, q = (pair.centers[weights.index(1.0)] for weights in (pair.weights_p, pair.weights_q))
             distances.add(abs(p - q) / pair.deviation)
@@ -116,31 +117,31 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a bound on epsilon of a single Atoms or GluedProfile step, about 1e-6 relative in delta from the exact.
+    """Return a bound on epsilon of a single step of atoms or two halves, about 1e-6 relative in delta from the exact.
 
     An exponent x of a probability is good to x units in the last place.
     """
-    curve = _only_step(counts)
-    if isinstance(curve, Atoms):
-        if is_upper:
-            return curve.epsilon(delta)
-        epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
-        return epsilon * (1 - _LOWER_MARGIN) if epsilon < math.inf else None
-    if isinstance(curve, GluedProfile):
-        epsilon = curve.epsilon(delta)
-        error = _roundoff_of_sum(half_line_terms(curve.own, curve.shift / 2, epsilon), epsilon)
-        if error > _MAX_ROUNDOFF * delta:
-            return None
-        epsilon = curve.epsilon(delta - 2 * error if is_upper else delta + 2 * error)
-        return epsilon if is_upper else epsilon * (1 - _LOWER_MARGIN)
+    match _only_step(counts):
+        case Loss(is_drawn=False, segments=()) as curve:
+            if is_upper:
+                return curve.epsilon(delta)
+            epsilon = curve.epsilon(delta * (1 + _PER_LOSS * (1 + len(curve.losses))))
+            return epsilon * (1 - _LOWER_MARGIN) if epsilon < math.inf else None
+        case Loss(is_drawn=False, segments=(ahead, back)) as curve:
+            epsilon = curve.epsilon(delta)
+            error = _roundoff_of_sum(half_line_terms(ahead.pair, max(ahead.high, back.high), epsilon), epsilon)
+            if error > _MAX_ROUNDOFF * delta:
+                return None
+            epsilon = curve.epsilon(delta - 2 * error if is_upper else delta + 2 * error)
+            return epsilon if is_upper else epsilon * (1 - _LOWER_MARGIN)
     return None
 
 
 def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
-    """Return 0 if all steps are GluedProfile or Atoms whose deltas at epsilon 0 sum to at most `delta`; else None."""
+    """Return 0 if all steps are of atoms or two halves whose deltas at epsilon 0 sum to at most `delta`; else None."""
     total = 0.0
     for curve, count in counts.items():
-        if not isinstance(curve, GluedProfile | Atoms):
+        if not isinstance(curve, Loss) or curve.is_drawn or len(curve.segments) == 1:
             return None
         total += count * curve.delta(0.0)
     return 0.0 if total <= delta * (1 - _MAX_ROUNDOFF) else None

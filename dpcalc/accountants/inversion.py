@@ -19,7 +19,7 @@ from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
     ComposedMoments,
     Curve,
-    RevealedSubsample,
+    PublicDraw,
     Steps,
     composed_moments,
     segment_ends,
@@ -122,21 +122,21 @@ def largest_inversion(
 
 def _truncated_mass(counts: Steps, delta: float) -> float:
     """Return the P mass that each end of a segment may leave out: 4e-11 of delta in all."""
-    return 4 * _NEGLECTED * delta / segment_ends(counts.items())
+    return 4 * _NEGLECTED * delta / segment_ends(counts)
 
 
 def _has_few_losses(curve: Curve) -> bool:
     """Return True if the integral diverges: for an RdpCurve, 1 to 63 atoms alone, or a public draw of such steps."""
-    if isinstance(curve, RevealedSubsample):
+    if isinstance(curve, PublicDraw):
         return all(_has_few_losses(step) for step, _ in curve.counts)
-    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.atoms[0]) < _MIN_VALUES)
+    return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.losses) < _MIN_VALUES)
 
 
 def _starting_bound(counts: Steps, delta: float) -> MomentBound | None:
     """Return the moment bound to start from; None if a step has few losses or the infinity mass uses up delta."""
     if any(_has_few_losses(curve) for curve in counts):
         return None
-    left = delta - total_infinity_mass(counts.items())
+    left = delta - total_infinity_mass(counts)
     return best_epsilon(counts, delta=delta, truncated_mass=_truncated_mass(counts, left)) if left > 0 else None
 
 
@@ -146,7 +146,7 @@ def _invert(counts: Steps, start: MomentBound | None, delta: float) -> Inversion
         raise ConvergenceError("inversion: expected a loss of many values, a step has few; use pld")
     if start is None:
         return InversionResult(math.inf)
-    delta -= total_infinity_mass(counts.items())
+    delta -= total_infinity_mass(counts)
     truncated_mass = _truncated_mass(counts, delta)
     if start.value <= 0:
         return InversionResult(0.0)

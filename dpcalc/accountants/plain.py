@@ -7,7 +7,7 @@ with probability w_k two Gaussians at a distance d_k, no loss with probability e
 
     K(z) <= log(eta_0 + sum_k w_k e^{z (z + 1) d_k^2 / (2 sigma^2)}).
 
-This is amplified by the draw as if the draw were revealed. Of two halves that are glued (`GluedProfile`) each is
+This is amplified by the draw as if the draw were revealed. Of two halves that are glued (`of_two_halves`) each is
 bounded so, and a larger mass at every distance bounds both. Losses under a revealed draw are mixed likewise, atoms are
 summed exactly. Sources: Balle, Barthe, Gaboardi 2018 (1807.01647v2), Theorem 1, for joint convexity; Mironov 2017
 (1702.07476v3), Proposition 7, for Gaussians; conversion as in `rdp`. `counts` is always: the steps of one direction and
@@ -24,10 +24,9 @@ import numpy as np
 from dpcalc.accountants.rdp import log_peak
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.arrays import Array
-from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.moments import Curve, RevealedSubsample, Steps, largest_loss, total_infinity_mass
+from dpcalc.losses.loss import Loss, LossCurve
+from dpcalc.losses.moments import Curve, PublicDraw, Steps, largest_loss, total_infinity_mass
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile, MonotonePair, PublicMixture
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.roots import zoomed_minimum
 from dpcalc.work import ELEMENT, TURN, spend
@@ -42,16 +41,17 @@ _ORDERS, _ROUNDS = 64, 4  # orders tried at once, and how often the interval aro
 _MIN_ORDER, _MAX_ORDER = 1e-12, 1e12  # any order is valid, so that these limits cost tightness only
 _MIN_PROFILE_ORDER, _MAX_PROFILE_ORDER, _PROFILE_ORDERS = 1e-6, 1e6, 400  # any set of orders gives a bound
 _ROUNDED = 1e-11  # relative error of sums over moves and atoms: thousands of terms of 1e-16 and a margin
+_LARGEST = 700.0  # exponent of a float
 _HUGE = 1e300  # exponents are cut to this: infinity minus infinity would be NaN
 
 
 def closed_form_rdp(counts: Steps, *, delta: float) -> AccountantResult:
     """Return an upper bound on epsilon by closed-form log moments and largest losses; inf if infinity mass >= delta."""
-    finite = delta - total_infinity_mass(counts.items())
+    finite = delta - total_infinity_mass(counts)
     if finite <= 0:
         return AccountantResult(epsilon=math.inf, note="some loss is infinite more often than delta allows")
     smallest = _min_over_orders(counts, lambda orders, value: (value + log_peak(orders) - math.log(finite)) / orders)
-    epsilon = min(smallest + _ROUNDED * abs(smallest), largest_loss(counts.items()))
+    epsilon = min(smallest + _ROUNDED * abs(smallest), largest_loss(counts))
     return AccountantResult(epsilon=max(epsilon, 0.0), note="closed-form Renyi divergences")
 
 
@@ -61,7 +61,7 @@ def closed_form_rdp_delta(counts: Steps, *, epsilon: float) -> float:
         return 0.0
     log_delta = _min_over_orders(counts, lambda orders, value: value - orders * epsilon + log_peak(orders))
     rounded_up = math.exp(min(log_delta + _ROUNDED * (1 + abs(log_delta)), 0.0))
-    return min(1.0, rounded_up + total_infinity_mass(counts.items()))
+    return min(1.0, rounded_up + total_infinity_mass(counts))
 
 
 def closed_form_profile(counts: Steps, epsilons: Array) -> Array:
@@ -74,7 +74,7 @@ def closed_form_profile(counts: Steps, epsilons: Array) -> Array:
     for order, constant in zip(orders, value, strict=True):
         bound = constant - order * epsilons
         np.minimum(log_delta, bound + _ROUNDED * (1 + abs(constant) + order * epsilons), out=log_delta)
-    profile: Array = np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts.items()), 1.0)
+    profile: Array = np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts), 1.0)
     return profile
 
 
@@ -108,16 +108,13 @@ def _log_moment_of_steps(counts: Iterable[tuple[Curve, int]]) -> LogMoment:
 def _log_moment(curve: Curve) -> LogMoment:
     """Return the closed-form upper bound on a step's K; TypeError for an unknown kind."""
     match curve:
-        case RevealedSubsample():
-            return _log_moment_of_mixture([(math.log(curve.rate), _log_moment_of_steps(curve.counts))])
+        case PublicDraw():
+            log_rate, of_steps = math.log(curve.rate), _log_moment_of_steps(curve.counts)
+            return lambda orders: np.logaddexp(0.0, log_rate + _log_expm1(np.minimum(of_steps(orders), _HUGE)))
         case RdpCurve():
             return lambda orders: curve.cumulants(orders)[0]
-        case Atoms():
+        case Loss() if not curve.segments:
             return _log_moment_of_atoms(curve)
-        case PublicMixture() if any(isinstance(profile, Atoms) for profile in curve.profiles):
-            # A draw less likely than any float is left out: it adds less than that to delta.
-            drawn = zip(curve.weights, curve.profiles, strict=True)
-            return _log_moment_of_mixture([(math.log(weight), _log_moment(part)) for weight, part in drawn if weight])
 
     distances, logs = _moves(curve)
     half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
@@ -132,21 +129,11 @@ def _log_moment(curve: Curve) -> LogMoment:
     return log_moment
 
 
-def _log_moment_of_mixture(parts: list[tuple[float, LogMoment]]) -> LogMoment:
-    """Return that of a public mixture of (log weight, log moment): log(1 + sum of weight (e^K(z) - 1))."""
-
-    def log_moment(orders: Array) -> Array:
-        gains = [log_weight + _log_expm1(np.minimum(part(orders), _HUGE)) for log_weight, part in parts]
-        gain = np.logaddexp.reduce(gains, axis=0) if gains else np.full(orders.shape, -math.inf)
-        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
-
-    return log_moment
-
-
-def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
+def _log_moment_of_atoms(atoms: Loss) -> LogMoment:
     """Return that of finitely many losses, at least 0, with a margin for round-off."""
     losses, logs = np.array(atoms.losses), np.array(atoms.log_masses)
     log_zero = math.log(atoms.zero_loss_mass) if atoms.zero_loss_mass > 0 else -math.inf
+    drawn = float(np.exp(logs).sum()) if atoms.is_drawn else 1.0
 
     def log_moment(orders: Array) -> Array:
         value = np.full(orders.shape, log_zero)
@@ -154,7 +141,10 @@ def _log_moment_of_atoms(atoms: Atoms) -> LogMoment:
             raised = logs + orders[:, None] * losses
             top = raised.max(axis=1)  # finite; summed on its scale, which takes a fifth of the time of logaddexp
             value = np.logaddexp(top + np.log(np.exp(raised - top[:, None]).sum(axis=1)), value)
-        return np.asarray(np.maximum(value, 0.0) + 1e-15 * losses.size, dtype=np.float64)
+        if atoms.is_drawn:  # of a rare draw 1 + sum of mass (e^(z loss) - 1) would lose what is beside the 1
+            growth = np.exp(logs) * np.expm1(np.minimum(orders[:, None] * losses, _LARGEST))
+            value = np.where(value < 1, np.log1p(growth.sum(axis=1) - atoms.infinity_mass), value)
+        return np.asarray(np.maximum(value, 0.0) + 1e-15 * losses.size * drawn, dtype=np.float64)
 
     return log_moment
 
@@ -166,22 +156,15 @@ def _log_expm1(x: Array) -> Array:
     return logs
 
 
-def _moves(curve: Curve) -> Moves:
-    """Return moves that turn P into Q, of any kind of step made of Gaussian mixtures; TypeError for other kinds."""
-    match curve:
-        case PublicMixture():  # a draw less likely than any float is left out
-            drawn = zip(curve.weights, map(_moves, curve.profiles), strict=True)
-            parts = [(distances, logs + math.log(weight)) for weight, (distances, logs) in drawn if weight]
-            parts.append((np.zeros(0), np.zeros(0)))
-            return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-        case GluedProfile():
-            return _dominating_moves(_moves_of_pair(curve.own), _moves_of_pair(curve.other))
-        case MonotonePair():
-            return _moves_of_pair(curve.pair)
-        case MixturePair():
-            return _moves_of_pair(curve)
-        case _:
-            raise TypeError(f"{type(curve).__name__}: expected a step made of Gaussian mixtures")
+def _moves(curve: LossCurve) -> Moves:
+    """Return moves that turn P into Q, of all parts of a step made of Gaussian mixtures."""
+    # Chords lie below the profile of their pair: its moves cover their atoms as well.
+    parts = [(np.zeros(0), np.zeros(0))]
+    for part in curve.parts if isinstance(curve, Loss) else [curve.segments]:
+        halves = [_moves_of_pair(each.pair) for each in part]
+        distances, logs = halves[0] if len(halves) == 1 else _dominating_moves(*halves)
+        parts.append((distances, logs + math.log(part[0].weight)))
+    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def _dominating_moves(a: Moves, b: Moves) -> Moves:

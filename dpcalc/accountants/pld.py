@@ -85,7 +85,7 @@ def grid_epsilon_bounds(
     if UPPER not in sides:
         # Rounding down many steps costs several times the upper end; it only tells how far that is from the truth.
         width *= min(max(len(counts) / _FEW_STEPS, 1.0), MANY_WIDER)
-    truncated_mass = NEGLECTED * delta / segment_ends(counts.items())
+    truncated_mass = NEGLECTED * delta / segment_ends(counts)
     best = best_epsilon(counts, delta=delta * (1 - NEGLECTED), truncated_mass=truncated_mass)
     if best.value == math.inf:
         return tuple(math.inf if side is UPPER else 0.0 for side in sides)
@@ -127,7 +127,7 @@ def grid_epsilon_bounds(
             finer = replace(settings, budget=min(budget, settings.budget), has_long_doubles=is_rough)
             with suppress(ConvergenceError):  # what does not fit in memory leaves the end there is
                 bound = epsilon_at_delta(composed_loss(counts, best.moments, finer, (side,))[0], finite_delta, side)
-        ends.append(min(best.value, largest_loss(counts.items()), bound.epsilon))
+        ends.append(min(best.value, largest_loss(counts), bound.epsilon))
     return tuple(ends)
 
 
@@ -142,8 +142,8 @@ def delta_bounds(counts: Steps, *, epsilon: float, sides: tuple[BoundSide, ...])
     known = tuple(end for end in ends if end is not None)
     if len(known) == len(sides):
         return known
-    infinity_mass = total_infinity_mass(counts.items())
-    if epsilon >= largest_loss(counts.items()) and not infinity_mass:
+    infinity_mass = total_infinity_mass(counts)
+    if epsilon >= largest_loss(counts) and not infinity_mass:
         return tuple(0.0 for _ in sides)  # pure steps
     rough = best_delta(counts, epsilon=epsilon).value
     if rough < _TINY:
@@ -154,7 +154,7 @@ def delta_bounds(counts: Steps, *, epsilon: float, sides: tuple[BoundSide, ...])
         end = max(min(1.0, rough) - infinity_mass, _TINY)
         for _ in range(_ATTEMPTS):
             neglected = 1e-5 * end
-            truncated_mass = neglected / segment_ends(counts.items())
+            truncated_mass = neglected / segment_ends(counts)
             best = best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass)
             if best.value - infinity_mass < neglected:
                 end = max(best.value - infinity_mass, 1e-16 * infinity_mass) + neglected
@@ -196,9 +196,9 @@ def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) 
 
     They are read from one composed loss by sums that are made once; ConvergenceError if that is too large.
     """
-    infinity_mass = total_infinity_mass(counts.items())
+    infinity_mass = total_infinity_mass(counts)
     neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), min_difference, 1.0)
-    truncated_mass = neglected / segment_ends(counts.items())
+    truncated_mass = neglected / segment_ends(counts)
     best = best_delta(counts, epsilon=around, truncated_mass=truncated_mass)
     pmf, slack = _composed_for_delta(counts, best.moments, best.order, truncated_mass, UPPER)
     losses, masses, _ = untilted_masses(pmf, UPPER, slack)
@@ -243,7 +243,7 @@ def auto(counts: Steps, *, delta: float) -> AccountantResult:
         raise
     except (ArithmeticError, UnsupportedError):  # of the first ConvergenceError is one
         best = rdp(counts, delta=delta).epsilon
-    if best in {0.0, math.inf} or (name == "pld" and segment_ends(counts.items()) > sum(counts.values())):
+    if best in {0.0, math.inf} or (name == "pld" and segment_ends(counts) > sum(counts.values())):
         return AccountantResult(epsilon=best, note=name)
     # Steps that are noise on no line, few losses or divergences alone: there the other accountants take no time, and
     # pure steps, or next to no delta, may leave one of them below.

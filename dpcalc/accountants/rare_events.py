@@ -6,6 +6,7 @@ their digits. So it is where a few rare losses decide: one of them is beyond eps
 
 import math
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.composition import TailCap, cap_pessimistic, capped
-from dpcalc.losses.moments import ComposedMoments, LogMoments, Steps, together, total_infinity_mass
+from dpcalc.losses.moments import ComposedMoments, Steps, together, total_infinity_mass
 from dpcalc.losses.quadrature import LossMoments
 from dpcalc.records import dataclass
 
@@ -113,7 +114,7 @@ def find_rare_events(
     return rare if capped_delta < _CAPPED_SHARE * uncapped_delta else None
 
 
-def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> Iterator[tuple[Array, Array]]:
+def _expected_losses(parts: Iterable[tuple[Any, int]], rate: float) -> Iterator[tuple[Array, Array]]:
     """Yield (expected numbers, losses) of each step, those under a public draw times its rate; other kinds skipped."""
     for moments, count in parts:
         if isinstance(moments, ComposedMoments):
@@ -124,7 +125,7 @@ def _expected_losses(parts: Iterable[tuple[LogMoments, int]], rate: float) -> It
 
 def delta_of_finite_losses(counts: Steps, delta: float, side: BoundSide) -> float:
     """Return `delta` less the infinity mass and, for UPPER, less the share that truncation may take; perhaps <= 0."""
-    return (delta * (1 - NEGLECTED) if side is UPPER else delta) - total_infinity_mass(counts.items())
+    return (delta * (1 - NEGLECTED) if side is UPPER else delta) - total_infinity_mass(counts)
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:

@@ -65,15 +65,15 @@ def best_epsilon(counts: Steps, *, delta: float, truncated_mass: float = 0.0) ->
     `truncated_mass` is what a step may leave out of P at each end of each segment, and what the caller has taken from
     delta; with 0 it is chosen here, and taken from delta.
     """
-    delta -= total_infinity_mass(counts.items())
+    delta -= total_infinity_mass(counts)
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
     if truncated_mass or all(isinstance(curve, RdpCurve) for curve in counts):  # no nodes reach farther with the order
         return _best_epsilon(counts, delta, truncated_mass, _LARGEST_ORDER)
     # Components so rare that they cannot matter at this delta are truncated, and at orders above 1e4 all losses so
     # rare, because nodes would have to reach thousands of deviations far.
-    share = NEGLIGIBLE * delta / segment_ends(counts.items())
-    if min_component_probability(counts.items()) >= share:
+    share = NEGLIGIBLE * delta / segment_ends(counts)
+    if min_component_probability(counts) >= share:
         best = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER)
         if best.max_order < _LARGEST_PLAIN_ORDER or any(isinstance(curve, RdpCurve) for curve in counts):
             return best
@@ -82,11 +82,11 @@ def best_epsilon(counts: Steps, *, delta: float, truncated_mass: float = 0.0) ->
 
 def trimmed_epsilon(counts: Steps, *, delta: float) -> MomentBound:
     """Return `best_epsilon` with a little of delta spent on truncation, which is cheaper and hardly larger."""
-    finite = delta - total_infinity_mass(counts.items())
+    finite = delta - total_infinity_mass(counts)
     if finite <= 0:
         return best_epsilon(counts, delta=delta)
     share = NEGLIGIBLE * finite
-    return best_epsilon(counts, delta=delta - share, truncated_mass=share / segment_ends(counts.items()))
+    return best_epsilon(counts, delta=delta - share, truncated_mass=share / segment_ends(counts))
 
 
 def _best_epsilon(counts: Steps, delta: float, truncated_mass: float, largest: float) -> MomentBound:
@@ -113,7 +113,7 @@ def best_delta(counts: Steps, *, epsilon: float, truncated_mass: float = 0.0) ->
     def derivative(z: Array, _k: Array, slope: Array) -> Array:
         return slope * (1 + MOMENT_ROUNDING) - slower - np.log1p(1 / z)
 
-    infinity_mass, ends = total_infinity_mass(counts.items()), segment_ends(counts.items())
+    infinity_mass, ends = total_infinity_mass(counts), segment_ends(counts)
     for floor in (0.0,) if truncated_mass else _FLOORS:
         near = _best_order(counts, truncated_mass or floor / ends, log_delta, derivative, _LARGEST_ORDER)
         value = math.exp(min(near.value, 1.0)) + infinity_mass + floor
@@ -147,7 +147,7 @@ def _best_order(
 ) -> MomentBound:
     """Return the smallest `bound` at orders up to `largest`, by moving a range of orders onto its minimum."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
-    high = min(32.0, 1e3 / max(widest_span(counts.items()), 1.0))
+    high = min(32.0, 1e3 / max(widest_span(counts), 1.0))
     low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
@@ -198,7 +198,7 @@ _NO_DELTA_LEFT = AccountantResult(epsilon=math.inf, note="some loss is infinite 
 
 def moments(counts: Steps, *, delta: float) -> AccountantResult:
     """Return the best epsilon of the integer moments 1 to 32: Abadi et al. 2016 (1607.00133v2), Theorem 2."""
-    delta -= total_infinity_mass(counts.items())
+    delta -= total_infinity_mass(counts)
     if delta <= 0:
         return _NO_DELTA_LEFT
     orders = np.arange(1.0, MAX_MOMENT + 1)
@@ -218,7 +218,7 @@ def rdp_classic(counts: Steps, *, delta: float) -> AccountantResult:
 
     Never below `rdp`, and at most `moments`, which allows whole orders only.
     """
-    delta -= total_infinity_mass(counts.items())
+    delta -= total_infinity_mass(counts)
     if delta <= 0:
         return _NO_DELTA_LEFT
     # Its best order is where z K'(z) - K(z) = log(1/delta), which increases with z; the better conversion has

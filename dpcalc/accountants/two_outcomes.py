@@ -16,10 +16,9 @@ from functools import lru_cache
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve
-from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import points_around
+from dpcalc.losses.pair import MixturePair, points_around
 from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, normal_log_cdf_array
 from dpcalc.records import dataclass
 
@@ -68,8 +67,12 @@ def two_outcome_delta(counts: Mapping[Curve, int], *, epsilon: float) -> float:
 
 def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
     """Yield (P from below, log Q from above) of two kinds of events: a large loss in some step, and in k or more."""
-    of_values = ((curve, count) for curve, count in counts.items() if isinstance(curve, MixturePair | Atoms))
-    known = [(sets, count) for curve, count in of_values if (sets := _nested_sets(curve)) is not None]
+    found = [
+        (_nested_sets(curve), count)
+        for curve, count in counts.items()
+        if isinstance(curve, MixturePair) or (isinstance(curve, Loss) and not (curve.segments or curve.is_drawn))
+    ]
+    known = [(sets, count) for sets, count in found if sets is not None]
     if not known:
         return
     # Thresholds on the log ratio: 96 whose sets have chosen P masses, and 48 up to the largest ratio. With little noise
@@ -143,9 +146,9 @@ def _round_up(log_q: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _nested_sets(curve: MixturePair | Atoms) -> _Sets | None:
+def _nested_sets(curve: MixturePair | Loss) -> _Sets | None:
     """Return nested sets of cells, largest loss first, P rounded down, Q rounded up; None for no or too many cells."""
-    if isinstance(curve, Atoms):  # a cell is a loss, the infinite one last
+    if isinstance(curve, Loss):  # a cell is a loss, the infinite one last
         losses, masses = np.array(curve.losses), np.array(curve.log_masses)
         with np.errstate(divide="ignore"):
             infinity_mass = np.log(np.array([curve.infinity_mass]))

@@ -12,11 +12,10 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.schedule import PhaseBound, step_profile
 from dpcalc.errors import TooLargeError, WorkExceededError
-from dpcalc.losses.atoms import Atoms, chain_of, composed
+from dpcalc.losses.atoms import chain_of, composed
 from dpcalc.losses.likelihood_ratio import mean_pair
+from dpcalc.losses.loss import Loss, LossCurve
 from dpcalc.losses.moments import Steps, together
-from dpcalc.losses.pair import LossCurve
-from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.sampling.schemes import AllocatedPass
 from dpcalc.work import cached_with_cost
@@ -28,7 +27,7 @@ Bins = tuple[tuple[LossCurve, int], ...]
 
 
 @cached_with_cost(256)
-def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Atoms:
+def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Loss:
     """Return the loss of a pass in which a unit takes part, with probability `share`, in one bin chosen at random.
 
     UPPER: a bound in both directions, for any order in which the steps depend on each other.
@@ -43,7 +42,7 @@ def allocated_pass(bins: Bins, estimate: Estimate, *, share: float = 1.0) -> Ato
 
 def pass_losses(
     passes: Sequence[AllocatedPass], loss: Callable[[int], LossCurve], estimate: Estimate
-) -> tuple[tuple[Atoms, int], ...]:
+) -> tuple[tuple[Loss, int], ...]:
     """Return (loss of a pass, number of such passes) for all passes, where `loss(n)` is the loss of a bin of n
     steps."""
     return tuple(
@@ -60,8 +59,8 @@ def pass_losses(
 def allocated_steps(
     phase_bound: PhaseBound,
     steps: int,
-    loss: Callable[[int], PrivacyProfile],
-    later_loss: Callable[[Bound], PrivacyProfile],
+    loss: Callable[[int], Loss],
+    later_loss: Callable[[Bound], Loss],
 ) -> tuple[Steps, Steps]:
     """Return the steps (D||D', D'||D) of a phase in which units choose their steps at random.
 
@@ -74,7 +73,7 @@ def allocated_steps(
         raise LookupError("allocation: expected the scheme by which units choose their steps, got none")
     if phase_bound.later:
         chain = [_as_atoms(each) for each in (loss(1), *map(later_loss, phase_bound.later))]
-        linked: list[tuple[PrivacyProfile, int]] = [(chain_of(chain), allocation.visits(steps))]
+        linked: list[tuple[Loss, int]] = [(chain_of(chain), allocation.visits(steps))]
     elif phase_bound.is_revealed:
         visits = allocation.visits(steps) * max(1, phase_bound.units_together)
         visit = loss(1)
@@ -87,9 +86,9 @@ def allocated_steps(
     return together(ahead), together({curve.swapped: number} for curve, number in linked)
 
 
-def _as_atoms(single: PrivacyProfile) -> Atoms:
+def _as_atoms(single: Loss) -> Loss:
     """Return an upper bound on the loss of a step as atoms, for a chain couples losses one by one."""
-    return single if isinstance(single, Atoms) else allocated_pass(((single, 1),), Estimate.UPPER)
+    return allocated_pass(((single, 1),), Estimate.UPPER) if single.segments else single
 
 
 def allocated_gaussian_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float) -> tuple[Steps, Steps]:
@@ -106,7 +105,7 @@ def allocated_gaussian_steps(phase_bound: PhaseBound, *, steps: int, noise_multi
             return allocated_steps(replace(phase_bound, links="-", later=()), steps, lambda _: far, loss_of)
         single = loss_of(bound)
 
-        def loss_of_bin(repeats: int) -> PrivacyProfile:
+        def loss_of_bin(repeats: int) -> Loss:
             # Steps of one bin follow each other: Gaussian ones cost as one with less noise, others are composed.
             if repeats == 1:
                 return single
@@ -132,17 +131,17 @@ def hidden_or_revealed(
         return releases(replace(phase_bound, is_revealed=True))
 
 
-def _linked(curve: PrivacyProfile, links: str) -> PrivacyProfile:
+def _linked(curve: Loss, links: str) -> Loss:
     """Return a chain of `curve` per "-" and its swapped per "+" in `links`; TypeError if it cannot be chained."""
     if links == "-":
         return curve
-    if not isinstance(curve, Atoms):
+    if curve.segments:
         raise TypeError(f"links: expected a loss with finitely many values, got {curve!r}")
     runs = ((curve, links.count("-")), (curve.swapped, links.count("+")))
     return chain_of([_chained_times(pair, number) for pair, number in runs if number])
 
 
-def _chained_times(pair: Atoms, number: int) -> Atoms:
+def _chained_times(pair: Loss, number: int) -> Loss:
     """Return the chain of `number` >= 1 equal pairs, built from two chains of half the length if it is over 16."""
     if number <= _SHORT_CHAIN:
         return chain_of([pair] * number)
@@ -150,7 +149,7 @@ def _chained_times(pair: Atoms, number: int) -> Atoms:
     return chain_of([half, half, *[pair] * (number % 2)])
 
 
-def repeated_loss(curve: Atoms, steps: int) -> Atoms:
+def repeated_loss(curve: Loss, steps: int) -> Loss:
     """Return an upper bound on the loss of `steps` independent releases, by repeated squaring; ValueError for
     0 steps."""
     # By squaring: each product thins its factors to 501 losses, so that fewer products lose less.

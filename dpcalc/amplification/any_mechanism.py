@@ -39,6 +39,7 @@ from dpcalc.amplification.schedule import (
     PhaseBound,
     is_shortened,
     is_shuffled,
+    secret_pass_steps,
     shortened_pass_error,
     steps_under_draws,
     unamplified_phase,
@@ -46,7 +47,8 @@ from dpcalc.amplification.schedule import (
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import ALL_INFINITE, Atoms, chain_of, chained, composed
+from dpcalc.losses.atoms import ALL_INFINITE, chain_of, chained, composed
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, repeated, together
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
@@ -55,7 +57,7 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, FixedAtRate, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, Poisson
 from dpcalc.sampling.sums import coarsen_at_quantiles
 from dpcalc.work import SECOND, cached_with_cost, own_allowance, spend
 
@@ -91,11 +93,15 @@ class BlackBoxSteps:
         """The bound of the phase: for noise on a sum `noise`, in clip norms, else in changes of the promise."""
         if isinstance(self.mechanism, AdditiveNoise):
             return self.noise
+        if self.noise.secret:  # of level 1 alone: a step surely holds the unit, or another one in its place
+            exchange = StepBound.sure(self.change.exchange)
+            own = StepBound.sure(1) if self.adjacency is Adjacency.ZERO_OUT else exchange
+            return replace(self.noise, bound=own, mates=exchange)
         if self.hierarchy.episodes is not None:
             return PhaseBound(bound=self._step_bound(self.path))
         path = self.path
         if self._is_number_told:  # before it is cut
-            poisson = Poisson(probability=path.schemes[-1].probability)  # type: ignore[union-attr]  # it is one, or cut
+            poisson = Poisson(probability=path.schemes[-1].probability)
             path = replace(path, schemes=(*path.schemes[:-1], poisson))
         paths: tuple[Path, ...] = (path,)
         if self.noise.later:
@@ -119,7 +125,7 @@ class BlackBoxSteps:
         Source: docs/theory.md, Theorem 8.1, Theorem 8.7 and Theorem 8.8.
         """
         hierarchy, exchange, covers_missing = self.hierarchy, self.change.exchange, self.change.covers_missing
-        unit, schemes = len(drawn.counts), {*map(type, drawn.schemes)}
+        unit, schemes = len(drawn.counts), drawn.schemes
         level, above = hierarchy.level(unit), hierarchy.levels[: unit - 1]
 
         # Draws may be hidden where each step draws a single unit anew and can miss an ancestor, if they are fixed,
@@ -128,14 +134,15 @@ class BlackBoxSteps:
         # the draws only where mates may be told apart.
         is_nested = hierarchy.episodes is None and self.noise.allocation is None and not is_shuffled(self.path)
         is_drawn_anew = is_nested and self.group.size == 1 and level.redraw_every == 1
-        keeps_sizes = schemes <= {Fixed, All} and all(each.is_equal for each in (*above, level))
-        has_simple_draws = schemes <= {Fixed, FixedAtRate, Poisson, All} and (covers_missing or keeps_sizes)
+        keeps_sizes = not any(x.is_independent for x in schemes)
+        keeps_sizes &= all(each.is_equal and not each.scheme.is_cut for each in (*above, level))
+        has_simple_draws = all(x.is_simple for x in schemes) and (covers_missing or keeps_sizes)
         is_affordable = self.max_mates > 0 or not isinstance(self.mechanism, RdpOnly)
         can_miss = any(drawn.missed(number) for number in range(1, unit))
         if is_drawn_anew and has_simple_draws and is_affordable and can_miss:
             mates = 0 if isinstance(self.mechanism, RdpOnly) else self.max_mates
             return hidden_unit_bound(hierarchy, drawn, adjacency=self.adjacency, max_mates=mates, exchange=exchange)
-        if covers_missing or not isinstance(drawn.schemes[-1], Poisson):
+        if covers_missing or not schemes[-1].is_independent:
             return unit_count_bound(hierarchy, drawn, adjacency=self.adjacency, group=self.group, exchange=exchange)
 
         # A promise for batches of one size under a Poisson draw: the number of protected units drawn is public, or for
@@ -143,13 +150,13 @@ class BlackBoxSteps:
         if not self._is_number_told:
             laws = revealed_count_distributions(hierarchy, drawn, clip=hierarchy.depth, group=self.group)
             return Average(
-                parts=tuple((chance * p, _certain_changes(h)) for chance, law in laws for h, p in law.items() if h)
+                parts=tuple((chance * p, StepBound.sure(h)) for chance, law in laws for h, p in law.items() if h)
             )
         # The draw is over the units of one parent or, if it is not cut, of all parents that are surely drawn with it.
         # Of fewer units the share that is drawn varies more, which costs more.
         count = most = level.min_count
-        if isinstance(level.scheme, CappedPoisson):
-            most = level.scheme.max_batch_size
+        if level.scheme.is_cut:
+            most = level.scheme.limit or most
         elif self.noise.allocation is None:
             whole = takewhile(lambda x: x.scheme == All(), reversed(above))
             count = most = prod((x.min_count for x in whole), start=count)
@@ -169,10 +176,22 @@ class BlackBoxSteps:
         The share that is drawn varies with the number of units: where nobody stated that, it could be any.
         """
         level, schemes = self.hierarchy.level(len(self.path.counts)), self.path.schemes
-        is_poisson = isinstance(schemes[-1], Poisson) or (isinstance(schemes[-1], CappedPoisson) and level.is_equal)
-        is_fresh = level.redraw_every == 1 and not any(isinstance(scheme, WithReplacement) for scheme in schemes)
+        is_poisson = schemes[-1].is_independent or (schemes[-1].is_cut and level.is_equal)
+        is_fresh = level.redraw_every == 1 and not any(scheme.can_repeat for scheme in schemes)
         is_stated = not any(each.is_assumed for each in self.hierarchy.levels)
         return not self.change.covers_missing and self.group.size == 1 and is_poisson and is_fresh and is_stated
+
+
+def secret_releases(steps: BlackBoxSteps, delta: float) -> tuple[Steps, Steps] | None:
+    """Return the steps (D||D', D'||D) of passes in secret order, for use at about `delta`; None if not amplified."""
+
+    def loss(bound: Bound) -> Loss:
+        found = _step_loss(steps.mechanism, bound)
+        if not isinstance(found, Loss):
+            raise TypeError(f"{steps.mechanism.name}: expected a mechanism whose losses are known")
+        return found
+
+    return secret_pass_steps(steps.phase_bound, loss, steps=steps.number, delta=delta)
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
@@ -211,12 +230,12 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
         )
 
     step_loss = _step_loss(mechanism, phase_bound.bound)
-    if isinstance(step_loss, Atoms):
+    if isinstance(step_loss, Loss):
         loss = partial(repeated_loss, step_loss)
 
-        def later_loss(bound: Bound) -> Atoms:
+        def later_loss(bound: Bound) -> Loss:
             found = _step_loss(mechanism, bound)
-            if not isinstance(found, Atoms):
+            if not isinstance(found, Loss):
                 raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
             return found
 
@@ -228,7 +247,7 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
     return repeated({linked: 1}, visits), repeated({linked.swapped: 1}, visits)
 
 
-def _step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
+def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
     """Return an upper bound on a step's loss: amplified or, as work runs out, with fewer parts or not amplified."""
     try:
         return _amplified_step_loss(mechanism, bound)
@@ -267,7 +286,7 @@ def _with_few_parts(bound: Bound) -> Bound:
     return Average(parts=tuple(parts))
 
 
-def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
+def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Loss:
     """Return the loss of `changes` changes by group privacy of (epsilon, delta); all is infinite if delta reaches 1."""
     pair = mechanism.pair()
     epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
@@ -278,8 +297,8 @@ def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Atoms:
 
 
 @cached_with_cost(128)
-def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
-    """Return an upper bound on a step's loss with amplification, an RdpCurve for RdpOnly and Atoms otherwise."""
+def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
+    """Return an upper bound on a step's loss with amplification, an RdpCurve for RdpOnly and Loss otherwise."""
     if isinstance(mechanism, RdpOnly):
         return step_divergences(mechanism, bound)
     if isinstance(bound, MatesAverage):
@@ -295,11 +314,11 @@ def _amplified_step_loss(mechanism: BlackBox, bound: Bound) -> Atoms | RdpCurve:
 
 
 @cached_with_cost(512)
-def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
+def _pair_after_changes(mechanism: BlackBox, changes: int) -> Loss:
     """Return the dominating pair of `changes` >= 0 sure changes; TypeError for RdpOnly."""
     match mechanism:
         case _ if not changes:
-            return Atoms(losses=(), log_masses=())
+            return Loss()
         case AdditiveNoise():
             spend(_UNITS_OF_A_PAIR)
             return mechanism.pair(changes)
@@ -316,11 +335,6 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Atoms:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
 
 
-def _certain_changes(changes: int) -> StepBound:
-    """Return the bound of a step that makes exactly this number of changes: inclusion 1, nothing missed."""
-    return StepBound(inclusion=Fraction(1), shift=changes, missed=(), distances=(), distances_swapped=())
-
-
 def _sums_squares(steps: BlackBoxSteps) -> bool:
     """Return True if a pass holds all, or its bound sums squared distances, which bounds Gaussian noise alone."""
     return _passes_hold_all(steps.path) or steps.phase_bound.squared != 1
@@ -328,7 +342,7 @@ def _sums_squares(steps: BlackBoxSteps) -> bool:
 
 def _passes_hold_all(path: Path) -> bool:
     """Return True if the protected level is shuffled and each pass holds all of its units."""
-    return isinstance(path.schemes[-1], Shuffle) and path.rate(len(path.counts)) == 1
+    return path.schemes[-1].is_shuffled and path.rate(len(path.counts)) == 1
 
 
 def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
@@ -348,12 +362,12 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
             changes = [own] if steps.adjacency is Adjacency.ZERO_OUT else [2 * own]
             if is_removed:
                 changes = [own + sibling, sibling] if sibling else [own]
-        bounds: list[Bound] = [_certain_changes(each) for each in changes]
+        bounds: list[Bound] = [StepBound.sure(each) for each in changes]
     else:
         # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
         # frame that can occur stands for all of them. A draw from a frame with fewer units than it takes is that of a
         # frame with just as many.
-        fewest = scheme.size + isinstance(scheme, Shuffle) if isinstance(scheme, Fixed | Shuffle) else 1
+        fewest = scheme.size + scheme.is_shuffled if scheme.has_stand_in or scheme.is_shuffled else 1
         removed = steps.adjacency is Adjacency.ADD_REMOVE
         fewer = min(size - 1, max(0, path.counts[-1] - fewest)) if removed else 0
         single = replace(path, counts=(*path.counts[:-1], path.counts[-1] - fewer))
@@ -361,7 +375,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
         bounds = [replace(steps, path=single, group=Group(), noise=noise).phase_bound.bound]
     curves = [_step_loss(steps.mechanism, bound) for bound in bounds]
     if size > 1:  # the loss of one unit, chained once for each member
-        pairs = [curve for curve in curves if isinstance(curve, Atoms)]
+        pairs = [curve for curve in curves if isinstance(curve, Loss)]
         divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
         if pairs and divergences:
             raise AssertionError("a pass of one mechanism has losses of one kind")

@@ -19,7 +19,6 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
 from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +36,11 @@ class StepBound:
         """Raise ArithmeticError for what is no probability: the theorem needs weights >= 0."""
         if not 0 <= self.inclusion <= 1 or any(weight < 0 for weight in self.missed):
             raise ArithmeticError(f"expected probabilities in [0, 1], got {self.inclusion} drawn, {self.missed} missed")
+
+    @classmethod
+    def sure(cls, shift: int) -> "StepBound":
+        """Return the bound of a step that surely moves the batch mean so far."""
+        return cls(inclusion=Fraction(1), shift=shift, missed=(), distances=(), distances_swapped=())
 
     @property
     def max_shift(self) -> int:
@@ -88,7 +92,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
 
     Source: docs/theory.md, Theorem 4.4.
     """
-    unit, own, is_fixed = len(path.counts), path.contributions[-1], isinstance(path.schemes[-1], Fixed)
+    unit, own, is_fixed = len(path.counts), path.contributions[-1], path.schemes[-1].has_stand_in
     # In clip norms the unit's shift, and the distances from D and from D' of a batch that misses the unit alone.
     if clip < unit:
         # All of the unit enters through one vector of norm 1, which turns around at most. A batch of D', from which the
@@ -96,7 +100,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
         lengths = 2, 2, 0 if adjacency is Adjacency.ADD_REMOVE else 2
     else:
         # Under a fixed draw another unit is drawn in the place of a missed or removed one; else its place stays empty.
-        stand_in = path.siblings[-1] if is_fixed else 0
+        stand_in = path.stand_in(unit)
         distance = own + stand_in
         match adjacency:
             case Adjacency.ADD_REMOVE:
@@ -108,10 +112,7 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     shift, missed, missed_swapped = lengths
 
     # The most by which the mean of D moves if an ancestor is missed: a clipped vector above it turns around at most.
-    above = []
-    for level in range(1, unit):
-        with_stand_in = path.siblings[level - 1] if isinstance(path.schemes[level - 1], Fixed) else 0
-        above.append(2 if level > clip else path.contributions[level - 1] + with_stand_in)
+    above = [2 if level > clip else path.contributions[level - 1] + path.stand_in(level) for level in range(1, unit)]
     # An ancestor is nearer to D' by what a missed one could take away of the unit, where D' has nothing of it: not if
     # the clip is above the unit, if the unit is replaced and so contributes in D' too, or if it is removed under a
     # fixed draw, where a stand-in contributes in its place.

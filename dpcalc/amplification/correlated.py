@@ -7,9 +7,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dpcalc.errors import InputError, KeyedInputError
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.mechanisms.matrix_factorization import ALMOST, Identity, Matrix, MatrixFactorization, Strategy, Tree
+from dpcalc.mechanisms.matrix_factorization import (
+    ALMOST,
+    IDENTITY,
+    Matrix,
+    MatrixFactorization,
+    Strategy,
+    Tree,
+    even_noise,
+    full_steps,
+)
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import (
     All,
@@ -29,7 +38,7 @@ def independent_steps(
     fault = correlated_fault(mechanism, hierarchy, steps)
     if fault is not None or not isinstance(mechanism, MatrixFactorization):
         raise fault or TypeError(f"expected correlated noise, got {mechanism.name}")
-    strategy, noise = mechanism.strategy, mechanism.joint_noise_multiplier
+    strategy, noise = mechanism.strategy, joint_noise_multiplier(mechanism)
     if steps > strategy.max_steps:
         raise InputError(
             f"steps: expected at most {strategy.max_steps:,}, the rows of the strategy, got {steps:,}; state "
@@ -43,23 +52,23 @@ def independent_steps(
             # overlap: they are independent steps, of which for a lower bound only those with a whole column count.
             drawn, number = cyclic.group_draw(level.min_count, level.count), -(-steps // cyclic.groups)
             if attained and steps:
-                noise, number = noise * (1 + ALMOST), strategy.full_steps(steps, cyclic.groups)
+                noise, number = noise * (1 + ALMOST), full_steps(strategy, steps, cyclic.groups)
         case BallsInBins() as bins if not steps:
             drawn, number = bins, 0
         case BallsInBins() as bins if attained:  # the steps of all bins whose columns of the strategy are uncut
             drawn, number = bins, max(1, steps - strategy.bands(steps) + 1)
-            noise *= strategy.even_noise(steps, bins.bins).for_lower
+            noise *= even_noise(strategy, steps, bins.bins).for_lower
         case BallsInBins() as bins:
             drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
             # What a bin holds on average means something if a unit keeps one bin for the whole run, and all other
             # levels are drawn whole. A fresh choice of several passes keeps no unit in its bin.
             is_kept = bins.is_held or steps <= bins.bins
             if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
-                noise *= strategy.even_noise(steps, bins.bins).for_upper
+                noise *= even_noise(strategy, steps, bins.bins).for_upper
         case _:  # one release of all units, which bounds any order of participation
             drawn, number = All(), min(steps, 1)
             if steps:
-                sensitivity = mechanism.sensitivity(steps)
+                sensitivity = strategy.sensitivity(steps, mechanism.limits)
                 # 1e-15 covers the rounding of the quotient, to the side that is asked for.
                 noise *= (1 + 1e-15) / sensitivity.ratio_lower if attained else (1 - 1e-15) / sensitivity.ratio
     # Below `any-order` everything is drawn, which `_faults` makes sure of; other levels keep their draws.
@@ -103,7 +112,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 
     Each error assumes that none of those before it applies.
     """
-    spanning = [level for level in hierarchy.levels if isinstance(level.scheme, AnyOrder | CyclicPoisson)]
+    spanning = [level for level in hierarchy.levels if level.scheme.spans_steps]
     if not isinstance(mechanism, MatrixFactorization):
         for level in spanning:
             problem = f"is `{level.scheme.name}`, which goes with mechanism type matrix-factorization only"
@@ -164,7 +173,7 @@ def _faults(mechanism: Mechanism, hierarchy: Hierarchy, steps: int) -> Iterator[
 def _without_bound(scheme: Scheme, strategy: Strategy) -> tuple[str, str]:
     """Return (reason, hint) why a scheme has no bound with correlated noise, or that an identity strategy is none."""
     limits = "`any-order` with max_participations and min_separation in `mechanism`"
-    if isinstance(strategy, Identity):
+    if strategy == IDENTITY:
         return "and `identity` is noise that is independent in every step", "state mechanism type gaussian for it"
     match scheme:
         case All():

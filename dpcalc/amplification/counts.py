@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.groups import Group, Placement, contexts, large_group, members_in_batch, outermost_drawn
+from dpcalc.amplification.groups import Group, Placement, contexts, large_group, members_in_batch
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
@@ -33,12 +33,12 @@ from dpcalc.sampling.counts import (
     coarsen_upwards,
     compound,
     convolve_power_upper,
+    convolve_upper,
     hypergeometric,
     nonzero_probability,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
 
 
@@ -255,7 +255,7 @@ def revealed_count_distributions(
     """
     built, size, laws = hierarchy.episodes, group.size, None
     is_unplaced = built is None and size > 1 and group.placement is None
-    if not is_unplaced or not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+    if not is_unplaced or not any(scheme.can_repeat for scheme in path.schemes):
         with suppress(WorkExceededError):
             members = _member_counts(hierarchy, path, clip, group)
             laws = [(chance, coarsen_upwards(law if each is None else compound(law, each))) for chance, law in members]
@@ -264,8 +264,7 @@ def revealed_count_distributions(
         if built is None:
             laws = rough_count_distributions(path, size, max_contributions)
         else:  # the chance that any task holds a member, with all members in all tasks
-            rate = built.class_rate(path.counts[0]) * (built.record_rate(path.counts[1]) if path.counts[1:] else 1)
-            chance = min(Fraction(1), size * built.tasks * rate)
+            chance = min(Fraction(1), size * built.tasks * built.rate(path.counts))
             laws = [(chance, {size * built.tasks * max_contributions: Fraction(1)})]
     return laws if clip else [(chance, capped_distribution(law, 1)) for chance, law in laws]
 
@@ -280,10 +279,10 @@ def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) ->
             return [(Fraction(1), binomial(built.tasks, nonzero_probability(in_task)))]
         return [(Fraction(1), convolve_power_upper(in_task, built.tasks))]
     if built is not None:
-        classes, records = built.class_rate(path.counts[0]), built.record_rate(path.counts[1])
         if clip < 2:
-            return [(Fraction(1), binomial(built.tasks, classes * records))]
-        tasks_with_class = coarsen_upwards(binomial(built.tasks, classes))
+            return [(Fraction(1), binomial(built.tasks, built.rate(path.counts)))]
+        records = Fraction(built.records, path.counts[1])
+        tasks_with_class = coarsen_upwards(binomial(built.tasks, built.rate(path.counts[:1])))
         return [(chance, binomial(number, records)) for number, chance in tasks_with_class.items()]
     if group.size > 1 and group.placement is None:
         parent_rate = math.prod((path.rate(level) for level in range(1, len(path.counts))), start=Fraction(1))
@@ -302,7 +301,7 @@ def unit_count_bound(hierarchy: Hierarchy, path: Path, *, adjacency: Adjacency, 
     Source: docs/theory.md, Theorem 8.1.
     """
     laws = revealed_count_distributions(hierarchy, path, clip=hierarchy.depth, group=group)
-    has_stand_in = hierarchy.episodes is not None or isinstance(path.schemes[-1], Fixed | WithReplacement)
+    has_stand_in = hierarchy.episodes is not None or path.schemes[-1].has_stand_in or path.schemes[-1].can_repeat
     missed = exchange if has_stand_in else 1
 
     def parts(law: CountDistribution) -> list[tuple[Fraction, Part]]:
@@ -358,7 +357,7 @@ class HiddenDraws(NamedTuple):
 def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistribution | None) -> HiddenDraws:
     """Return the law of (g, h), the group's outermost units and members drawn; g > 2 counts as all of them."""
     joint: dict[tuple[int, int], Fraction] = {}
-    kinds = Counter(placement)
+    kinds, outermost = Counter(placement), path.schemes[0]
     below: list[CountDistribution] = []
     for kind in kinds:
         law: CountDistribution = {}
@@ -366,8 +365,12 @@ def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistri
             for members, weight in members_in_batch(context, path.schemes[-1], path.counts[-1]).items():
                 law[members] = law.get(members, Fraction(0)) + chance * weight
         below.append(law if each is None else compound(law, each))
-    for units, members, chance in outermost_drawn(path.schemes[0], path.counts[0], tuple(kinds.values()), below):
-        joint[units, members] = joint.get((units, members), Fraction(0)) + chance
+    for units, chance in outermost.units_by_kind(path.counts[0], tuple(kinds.values())):
+        law = {0: chance}
+        for number, each_kind in zip(units, below, strict=True):
+            law = convolve_upper(law, convolve_power_upper(each_kind, number))
+        for members, weight in law.items():
+            joint[sum(units), members] = joint.get((sum(units), members), Fraction(0)) + weight
 
     inclusion = sum((chance for (_, h), chance in joint.items() if h), start=Fraction(0))
     without_members = sum((chance for (g, h), chance in joint.items() if g and not h), start=Fraction(0))
@@ -384,10 +387,10 @@ def missed_distances(
 ) -> tuple[int, int]:
     """Return the largest distances of a batch to one with other units drawn for the group's, and for its members."""
     (g, h), occupied, largest = drawn, len(placement), path.contributions[0]
-    is_fixed = isinstance(path.schemes[0], Fixed)
-    stand_in = path.siblings[0] if is_fixed else 0
-    without_members = (g + occupied) * largest
-    if is_fixed:  # each unit that leaves has a stand-in, and one in both batches turns around at most
+    stand_in, without_members = path.stand_in(1), (g + occupied) * largest
+    if path.schemes[
+        0
+    ].has_stand_in:  # each unit that leaves has a stand-in, and one in both batches turns around at most
         without_members = max(g, occupied) * max(largest + stand_in, 2 * largest)
     if occupied == 1 and len(path.counts) == 2:  # members are exchanged for others of the same frame alone
         without_members = min(without_members, h * member.distance)

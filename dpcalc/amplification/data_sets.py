@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import OneWayAtoms
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
@@ -32,11 +32,11 @@ from dpcalc.sampling.counts import (
     hypergeometric_lower,
     nonzero_probability,
     power,
+    rounded,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in D and D'
@@ -109,21 +109,20 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     total: Mixture = {}
-    match path.schemes[level - 1]:
-        case WithReplacement(size=size):
-            for copies, chance in binomial_lower(size, Fraction(1, count)).items():  # rare large numbers are cut
-                both = convolve(convolve_power(sibling, size - copies), convolve_power(on_path, copies))
-                _add_to(total, both, chance)
-            return total
-        case Fixed(size=size) if contributes:
-            with_path, missed = convolve(convolve_power(sibling, size - 1), on_path), convolve_power(sibling, size)
-        case Poisson() if contributes and count <= _MAX_INDEPENDENT:
-            missed = _poisson_sum(count - 1, rate, sibling)
-            with_path = convolve(missed, on_path)
-        case CappedPoisson() as scheme:
-            return cut_sum(scheme, count, sibling, on_path)
-        case _:
-            with_path, missed = on_path, {0: Fraction(1)}
+    scheme, with_path, missed = path.schemes[level - 1], on_path, {0: Fraction(1)}
+    if scheme.can_repeat:
+        for copies, chance in binomial_lower(scheme.size, Fraction(1, count)).items():  # rare large numbers are cut
+            both = convolve(convolve_power(sibling, scheme.size - copies), convolve_power(on_path, copies))
+            _add_to(total, both, chance)
+        return total
+    if scheme.is_cut:
+        return cut_sum(scheme, count, sibling, on_path)
+    if scheme.has_stand_in and contributes:
+        with_path = convolve(convolve_power(sibling, scheme.size - 1), on_path)
+        missed = convolve_power(sibling, scheme.size)
+    elif scheme.is_independent and contributes and count <= _MAX_INDEPENDENT:
+        missed = _poisson_sum(count - 1, rate, sibling)
+        with_path = convolve(missed, on_path)
     _add_to(total, with_path, rate)
     _add_to(total, missed, 1 - rate)
     return {center: weight for center, weight in total.items() if weight}
@@ -142,41 +141,35 @@ def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -
     return _scale(binomial_lower(vectors, nonempty), sign)
 
 
-def _contributing_units(count: int, rate: Fraction) -> int:
-    """Return how many of `count` Poisson units may contribute, so that more than 96 are rarely drawn."""
-    if count <= _MAX_INDEPENDENT:
-        return count
-    # 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
-    return min(count, max(_MAX_INDEPENDENT, int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))))
-
-
 def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
     path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
     own = _scale(_own_contributions(co_sampled)[0], contributions.length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
-    match path.schemes[-1]:
-        case Fixed(size=size):
-            law, left = hypergeometric_lower(count, members, size), min(size, count - members)
-            return _counted_pair(law, own, each, adjacency, drawn=(size, left))
-        case WithReplacement(size=size):
-            law = binomial_lower(size, Fraction(members, count))
-            return _counted_pair(law, own, each, adjacency, drawn=(size, size if members < count else 0))
-        case CappedPoisson() as scheme:  # of single units alone
-            swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, alone)
-            return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
-        case Poisson(probability=rate):
-            law, is_sure = binomial_lower(members, rate), each.keys() == {sign}
-            # Of over 32 others in a frame some add `sign`, if all do and the unit is under a parent: without a level
-            # above it the unit is only hidden by what is drawn with it.
-            if count > _MAX_INDEPENDENT and not (is_sure and len(path.counts) > 1):
-                others: Mixture = alone
-            elif is_sure:
-                others = _scale(binomial_lower(_contributing_units(count - members, rate), rate), sign)
-            else:
-                others = _poisson_sum(count - members, rate, each)
-        case _:
-            law, others = {members: Fraction(1)}, alone
+    scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
+    if scheme.has_stand_in:
+        law, left = hypergeometric_lower(count, members, scheme.size), min(scheme.size, count - members)
+        return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
+    if scheme.can_repeat:
+        law, left = binomial_lower(scheme.size, Fraction(members, count)), scheme.size if members < count else 0
+        return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
+    if scheme.is_cut:  # of single units alone
+        swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, alone)
+        return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
+    if scheme.is_independent:
+        rate = scheme.probability
+        law, is_sure = binomial_lower(members, rate), each.keys() == {sign}
+        # Of over 32 others in a frame some add `sign`, if all do and the unit is under a parent: without a level
+        # above it the unit is only hidden by what is drawn with it.
+        if is_sure and (count <= _MAX_INDEPENDENT or len(path.counts) > 1):
+            contributing = count - members
+            if contributing > _MAX_INDEPENDENT:
+                # So many that more than 96 are rarely drawn, 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
+                enough = int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))
+                contributing = min(contributing, max(_MAX_INDEPENDENT, enough))
+            others = _scale(binomial_lower(contributing, rate), sign)
+        elif count <= _MAX_INDEPENDENT:
+            others = _poisson_sum(count - members, rate, each)
     # The sum of the other units is independent of the members drawn.
     in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)
@@ -222,7 +215,7 @@ def episode_pair(
     if unit == 1:  # protected classes, or whether the protected record is there
         in_task = hypergeometric(classes.count, members, built.ways)
     else:
-        rate = built.class_rate(classes.count) * built.record_rate(records.count)
+        rate = built.rate((classes.count, records.count))
         in_task = {0: 1 - rate, 1: rate}
     vectors = 1
     if clip == 2:
@@ -264,27 +257,27 @@ def _no_record_in_vector(
         if level < unit:
             count, members = path.counts[level - 1], 1
         other_empty = 1 - co_sampled.nonempty[level]
-        match path.schemes[level - 1]:
-            case _ if not count:
-                unseen = empty = Fraction(1)
-            case Fixed(size=size):
-                drawn = min(size, count)
-                law = hypergeometric(count, members, drawn).items()
-                empty = sum((p * power(empty, h) * power(other_empty, drawn - h) for h, p in law), Fraction(0))
-                unseen = sum((p * power(unseen, h) for h, p in law), Fraction(0))
-            case WithReplacement(size=size):
-                rate = Fraction(members, count)
-                empty = power(rate * empty + (1 - rate) * other_empty, size)
-                unseen = power(1 - rate + rate * unseen, size)
-            case CappedPoisson() as scheme if not members:  # as if every other unit held records
-                unseen, empty = Fraction(1), power(1 - scheme.probability, count)
-            case CappedPoisson() as scheme:  # of one member
-                unseen = 1 - scheme.rate(count) * (1 - unseen)
-                empty = cut_empty_probability(scheme, count, empty)
-            case scheme:
-                rate = scheme.rate(count)
-                empty = power(1 - rate + rate * empty, members) * power(1 - rate + rate * other_empty, count - members)
-                unseen = power(1 - rate + rate * unseen, members)
+        scheme = path.schemes[level - 1]
+        if not count:
+            unseen = empty = Fraction(1)
+        elif scheme.has_stand_in:
+            drawn = min(scheme.size, count)
+            law = hypergeometric(count, members, drawn).items()
+            empty = sum((p * power(empty, h) * power(other_empty, drawn - h) for h, p in law), Fraction(0))
+            unseen = sum((p * power(unseen, h) for h, p in law), Fraction(0))
+        elif scheme.can_repeat:
+            rate = Fraction(members, count)
+            empty = power(rate * empty + (1 - rate) * other_empty, scheme.size)
+            unseen = power(1 - rate + rate * unseen, scheme.size)
+        elif scheme.is_cut and not members:  # as if every other unit held records
+            unseen, empty = Fraction(1), power(1 - scheme.probability, count)
+        elif scheme.is_cut:  # of one member
+            unseen = 1 - scheme.rate(count) * (1 - unseen)
+            empty = cut_empty_probability(scheme, count, empty)
+        else:
+            rate = scheme.rate(count)
+            empty = power(1 - rate + rate * empty, members) * power(1 - rate + rate * other_empty, count - members)
+            unseen = power(1 - rate + rate * unseen, members)
     return unseen, empty
 
 
@@ -293,7 +286,7 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
     """Return (law of a drawn unit's contributions, True); (that of fewer of them, False) if it has too many values."""
     nonempty, below = co_sampled.own_nonempty, co_sampled.levels_below
     drawn = below[0][0].scheme if below else None
-    if isinstance(drawn, Fixed) and nonempty == 1:  # a fixed draw of children that surely hold records
+    if drawn is not None and drawn.has_stand_in and nonempty == 1:  # a fixed draw of children that surely hold records
         children, size = co_sampled.child_contributions, drawn.size
         if 0 < len(children) * size**2 * max(children, default=0) < _MAX_SUMS:
             # ways[k][t]: number of k-subsets of the children so far with sum t; taken downwards, each is used once.
@@ -312,17 +305,17 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
     is_exact = True
     for level, count in reversed(below):
         each = counts
-        match level.scheme:
-            case CappedPoisson() as scheme if count > _MAX_INDEPENDENT:  # all children but one contribute nothing
-                drawn_law, each = {1: Fraction(1)}, cut_sum(scheme, count, {0: Fraction(1)}, counts)
-            case CappedPoisson(probability=rate, max_batch_size=cap):
-                drawn_law = capped_distribution(binomial_lower(count, rate), cap)
-            case Poisson(probability=rate):
-                drawn_law = binomial_lower(min(count, _MAX_INDEPENDENT), rate)
-            case Shuffle(drop_last=False):  # whose last batch may hold one child alone
-                drawn_law = {1: Fraction(1)}
-            case _:
-                drawn_law = {level.scheme.max_drawn(count): Fraction(1)}
+        scheme = level.scheme
+        if scheme.is_cut and count > _MAX_INDEPENDENT:  # all children but one contribute nothing
+            drawn_law, each = {1: Fraction(1)}, cut_sum(scheme, count, {0: Fraction(1)}, counts)
+        elif scheme.is_cut:
+            drawn_law = capped_distribution(binomial_lower(count, scheme.probability), scheme.max_drawn(count))
+        elif scheme.is_independent:
+            drawn_law = binomial_lower(min(count, _MAX_INDEPENDENT), scheme.probability)
+        elif scheme.is_shuffled and not scheme.drop_last:  # whose last batch may hold one child alone
+            drawn_law = {1: Fraction(1)}
+        else:
+            drawn_law = {scheme.max_drawn(count): Fraction(1)}
         counts, is_known = _compound(drawn_law, each)
         is_exact &= is_known
     return counts, is_exact
@@ -350,11 +343,7 @@ def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
 def _round_weights(a: Mixture) -> Mixture:
     """Return the weights; if one has over 2200 bits, all are rounded to 1100 in favour of the center nearest 0."""
     # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
-    if all(weight.denominator.bit_length() <= 2 * _WEIGHT_BITS for weight in a.values()):
-        return a
-    short = {center: Fraction(int(weight * (1 << _WEIGHT_BITS)), 1 << _WEIGHT_BITS) for center, weight in a.items()}
-    short[min(a, key=abs)] += sum(a.values()) - sum(short.values())
-    return {center: weight for center, weight in short.items() if weight}
+    return rounded(a, _WEIGHT_BITS, lambda a: min(a, key=abs), above=2 * _WEIGHT_BITS)
 
 
 def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
@@ -387,13 +376,12 @@ _KEPT_SHARE = 1 - 1e-12  # factor on the masses, so that no round-off makes them
 _ROUNDED = 2e-15  # by which a loss is lowered, relative to the two logarithms whose difference it is
 
 
-def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAtoms:
+def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     """Return atoms with a lower bound on the loss D||D' between p and q plus noise, if only the output's cell is seen.
 
     Source: docs/theory.md, Theorem 10.1.
     """
     centers = sorted({*p, *q})
-    spend(len(centers) * (mechanism.cell_count(centers) * 3 * ELEMENT + TURN))
     rows = {center: mechanism.cell_log_masses(center, centers) for center in centers}
     log_p, log_q = (
         log_sum_exp([log_fraction(weight) + rows[center] for center, weight in mixture.items() if weight])
@@ -408,5 +396,5 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> OneWayAt
     logs = log_sum_exp_by_index(place, log_p[both], size=values.size) + math.log(_KEPT_SHARE)
     alone = float(np.exp(log_p[log_q == -np.inf]).sum()) * _KEPT_SHARE
     if not values.size:  # accountants look at losses
-        return OneWayAtoms(losses=(0.0,), log_masses=(math.log(_MIN_MASS),), infinity_mass=alone)
-    return OneWayAtoms(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone)
+        values, logs = np.zeros(1), np.array([math.log(_MIN_MASS)])
+    return Loss(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone, is_one_way=True)

@@ -15,23 +15,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from itertools import accumulate, combinations_with_replacement, pairwise, product
-from math import comb, perm, prod
+from math import comb
 
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
-    binomial,
     coarsen_upwards,
-    convolve_power_upper,
     convolve_upper,
-    hypergeometric,
     mixture,
     round_to_many_bits,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, FixedAtRate, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import TURN, fraction_units, spend
 
 Placement = int | tuple["Placement", ...]
@@ -52,26 +49,18 @@ def group_refusal(size: int, hierarchies: Iterable[Hierarchy], *, unit: int) -> 
     # Where a batch is limited, how many others are drawn depends on which members are: nothing is proved for several.
     for phase in phases:
         levels = phase.levels[:unit]
-        limits = [(x.name, "at_most") for x in levels if isinstance(x.scheme, Fixed) and x.scheme.at_most]
-        limits += [(x.name, "max_batch_size") for x in levels if isinstance(x.scheme, CappedPoisson)]
+        limits = [(x.name, "at_most") for x in levels if x.scheme.at_most]
+        limits += [(x.name, "max_batch_size") for x in levels if x.scheme.is_cut]
         if limits:
             name, key = limits[0]
             return f"expected 1 where level {name} is drawn with `{key}`, got {size}"
     for phase in phases if unit > 1 else ():
         if phase.episodes is not None:
             return f"expected 1 for records of constructed episodes, got {size}; a group of classes can be protected"
-        replaced = any(isinstance(level.scheme, WithReplacement) for level in phase.levels[:unit])
+        replaced = any(level.scheme.can_repeat for level in phase.levels[:unit])
         if replaced and size > MAX_PLACED_MEMBERS:
             return f"expected at most {MAX_PLACED_MEMBERS} units under draws with replacement, got {size}"
     return ""
-
-
-def min_units_left(hierarchy: Hierarchy, *, unit: int) -> int:
-    """Return how many units must remain under each parent: a shuffle's size, what a task takes; 0 for other draws."""
-    if hierarchy.episodes is not None:
-        return (hierarchy.episodes.ways, hierarchy.episodes.records)[unit - 1]
-    scheme = hierarchy.level(unit).scheme
-    return scheme.size if isinstance(scheme, Shuffle) else 0
 
 
 def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[int, ...]:
@@ -79,18 +68,25 @@ def room(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -
     phases = tuple(hierarchies)
     # Members lie in units that stay, so that above the protected level every unit can hold some.
     *above, last = (level.count for level in phases[0].levels[:unit])
-    return (*above, last - _units_left(phases, unit, adjacency))
+    return (*above, last - units_left(phases, unit=unit, adjacency=adjacency))
 
 
-def _units_left(phases: Sequence[Hierarchy], unit: int, adjacency: Adjacency) -> int:
-    """Return the largest `min_units_left` of any phase for add-remove, and 0 where no unit is removed."""
-    return max(min_units_left(phase, unit=unit) for phase in phases) if adjacency is Adjacency.ADD_REMOVE else 0
+def units_left(phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
+    """Return how many units must remain under each parent: a shuffle's size, what a task takes; 0 without removals."""
+    needed = [0]
+    for phase in phases if adjacency is Adjacency.ADD_REMOVE else ():
+        built, scheme = phase.episodes, phase.level(unit).scheme
+        if built is not None:
+            needed.append((built.ways, built.records)[unit - 1])
+        elif scheme.is_shuffled:
+            needed.append(scheme.size)
+    return max(needed)
 
 
 def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Adjacency) -> int:
-    """Return the number of units in the data, less `min_units_left` under each parent if the group is removed."""
+    """Return the number of units in the data, less `units_left` under each parent if the group is removed."""
     phases = tuple(hierarchies)
-    data, left = phases[0], _units_left(phases, unit, adjacency)
+    data, left = phases[0], units_left(phases, unit=unit, adjacency=adjacency)
     if data.tree is not None:  # parents have unequal numbers of units
         return sum(max(0, count - left) for count in data.tree.sizes[unit - 1])
     return data.units(unit - 1) * (data.level(unit).count - left)
@@ -119,21 +115,23 @@ class Group:
             return f"group of {self.size} placed {_nested(self.placement)}"
         return ""
 
+    def frames(self, level: int = 0) -> list[Placement]:
+        """Return the placements in the occupied frames of a level, 0 for the protected one."""
+        frames = [self.size if self.placement is None else self.placement]
+        while level != 1 and all(isinstance(frame, tuple) for frame in frames):
+            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
+            level -= 1
+        return frames
+
     @property
     def by_frame(self) -> tuple[int, ...]:
         """The numbers of members in the frames of the protected level; all of them in one without a placement."""
-        frames = [self.size if self.placement is None else self.placement]
-        while any(isinstance(frame, tuple) for frame in frames):
-            frames = [inner for frame in frames for inner in (frame if isinstance(frame, tuple) else (frame,))]
-        return tuple(frame for frame in frames if isinstance(frame, int))
+        return tuple(frame for frame in self.frames() if isinstance(frame, int))
 
     @property
     def is_together(self) -> bool:
         """True if all members have one parent: one member, level 1, or a placement with one unit at each level."""
-        inner = self.placement
-        while isinstance(inner, tuple) and len(inner) == 1:
-            (inner,) = inner
-        return self.size == 1 or isinstance(inner, int)
+        return self.size == 1 or (self.placement is not None and len(self.frames()) == 1)
 
 
 def _nested(placement: Placement) -> str:
@@ -212,7 +210,7 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     kinds = Counter(placement)
     below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
     parts: list[tuple[Fraction, ContextDistribution]] = []
-    drawn = list(_units_drawn_by_kind(schemes[0], max(counts[0], len(placement)), tuple(kinds.values())))
+    drawn = list(schemes[0].units_by_kind(max(counts[0], len(placement)), tuple(kinds.values())))
     several = [_context_powers(each, {copies[kind] for copies, _ in drawn}) for kind, each in enumerate(below)]
     for copies, chance in drawn:
         law: ContextDistribution = {(): Fraction(1)}
@@ -265,18 +263,6 @@ def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
     return round_to_many_bits(kept)
 
 
-def outermost_drawn(
-    scheme: Scheme, count: int, occupied: tuple[int, ...], below: Sequence[CountDistribution]
-) -> Iterator[tuple[int, int, Fraction]]:
-    """Yield (outermost units drawn, members drawn, chance) of a group, an upper law; a pair may come several times."""
-    for units, chance in _units_drawn_by_kind(scheme, count, occupied):
-        law: CountDistribution = {0: chance}
-        for number, each in zip(units, below, strict=True):
-            law = convolve_upper(law, convolve_power_upper(each, number))
-        for members, weight in law.items():
-            yield sum(units), members, weight
-
-
 def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> ContextDistribution:
     """Return the law of two independent contexts joined into one, merged to about 48 contexts."""
     longest = max(chance.denominator.bit_length() for law in (a, b) for chance in law.values())
@@ -313,52 +299,11 @@ def _join_contexts(x: Context, y: Context) -> Context:
     return tuple(sorted(copies.items()))
 
 
-def _units_drawn_by_kind(
-    scheme: Scheme, count: int, occupied: tuple[int, ...]
-) -> Iterator[tuple[tuple[int, ...], Fraction]]:
-    """Yield (units drawn of each kind, probability); an upper law for draws with replacement, else exact."""
-    match scheme:
-        case FixedAtRate(probability=rate):  # of single units alone
-            yield from (((1,), rate), ((0,), 1 - rate))
-        case Fixed(
-            size=size
-        ):  # the multivariate hypergeometric law by falling factorials: the order of the draw cancels
-            for drawn in product(*(range(number + 1) for number in occupied)):
-                spend(fraction_units(4, max(size.bit_length(), count.bit_length()) * sum(occupied)))
-                present, absent = sum(drawn), sum(occupied) - sum(drawn)
-                ways = prod(map(comb, occupied, drawn)) * perm(size, present) * perm(count - size, absent)
-                if ways:
-                    yield drawn, Fraction(ways, perm(count, present + absent))
-        case Poisson(probability=rate):
-            laws = [binomial(number, rate) for number in occupied]
-            longest = max(chance.denominator.bit_length() for law in laws for chance in law.values())
-            for drawn in product(*laws):
-                spend(fraction_units(2 * len(laws), longest))
-                yield drawn, prod((law[number] for law, number in zip(laws, drawn, strict=True)), start=Fraction(1))
-        case WithReplacement(size=size) if len(occupied) > 1:
-            # The hits of several kinds depend on each other: every draw is taken to hit each of them.
-            yield tuple(size for _ in occupied), Fraction(1)
-        case WithReplacement(size=size):
-            for number, chance in coarsen_upwards(binomial(size, Fraction(occupied[0], count))).items():
-                yield (number,), chance
-        case _:
-            yield occupied, Fraction(1)
-
-
 def members_in_batch(context: Context, scheme: Scheme, count: int) -> CountDistribution:
     """Return an upper law of the members in a batch, summed over the frames of all copies of parents in `context`."""
     law: CountDistribution = {0: Fraction(1)}
     for members, copies in context:
-        frame = max(count, members)
-        match scheme:
-            case FixedAtRate(probability=rate) | Poisson(probability=rate):
-                of_copies = binomial(members * copies, rate)
-            case Fixed(size=size):
-                of_copies = convolve_power_upper(hypergeometric(frame, members, size), copies)
-            case WithReplacement(size=size):
-                of_copies = binomial(size * copies, Fraction(members, frame))
-            case _:  # `all` and shuffles draw every member
-                of_copies = {members * copies: Fraction(1)}
+        of_copies = scheme.marked(members, max(count, members), copies)
         law = convolve_upper(law, coarsen_upwards(of_copies))
     return law
 

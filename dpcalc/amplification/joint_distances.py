@@ -18,10 +18,9 @@ import numpy as np
 from dpcalc.amplification.bound import StepBound
 from dpcalc.arrays import Array
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.profile import ChordProfile, GluedProfile
+from dpcalc.losses.loss import Loss, with_chords
 from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Fixed
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 MIN_GAIN = 0.05  # of epsilon, below which the bound is not worth its half second
@@ -59,33 +58,33 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
     Source: docs/theory.md, Theorem 6.10.
     """
     unit, scheme = len(path.counts), path.schemes[-1]
-    if adjacency is not Adjacency.ADD_REMOVE or clip < unit or not isinstance(scheme, Fixed) or path.rate(unit) == 1:
+    if adjacency is not Adjacency.ADD_REMOVE or clip < unit or not scheme.has_stand_in or path.rate(unit) == 1:
         return None
     ancestor = max(range(unit - 1), key=lambda at: bound.missed[at], default=None)
     if ancestor is None or not bound.missed[ancestor]:
         return None
-    stand_in = path.siblings[ancestor] if isinstance(path.schemes[ancestor], Fixed) else 0
     return JointStepBound(
         **{field.name: getattr(bound, field.name) for field in fields(StepBound)},
         mates=scheme.size,
         radius=max(path.contributions[-1], path.siblings[-1]),
-        reach=sum(path.mates[ancestor + 1 : unit - 1]) + stand_in,
+        reach=sum(path.mates[ancestor + 1 : unit - 1]) + path.stand_in(ancestor + 1),
         missed_chance=bound.missed[ancestor],
     )
 
 
 @cached_with_cost(64)
-def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
+def joint_profile(bound: JointStepBound, plain: Loss) -> Loss:
     """Return an upper profile of (K) that uses the joint distances; `plain` if noise is low or the gain small.
 
     Source: docs/theory.md, Theorem 6.10.
     """
-    if plain.deviation < _MIN_NOISE * bound.radius:
+    deviation = plain.segments[0].pair.deviation
+    if deviation < _MIN_NOISE * bound.radius:
         return plain
     at_0 = plain.delta(0.0)
     first, last = (plain.epsilon(share * at_0) for share in _SHARES)
     far = plain.epsilon(_FAR_SHARE * at_0)
-    search = _Search(bound, plain.deviation)
+    search = _Search(bound, deviation)
     # Data on one line cost no more than the bound, and are quicker: where they cost nearly (K), nothing can be gained.
     telling = [(plain.epsilon(share * at_0), share * at_0) for share in _TELLING_SHARES]
     for value, nearly in ((search.on_a_line, _NEARLY_ON_A_LINE), (search.largest, _NEARLY)):
@@ -95,7 +94,7 @@ def joint_profile(bound: JointStepBound, plain: GluedProfile) -> GluedProfile:
     deltas |= {epsilon: plain.delta(epsilon) for epsilon in np.geomspace(first / 20, far, _MORE_EPSILONS).tolist()}
     for epsilon in np.geomspace(first, last, _EPSILONS).tolist():
         deltas[epsilon] = min(plain.delta(epsilon), search.largest(epsilon))
-    return ChordProfile.of(plain, deltas)
+    return with_chords(plain, deltas)
 
 
 _Cells = tuple[Array, Array]

@@ -24,11 +24,10 @@ from dpcalc.amplification.counts import Average
 from dpcalc.arrays import Array
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.records import dataclass
-from dpcalc.sampling.co_sampled import contribution_distribution, mates_sum, number_of_poisson_levels
+from dpcalc.sampling.co_sampled import contribution_distribution, number_of_poisson_levels, sum_upper
 from dpcalc.sampling.counts import CountDistribution
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.sums import WHOLE, coarsen_at_quantiles, quantile_counts, whole_weights
 from dpcalc.work import ELEMENT, TURN, spend
 
@@ -166,10 +165,9 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
     above = range(1, lowest)
     largest = tuple(path.contributions[number - 1] for number in above)
     others = (min(path.contributions[number - 1] - own, sum(path.mates[number:lowest])) for number in above)
-    stand_ins = (path.siblings[number - 1] if isinstance(path.schemes[number - 1], Fixed) else 0 for number in above)
     return Surroundings(
         missed=tuple(path.missed(number) for number in above),
-        stand_ins=tuple({number: Fraction(1)} for number in stand_ins),
+        stand_ins=tuple({path.stand_in(number): Fraction(1)} for number in above),
         largest=largest,
         mates=((Fraction(1), tuple(others)),),
     )
@@ -184,7 +182,7 @@ def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool
     """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson or `all`."""
     levels = hierarchy.levels[: len(path.counts)]
     return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
-        isinstance(level.scheme, Fixed | Poisson | All) for level in levels
+        level.scheme.is_simple for level in levels
     )
 
 
@@ -203,7 +201,8 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
                 # Each mate is taken as a unit of largest sizes.
                 max_each = math.prod(below.max_drawn for below in inner_levels)
                 each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-                law = mates_sum(level, level.count, each or {max_each: Fraction(1)})
+                places, rate = level.scheme.tried(level.count)  # of which the unit takes one
+                law = sum_upper(each or {max_each: Fraction(1)}, places - 1, rate)
             else:
                 law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=most)
         laws[number] = {most: Fraction(1)} if law is None else law

@@ -37,20 +37,9 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.mechanisms.kinds import Mechanism, Promise, change_of
 from dpcalc.sampling.counts import full_batch
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, scheme_for_count
+from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import (
-    All,
-    BallsInBins,
-    CappedPoisson,
-    CheckIn,
-    Fixed,
-    FixedAtRate,
-    Poisson,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, FixedAtRate, Poisson, Scheme, Shuffle
 
 
 def phase_bounds(
@@ -72,39 +61,43 @@ def phase_bounds(
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
     check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
-    secret = _secret_order_bound(hierarchy, path, clip, adjacency, group)
-    own = (bound for bound in (native, hidden, check_in, secret) if bound is not None)
-    return (*own, *_ancestor_bounds(hierarchy, path, clip, group))
+    secret = _secret_order_bounds(hierarchy, path, clip, adjacency, group)
+    own = (bound for bound in (native, hidden, check_in) if bound is not None)
+    return (*own, *secret, *_ancestor_bounds(hierarchy, path, clip, group))
 
 
-def _secret_order_bound(
+def _secret_order_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> PhaseBound | None:
-    """Return the bound of passes over units of the outermost level in secret order; None for other draws.
+) -> tuple[PhaseBound, ...]:
+    """Return the bounds of passes over units of the outermost level in secret order; () for other draws.
+
+    Members of a group are changed one after the other, or else the units of the outermost level that hold them.
 
     Source: docs/theory.md, Theorem 7.10.
     """
     shuffle, inner, unit = hierarchy.level(1).scheme, hierarchy.levels[1:], len(path.counts)
     if not (isinstance(shuffle, Shuffle) and shuffle.is_secret and hierarchy.level(1).is_equal):
-        return None
-    is_plain = all(not isinstance(level.scheme, Shuffle) and level.redraw_every == 1 for level in inner)
-    # A group of units of that level is changed one after the other; of groups below it nothing is known.
-    if adjacency is Adjacency.ADD_REMOVE or clip < 1 or not is_plain or (group.size > 1 and unit > 1):
-        return None
-    levels = (replace(hierarchy.level(1), scheme=All()), *inner)
-    drawn, whole = replace(path, schemes=(All(), *path.schemes[1:])), replace(hierarchy, levels=levels)
-    step = native_bound(whole, drawn, clip=clip, adjacency=adjacency, group=Group())
+        return ()
+    is_plain = all(not level.scheme.is_shuffled and level.redraw_every == 1 for level in inner)
+    if adjacency is Adjacency.ADD_REMOVE or clip < 1 or not is_plain:
+        return ()
+    whole = replace(hierarchy, levels=(replace(hierarchy.level(1), scheme=All()), *inner))
+    drawn = replace(path, schemes=(All(), *path.schemes[1:]))
     # Another unit in the place of the unit's may contribute more than that does.
     mate = _path_down_to(drawn, 1)
     mate = replace(mate, contributions=(max(*mate.contributions, *mate.siblings),), mates=())
-    return replace(
-        step,
+    mates = native_bound(whole, mate, clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
+    one_by_one = replace(
+        native_bound(whole, drawn, clip=clip, adjacency=adjacency, group=Group()),
         secret=shuffle.places(path.counts[0]),
-        mates=native_bound(whole, mate, clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group()),
+        mates=mates.bound,
         steps_of_a_pass=shuffle.steps_of_a_pass(path.counts[0]),
         links="-" * group.size,
-        is_gaussian_alone=True,
     )
+    occupied = len(group.placement) if isinstance(group.placement, tuple) else group.size
+    if unit == 1 or occupied == group.size:
+        return (one_by_one,)
+    return (one_by_one, replace(one_by_one, bound=mates.bound, links="-" * occupied))
 
 
 def _allocated_bounds(
@@ -134,13 +127,8 @@ def _allocated_bounds(
         own = replace(revealed(path, group=group), is_revealed=True)
         # A step holds the members below some of the units that choose, at most all; each unit has visits of its own. At
         # the protected level each member is such a unit, and without a placement each may lie below another one.
-        units, frames = group.size, [group.placement]
-        for _ in range(allocated):
-            if not all(isinstance(frame, tuple) for frame in frames):
-                break
-            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
-        else:
-            units = len(frames)
+        is_below = unit > allocated and group.placement is not None
+        units = len(group.frames(allocated + 1)) if is_below else group.size
         bounds = (by_links, replace(own, units_together=units))
         if units > 1 and clip >= allocated:
             # Members in one step shift its sum by the sum of their shifts, which costs more than in steps of their own;
@@ -167,14 +155,14 @@ def removal_paths(hierarchy: Hierarchy, path: Path, adjacency: Adjacency, group:
     holds just as many and still puts somebody else in the place of the removed one, which costs no less.
     """
     scheme, count = path.schemes[-1], path.counts[-1]
-    if adjacency is not Adjacency.ADD_REMOVE or not isinstance(scheme, Fixed | WithReplacement):
+    if adjacency is not Adjacency.ADD_REMOVE or not (scheme.has_stand_in or scheme.can_repeat):
         return (path,) * group.size
     is_known = hierarchy.level(len(path.counts)).is_equal and group.placement is not None
     paths = []
     for lost in sorted(lost for members in group.by_frame for lost in range(members)):
         left = max(count - lost, 1)
-        drawn = scheme_for_count(scheme, left) if is_known else scheme
-        if isinstance(drawn, Fixed):
+        drawn = scheme.for_counts(left, left) if is_known else scheme
+        if drawn.has_stand_in:
             left = max(left, drawn.size)
         paths.append(
             replace(path, counts=(*path.counts[:-1], left), schemes=(*path.schemes[:-1], drawn), max_counts=())
@@ -208,7 +196,7 @@ def averaged_choices(
     """
     (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
     is_constructed = hierarchy.episodes is not None or hierarchy.allocation is not None
-    if is_constructed or not {*map(type, path.schemes)} <= {Fixed, Poisson, All}:
+    if is_constructed or not all(scheme.is_simple for scheme in path.schemes):
         return choices
     if group.size > 1:
         average = None
@@ -246,7 +234,7 @@ def _check_in_bound(
     level, above, below = hierarchy.level(unit), hierarchy.levels[: unit - 1], hierarchy.levels[unit:]
     is_held_above_fresh = level.redraw_every > 1 and all(each.redraw_every == 1 for each in below)
     is_random_below = all(each.is_whole for each in above) and not all(each.is_whole for each in below)
-    if not (is_held_above_fresh and is_random_below and isinstance(scheme, Poisson) and scheme.probability):
+    if not (is_held_above_fresh and is_random_below and scheme.is_independent and scheme.probability):
         return None
     if group.size > 1 or not _is_as_if_absent(adjacency, clip, unit):
         return None
@@ -273,7 +261,7 @@ def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) 
 
 def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:
     """Return True if a bound knows what an ancestor holds: no tree, or its level is shuffled or drawn at rate < 1."""
-    return hierarchy.tree is None or isinstance(path.schemes[level - 1], Shuffle) or path.rate(level) < 1
+    return hierarchy.tree is None or path.schemes[level - 1].is_shuffled or path.rate(level) < 1
 
 
 def _hidden_draws_bound(
@@ -285,7 +273,7 @@ def _hidden_draws_bound(
     """
     # Draws down to the unit may be hidden if they are fixed, Poisson or `all`, of one period, and of known contents.
     periods = {level.redraw_every for level in hierarchy.levels[: len(path.counts)]}
-    is_simple = all(isinstance(scheme, Fixed | Poisson | All) for scheme in path.schemes)
+    is_simple = all(scheme.is_simple for scheme in path.schemes)
     may_hide = is_simple and clip > 0 and len(periods) == 1 and _knows_contents(hierarchy, path, 1)
     if not isinstance(group.placement, tuple) or not may_hide:
         return None
@@ -327,7 +315,7 @@ def native_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adja
 
     def of_draw(drawn: Path) -> Bound:
         # Of one unit, or by the law of how many members are drawn.
-        if group.size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in drawn.schemes):
+        if group.size == 1 and not any(scheme.can_repeat for scheme in drawn.schemes):
             return single_unit_bound(hierarchy, drawn, clip=clip, adjacency=adjacency)
         each = member_contribution_distribution(hierarchy, drawn, clip=clip, adjacency=adjacency)
         laws = revealed_count_distributions(hierarchy, drawn, clip=counted_level, group=group, each=each)
@@ -361,13 +349,9 @@ def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fracti
     if group.size > 1 and group.placement is not None:
         # Members under different drawn units are reached independently, so that the chance that none is reached is the
         # product over the frames in which a draw of `levels` begins.
-        first, last = levels[0] - 1, levels[-1]
-        frames = [group.placement]
-        for _ in range(first):
-            frames = [inner for frame in frames if isinstance(frame, tuple) for inner in frame]
-        none = Fraction(1)
+        first, last, none = levels[0] - 1, levels[-1], Fraction(1)
         with suppress(WorkExceededError):
-            for frame in frames:
+            for frame in group.frames(levels[0]):
                 occupied = _truncated_placement(frame, last - first)
                 none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
             return 1 - none
@@ -385,7 +369,7 @@ def _member_effect(path: Path, clip: int, adjacency: Adjacency, *, is_counted: b
     """Return the effect of a drawn member, or of one contribution of it if these are counted."""
     if clip < len(path.counts):
         return _member_of_vector(adjacency)
-    replaced = isinstance(path.schemes[-1], (Fixed, WithReplacement))
+    replaced = path.schemes[-1].has_stand_in or path.schemes[-1].can_repeat
     own = 1 if is_counted else path.contributions[-1]
     return Member(own=own, stand_in=path.siblings[-1] if replaced else None, adjacency=adjacency)
 
@@ -410,15 +394,15 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
 
     Source: docs/theory.md, Theorem 4.9.
     """
-    if not any(isinstance(scheme, CappedPoisson) for scheme in path.schemes):
+    if not any(scheme.is_cut for scheme in path.schemes):
         return bound(path)
     outcomes: list[tuple[Fraction, tuple[Scheme, ...]]] = [(Fraction(1), ())]  # (probability, schemes by level)
     capped = 0
     for scheme, min_count, max_count in zip(path.schemes, path.counts, path.max_counts, strict=True):
         cases: list[tuple[Fraction, Scheme]] = [(Fraction(1), scheme)]
-        if isinstance(scheme, CappedPoisson):
+        if scheme.is_cut and scheme.limit:
             capped += 1
-            rate, cap = scheme.probability, scheme.max_batch_size
+            rate, cap = scheme.probability, scheme.limit
             # A full batch at the rate of a Poisson draw costs no less than the capped draw.
             always_full = FixedAtRate(size=cap, probability=rate)
             cases = [(Fraction(1), always_full)]
@@ -458,17 +442,13 @@ def black_box_refusal(
         return ""
     # A promise for batches of one size holds if a draw takes as many units where `group_size` of them are missing.
     level = hierarchy.level(unit)
-    match hierarchy.episodes or level.scheme:
-        case Episodes(ways=ways, records=records):
-            keeps_sizes = (ways if unit == 1 else records) <= level.min_count - group_size
-        case Fixed(size=size):
-            keeps_sizes = size <= level.min_count - group_size
-        case WithReplacement():
-            keeps_sizes = level.min_count > group_size
-        case Shuffle(drop_last=True) as shuffle:
-            keeps_sizes = not hierarchy.loses_steps(unit, shuffle, group_size)
-        case _:
-            keeps_sizes = False
+    scheme, left = level.scheme, level.min_count - group_size
+    if hierarchy.episodes is not None:
+        keeps_sizes = (hierarchy.episodes.ways if unit == 1 else hierarchy.episodes.records) <= left
+    elif scheme.has_stand_in or scheme.can_repeat:
+        keeps_sizes = left >= (1 if scheme.can_repeat else scheme.size)
+    else:
+        keeps_sizes = scheme.drop_last and not hierarchy.loses_steps(unit, scheme, group_size)
     if keeps_sizes or change_of(mechanism, adjacency).covers_missing:
         return ""
     return (

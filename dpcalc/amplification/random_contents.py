@@ -38,11 +38,10 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, drawn_sum, mates_sum, max_nonempty_probability
+from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability, sum_upper
 from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, convolve_upper, nonzero_probability, power
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, Fixed, Poisson, WithReplacement
 from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 from dpcalc.work import SECOND, allowance, cached_with_cost
 
@@ -67,7 +66,7 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
 
     (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
     """
-    laws, is_fixed = _random_contributions(hierarchy, path, clip), isinstance(path.schemes[-1], Fixed)
+    laws, is_fixed = _random_contributions(hierarchy, path, clip), path.schemes[-1].has_stand_in
     if laws is not None and len(path.counts) == 1 and not is_fixed:
         # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
         law: CountDistribution = {h: path.rate(1) * chance for h, chance in laws.own.items()}
@@ -96,7 +95,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     if isinstance(largest, CountPair) or len(path.counts) == 1:
         return largest
     if laws is not None:  # so few numbers that their combinations with those of the mates stay few
-        is_paired = isinstance(path.schemes[-1], Fixed) and adjacency is Adjacency.ADD_REMOVE
+        is_paired = path.schemes[-1].has_stand_in and adjacency is Adjacency.ADD_REMOVE
         laws = ContributionLaws(
             *(coarsen_at_quantiles(law, _FEW_PAIRED) if is_paired else few_counts(law) for law in laws)
         )
@@ -119,7 +118,7 @@ def hidden_unit_bound(
 
     Source: docs/theory.md, Theorem 8.7.
     """
-    unit, may_stand_in = len(path.counts), isinstance(path.schemes[-1], Fixed)
+    unit, may_stand_in = len(path.counts), path.schemes[-1].has_stand_in
     missed = exchange if may_stand_in else 1
     match adjacency:  # changes from C to B; units in the place of x in B; changes from B to a batch that misses x
         case Adjacency.ADD_REMOVE:
@@ -158,7 +157,7 @@ def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> Contri
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
     if own is None or not nonzero_probability(own):
         return None
-    if not isinstance(path.schemes[-1], Fixed):
+    if not path.schemes[-1].has_stand_in:
         return ContributionLaws(own, {0: Fraction(1)})
     stand_in = _affordable_contribution_distribution(hierarchy, unit, clip, path.siblings[-1])
     return ContributionLaws(own, stand_in or {path.siblings[-1]: Fraction(1)})
@@ -171,7 +170,7 @@ def _unit_cases(
 
     Without laws a unit that is not clipped from above has one case.
     """
-    bound, is_fixed = path_bound(path, clip=clip, adjacency=adjacency), isinstance(path.schemes[-1], Fixed)
+    bound, is_fixed = path_bound(path, clip=clip, adjacency=adjacency), path.schemes[-1].has_stand_in
     if clip < len(path.counts):
         return _cases_below_clipping_level(hierarchy, path, bound, clip=clip, adjacency=adjacency)
     is_replaced, is_exchanged = adjacency is Adjacency.REPLACE_ONE, is_fixed and adjacency is Adjacency.ADD_REMOVE
@@ -241,10 +240,10 @@ def member_contribution_distribution(
     episodes.
     """
     unit = len(path.counts)
-    if hierarchy.episodes is not None or any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+    if hierarchy.episodes is not None or any(scheme.can_repeat for scheme in path.schemes):
         return None
     # A member under a fixed draw keeps a stand-in out even where it is empty itself: the mean moves all the same.
-    if isinstance(path.schemes[-1], Fixed) and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
+    if path.schemes[-1].has_stand_in and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
         return None
     if clip >= unit:
         law = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
@@ -287,19 +286,12 @@ def _cases_below_clipping_level(
     # A lower bound on Pr[the clipping unit of a drawn unit holds no other drawn record]. It is 0 where D' of a fixed
     # draw has a stand-in, draws with replacement may repeat the unit, or the batch of a pass depends on its order.
     alone = Fraction(0)
-    if adjacency is Adjacency.ADD_REMOVE and not isinstance(schemes[-1], Fixed):
+    if adjacency is Adjacency.ADD_REMOVE and not schemes[-1].has_stand_in:
         alone = Fraction(1)
         for number in range(clip + 1, unit + 1):
             count, nonempty = hierarchy.level(number).count, max_nonempty_probability(hierarchy, number, hold=hold)
-            match schemes[number - 1]:
-                case Poisson(probability=rate):
-                    alone *= power(1 - rate * nonempty, count - 1)
-                case All():
-                    alone *= power(1 - nonempty, count - 1)
-                case Fixed(size=size):
-                    alone *= power(1 - nonempty, size - 1)
-                case _:
-                    alone = Fraction(0)
+            places, rate = schemes[number - 1].tried(count)
+            alone *= power(1 - rate * nonempty, places - 1) if schemes[number - 1].is_simple else 0
     if alone < _NEGLECTED_CHANCE:
         return [beside_others]
 
@@ -308,7 +300,7 @@ def _cases_below_clipping_level(
     near: list[MissedBatch] = []
     for number in range(max(clip, 1), unit + 1):
         chance = bound.missed[number - 1]
-        if number < unit and isinstance(schemes[number - 1], Fixed):
+        if number < unit and schemes[number - 1].has_stand_in:
             nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
             near += [MissedBatch(chance * nonempty, 2, 1), MissedBatch(chance * (1 - nonempty), 1, 0)]
         else:
@@ -348,12 +340,14 @@ def averaged_group_bound(
         inside_them, level = _sum_of_few(others, holding[number - 1]), hierarchy.level(number)
         max_below = math.prod(below.max_drawn for below in hierarchy.levels[number:clip])
         known = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_below)
-        sum_of_draw = mates_sum if number == unit and isinstance(level.scheme, Poisson) else drawn_sum
-        beside = few_counts(sum_of_draw(level, level.count, known or {max_below: Fraction(1)}))
+        places, rate = level.scheme.tried(level.count)
+        if number == unit and level.scheme.is_independent:
+            places -= 1
+        beside = few_counts(sum_upper(known or {max_below: Fraction(1)}, places, rate))
         others = convolve_upper(beside, inside_them)
     others = few_counts(others)
     # What an outermost stand-in contributes.
-    max_stand_in = path.siblings[0] if isinstance(path.schemes[0], Fixed) else 0
+    max_stand_in = path.stand_in(1)
     stand_in: CountDistribution = {max_stand_in: Fraction(1)}
     if max_stand_in:
         law = contribution_distribution(hierarchy, unit=1, clip=clip, max_contributions=max_stand_in)

@@ -18,13 +18,13 @@ from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import chained
+from dpcalc.losses.loss import Loss, of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
-from dpcalc.losses.profile import GluedProfile, MonotonePair, PrivacyProfile, PublicMixture
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import All, Allocation, CheckIn, Shuffle
+from dpcalc.sampling.schemes import Allocation, CheckIn, Shuffle
 from dpcalc.work import TURN, spend
 
 # PATE: the answers of teachers, whatever the votes are (docs/theory.md, Theorem 12.1)
@@ -38,7 +38,7 @@ def ensemble_refusal(mechanism: PateMechanism, hierarchy: Hierarchy) -> str:
     if hierarchy.episodes is not None:
         return f"expected teachers who all vote with {mechanism.name}, got constructed tasks"
     for level in hierarchy.levels:
-        if not isinstance(level.scheme, All):
+        if not level.scheme.is_whole:
             return f"expected scheme all at every level with {mechanism.name}, got {level.scheme.name} ({level.name})"
     return ""
 
@@ -54,19 +54,20 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 # Profiles of steps, and releases of phases.
 
 _UNLIKE_MATES = 1 / 20  # share of delta for mates whose outputs are unlike the unit's
+_INFINITE, _TRIES = 0.4, 4  # share of delta for infinite losses of a group, and how often it is sought
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
 
-def glued_profile(bound: StepBound, *, noise_multiplier: float) -> GluedProfile:
+def glued_profile(bound: StepBound, *, noise_multiplier: float) -> Loss:
     """Return the profile of a StepBound in the direction D||D', an upper bound; its `swapped` is for D'||D.
 
     Source: docs/theory.md, Theorem 2.6.
     """
     own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
-    return GluedProfile(own=own, other=other, shift=float(bound.shift))
+    return of_two_halves(own=own, other=other, shift=float(bound.shift))
 
 
-def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
+def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
     """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are
     merged first."""
     if isinstance(bound, MatesAverage):
@@ -78,13 +79,12 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> PrivacyProfile:
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
         case CountPair():
-            return MonotonePair(pair=replace(bound.unit_noise_pair, deviation=noise_multiplier))
+            return of_falling_pair(replace(bound.unit_noise_pair, deviation=noise_multiplier))
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
-            return PublicMixture(
-                weights=tuple(float(chance) for chance, _ in parts),
-                profiles=tuple(step_profile(part, noise_multiplier=noise_multiplier) for _, part in parts),
+            return under_draw(
+                [(float(chance), step_profile(part, noise_multiplier=noise_multiplier)) for chance, part in parts]
             )
 
 
@@ -118,7 +118,7 @@ class PhaseBound:
     # a step that holds the unit
     secret: tuple[tuple[Fraction, int], ...] = ()
     # of passes whose order is secret: the bound of a step with another unit in the place of the unit
-    mates: "PhaseBound | None" = None
+    mates: Bound | None = None
 
     @property
     def plain(self) -> StepBound | None:
@@ -156,23 +156,29 @@ def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float)
 
 
 def secret_pass_steps(
-    phase_bound: PhaseBound, *, steps: int, noise_multiplier: float, delta: float
+    phase_bound: PhaseBound, loss: Callable[[Bound], Loss], *, steps: int, delta: float
 ) -> tuple[Steps, Steps] | None:
-    """Return the Gaussian steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
+    """Return the steps (D||D', D'||D) of passes whose order is secret; None where they are not amplified.
+
+    `loss` gives that of one step from its bound.
 
     Source: docs/theory.md, Theorem 7.10.
     """
     if phase_bound.mates is None:
         raise TypeError("secret_pass_steps: expected a secret order, got the bound of another draw")
     passes = -(-steps // phase_bound.steps_of_a_pass)
-    step, mates = (
-        step_profile(each.bound, noise_multiplier=noise_multiplier / math.sqrt(each.squared))
-        for each in (phase_bound, phase_bound.mates)
-    )
-    one = shuffled_pass(step, mates, phase_bound.secret, _UNLIKE_MATES * delta / passes)
-    if one is None:
-        return None
-    whole = chained(one, len(phase_bound.links))
+    step, mates = loss(phase_bound.bound), loss(phase_bound.mates)
+    links, budget = len(phase_bound.links), _UNLIKE_MATES * delta / passes
+    for _ in range(_TRIES):
+        one = shuffled_pass(step, mates, phase_bound.secret, budget)
+        if one is None:
+            return None
+        whole = chained(one, links)
+        # Infinite losses grow along a chain: they may take a part of delta, and else the pass has fewer of them.
+        excess = whole.infinity_mass * passes / (_INFINITE * delta)
+        if links == 1 or excess <= 1:
+            break
+        budget /= 5 * excess
     return {whole: passes}, {whole.swapped: passes}
 
 
@@ -216,7 +222,7 @@ _MAX_SIZE_CHANGE = 1000  # distance from the batch size up to which a refusal se
 
 def is_shuffled(path: Path) -> bool:
     """Return True if the protected level of a path, or one above it, is shuffled."""
-    return any(isinstance(scheme, Shuffle) for scheme in path.schemes)
+    return any(scheme.is_shuffled for scheme in path.schemes)
 
 
 def pass_as_draw(path: Path, group: Group) -> Path:
@@ -225,7 +231,7 @@ def pass_as_draw(path: Path, group: Group) -> Path:
     A pass of the innermost shuffle that drops its last batch is a fixed draw; all other passes draw every unit. So does
     the innermost one for a group under several parents, and for a group above `_MAX_LEFT_OUT`.
     """
-    last = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
+    last = max((at for at, scheme in enumerate(path.schemes) if scheme.is_shuffled), default=0)
     is_revealed = (last > 0 and not group.is_together) or group.size > _MAX_LEFT_OUT
     return path.with_whole_passes if is_revealed else one_pass(path)
 
@@ -240,7 +246,7 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
     """
     length = steps_of_a_pass(path, group)
     last = path.schemes[-1]
-    if not isinstance(last, Shuffle) or pass_as_draw(path, group).rate(len(path.counts)) < 1:
+    if not last.is_shuffled or pass_as_draw(path, group).rate(len(path.counts)) < 1:
         return replace(phase_bound, steps_of_a_pass=length)
     # Steps of one pass are independent Gaussian releases whose order is public: they cost as much as one release with
     # the sum of their squared distances.
@@ -257,21 +263,20 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
         # The largest sum over batches of squared numbers of members: only members of one parent fill batches.
         full, remaining = divmod(group.size, last.size) if group.is_together else (0, group.size)
         squared = (full * last.size**2 + remaining**2) * distance**2
-    bound = StepBound(inclusion=Fraction(1), shift=1, missed=(), distances=(), distances_swapped=())
-    return replace(phase_bound, bound=bound, squared=squared, steps_of_a_pass=length)
+    return replace(phase_bound, bound=StepBound.sure(1), squared=squared, steps_of_a_pass=length)
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:
     """Return the number of steps of one pass over shuffled levels; 1 without a shuffle."""
     schemes = zip(path.schemes, path.counts, strict=True)
-    lengths = [scheme.steps_of_a_pass(count) for scheme, count in schemes if isinstance(scheme, Shuffle)]
+    lengths = [scheme.steps_of_a_pass(count) for scheme, count in schemes if scheme.is_shuffled]
     return math.prod(lengths if group.is_together else lengths[:1])
 
 
 def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group: Group) -> bool:
     """Return True if removing what is protected (add-remove) can take a step from a pass over its level."""
     level = hierarchy.level(unit)
-    if adjacency is not Adjacency.ADD_REMOVE or not isinstance(level.scheme, Shuffle):
+    if adjacency is not Adjacency.ADD_REMOVE:
         return False
     return hierarchy.loses_steps(unit, level.scheme, max(group.by_frame))
 

@@ -19,11 +19,11 @@ from scipy.special import bdtr
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
-from dpcalc.losses.atoms import MAX_LOSSES, Atoms, of_cells, public_mixture, symmetric_pair
+from dpcalc.losses.atoms import MAX_LOSSES, of_cells, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
 from dpcalc.losses.coarsen import SplitPmf
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.pmf import LossPmf, powers
-from dpcalc.losses.profile import PrivacyProfile
 from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
@@ -42,9 +42,7 @@ _WIDEST = -3  # log2 of the widest spacing of that lattice
 
 
 @cached_with_cost(64)
-def shuffled_pass(
-    step: PrivacyProfile, mates: PrivacyProfile, batches: tuple[tuple[Fraction, int], ...], budget: float
-) -> Atoms | None:
+def shuffled_pass(step: Loss, mates: Loss, batches: tuple[tuple[Fraction, int], ...], budget: float) -> Loss | None:
     """Return a pair that dominates a pass in both directions; None where a pass shows as much as a step.
 
     Args:
@@ -63,7 +61,7 @@ def shuffled_pass(
     return found[0][1] if found[0][0] == 1 else public_mixture(found)
 
 
-def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, budget: float) -> Atoms | None:
+def _uniform_pass(step: Loss, mates: Loss, batches: int, budget: float) -> Loss | None:
     """Return the pair of a pass in which the unit's place is uniform over `batches`."""
     far = [(x, max(step.delta(x), step.swapped.delta(x))) for x in _grid_of_losses(step, budget)]
 
@@ -142,7 +140,7 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     if apart > 1 / 2:
         return None
     infinite = (unlike(high) + lost) / (1 - apart)
-    return Atoms(
+    return Loss(
         losses=plain.losses,
         log_masses=tuple(log + math.log1p(-infinite) for log in plain.log_masses),
         infinity_mass=infinite + (1 - infinite) * plain.infinity_mass,
@@ -151,13 +149,13 @@ def _uniform_pass(step: PrivacyProfile, mates: PrivacyProfile, batches: int, bud
     )
 
 
-def _grid_of_losses(step: PrivacyProfile, budget: float) -> list[float]:
+def _grid_of_losses(step: Loss, budget: float) -> list[float]:
     """Return losses up to one that a step exceeds with a tenth of the budget at most, in both directions."""
     most = max(step.epsilon(budget / 10), step.swapped.epsilon(budget / 10))
     return [min(most, _FARTHEST) * part / 32 for part in range(33)] if most < math.inf else [0.0]
 
 
-def _law_of_a_label(step: PrivacyProfile) -> tuple[Array, Array, float]:
+def _law_of_a_label(step: Loss) -> tuple[Array, Array, float]:
     """Return (values of C, U masses, relative error of these) of a law that dominates a step."""
     # Losses above 0 by their P masses, losses below 0 by their Q masses: each is cut where its own mass is negligible.
     # Of rare losses below 0 the P masses say too little: of 1e-22 at loss -37 the Q mass is 1e-6.
@@ -174,7 +172,7 @@ def _law_of_a_label(step: PrivacyProfile) -> tuple[Array, Array, float]:
     return values, masses / float(masses.sum()), _ROUNDED + 4 * max(-rest, 0.0)
 
 
-def _losses_above_zero(step: PrivacyProfile) -> tuple[Array, Array]:
+def _losses_above_zero(step: Loss) -> tuple[Array, Array]:
     """Return (losses above 0, P masses), which bound the profile from above at every epsilon >= 0."""
     losses, masses = np.zeros(0), np.zeros(0)
     if step.delta(0.0) > step.infinity_mass:

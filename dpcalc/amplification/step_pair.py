@@ -17,7 +17,6 @@ from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair
 from dpcalc.arrays import Array
 from dpcalc.losses.atoms import (
-    Atoms,
     comonotone_coupling,
     from_first,
     from_second,
@@ -25,10 +24,11 @@ from dpcalc.losses.atoms import (
     public_mixture,
     with_near_losses,
 )
+from dpcalc.losses.loss import Loss
 from dpcalc.numerics.special import log_fraction, log_sum_exp
 from dpcalc.work import ELEMENT, spend
 
-Pairs = Callable[[int], Atoms]
+Pairs = Callable[[int], Loss]
 """From a number of changes d >= 0 to a dominating pair; the same in either order, and never falling in d."""
 
 
@@ -41,15 +41,15 @@ _MOST_ODDS = Fraction(10**300)  # of being missed, as a float; fewer make a loss
 _SMALL_GAP = 0.5  # |ratio - 1| below which its logarithm is log1p of the difference: no cancellation for tiny losses
 
 
-def step_pair(bound: Bound, pairs: Pairs) -> Atoms:
-    """Return Atoms with an upper bound on a step's loss D||D', whose `swapped` is one on D'||D.
+def step_pair(bound: Bound, pairs: Pairs) -> Loss:
+    """Return Loss with an upper bound on a step's loss D||D', whose `swapped` is one on D'||D.
 
     It holds at every real epsilon.
 
     Source: docs/theory.md, Theorem 8.1 and Theorem 2.6.
     """
 
-    def near(changes: int) -> Atoms:
+    def near(changes: int) -> Loss:
         return with_near_losses(pairs(changes))
 
     match bound:
@@ -130,7 +130,7 @@ def _count_sides(bound: CountPair, pairs: Pairs) -> tuple[_PositiveLosses, _Posi
     return ahead, (losses[above], widths[above], float(np.exp(widths[infinite]).sum()))
 
 
-def _log_mixture(counts: list[tuple[Fraction, Atoms]], log_none: float, log_ratios: list[Array]) -> Array:
+def _log_mixture(counts: list[tuple[Fraction, Loss]], log_none: float, log_ratios: list[Array]) -> Array:
     """Return log(Pr[H = 0] + sum_h Pr[H = h] Z_h) elementwise, from log Z_h; without cancellation where near 0."""
     spend(6 * ELEMENT * len(log_ratios) * log_ratios[0].size)
     gap, largest = np.zeros(log_ratios[0].shape), np.full(log_ratios[0].shape, -np.inf)

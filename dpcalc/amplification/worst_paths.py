@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path, PathTable, path_table, units_in_whole_batches
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Shuffle, WithReplacement
+from dpcalc.sampling.paths import Path, PathTable, path_table
+from dpcalc.sampling.schemes import All
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
 _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smaller than any other value
@@ -60,8 +60,8 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
         schemes = tuple(next((scheme for scheme in column if scheme != All()), All()) for column in columns)
         counts = []
         for scheme, column in zip(schemes, zip(*(path.counts for path in paths), strict=True), strict=True):
-            fewest = column[0] if len({*column}) == 1 else units_in_whole_batches(scheme, min(column))
-            counts.append(max(fewest, scheme.size) if isinstance(scheme, Fixed) else fewest)
+            fewest = column[0] if len({*column}) == 1 else scheme.drawn_in_a_pass(min(column))
+            counts.append(max(fewest, scheme.size) if scheme.has_stand_in else fewest)
         own = max(path.contributions[-1] for path in paths)
         others = ([x - path.contributions[-1] for x in path.contributions] for path in paths)
         above.append(
@@ -89,21 +89,19 @@ def _features(table: PathTable) -> IntArray:
         for at, level in enumerate(hierarchy.levels[: table.unit]):
             scheme, counts, siblings = level.scheme, table.counts[:, at], table.siblings[phase][:, at]
             # Whether the level's draw can miss a unit: a capped draw always can.
-            if isinstance(scheme, WithReplacement):
-                is_sampled = counts > 1
-            elif isinstance(scheme, (Fixed, Shuffle)):
-                is_sampled = counts > scheme.size
+            if is_sized := scheme.has_stand_in or scheme.can_repeat or scheme.is_shuffled:
+                is_sampled = counts > (1 if scheme.can_repeat else scheme.size)
             else:
-                is_sampled = np.full(counts.shape, isinstance(scheme, CappedPoisson) or level.rate < 1)
+                is_sampled = np.full(counts.shape, scheme.is_cut or level.rate < 1)
             # Numbers of units with which cost grows: negated, and unnegated if more may cost more; none for Poisson.
             # And the most that another unit contributes in the place of a missed one.
             stand_in = np.zeros(counts.shape, dtype=siblings.dtype)
-            if isinstance(scheme, CappedPoisson):  # neither more units nor fewer always cost less
+            if scheme.is_cut and scheme.limit:  # neither more units nor fewer always cost less
                 features += [-counts, table.max_counts[:, at]]
-                stand_in = np.where(table.max_counts[:, at] > scheme.max_batch_size, siblings, 0)
-            elif isinstance(scheme, (Fixed, WithReplacement, Shuffle)):
+                stand_in = np.where(table.max_counts[:, at] > scheme.limit, siblings, 0)
+            elif is_sized:
                 features.append(np.where(is_sampled, -counts, 0))
-                if isinstance(scheme, Shuffle) and scheme.drop_last:  # fewer units may be left out more often
+                if scheme.drop_last:  # fewer units may be left out more often
                     features.append(np.where(is_sampled, counts, _IRRELEVANT))
                 stand_in = np.where(is_sampled, siblings, 0)
             if at < last:
@@ -141,8 +139,8 @@ def _merge_neighbours(table: PathTable) -> PathTable:
     ]
     # Sorted by full draws, units under capped draws, and the unit's contributions: neighbours are then alike, so that a
     # row that stands for several is hardly costlier than the costliest.
-    full = [table.counts[:, at] <= scheme.size for at, scheme in levels if isinstance(scheme, Fixed)]
-    capped = {at: table.counts[:, at] for at, scheme in levels if isinstance(scheme, CappedPoisson)}
+    full = [table.counts[:, at] <= scheme.size for at, scheme in levels if scheme.has_stand_in]
+    capped = {at: table.counts[:, at] for at, scheme in levels if scheme.is_cut}
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     order = np.lexsort((*own.T, *capped.values(), *full))
     # The first rows of blocks of equal size. Draws that take their whole frame are never merged with others: in a

@@ -21,18 +21,7 @@ from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson, Scheme
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +178,7 @@ def _note(level: DeclaredLevel) -> str:
         reason = (
             "some draws leave no entry in the log, not all with the same probability, so that only repeats are tested"
         )
-    elif isinstance(level.scheme, CappedPoisson) and not level.is_shown:
+    elif level.scheme.is_cut and not level.is_shown:
         reason = "some draws leave no entry in the log, so that the maximum of a batch is not tested"
     else:
         return ""
@@ -200,7 +189,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     """Return the levels of a phase as declared, outermost first; UnsupportedError if a shuffle cannot be audited."""
     hierarchy = phase.hierarchy
     _, schemes = drawn_schemes(hierarchy)
-    shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if isinstance(scheme, Shuffle)]
+    shuffled = [level for level, scheme in zip(hierarchy.levels, schemes, strict=True) if scheme.is_shuffled]
     if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
         raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
@@ -211,15 +200,13 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
                 f"data.examples: expected the number of {level.name} that the log is of, got an unknown one"
             )
         # Below a level whose units can be drawn twice at once, two draws are mixed.
-        is_mixed = any(isinstance(each, WithReplacement) for each in schemes[:place])
+        is_mixed = any(each.can_repeat for each in schemes[:place])
         shown = None if is_mixed else _entry_probability(hierarchy, schemes, place)
-        match scheme:
-            case BallsInBins(bins=lag) | CyclicPoisson(groups=lag):
-                pass
-            case AnyOrder() if limits is not None and limits.fixed_epochs:
-                lag = limits.separation
-            case _:
-                lag = 1
+        lag = scheme.bins if isinstance(scheme, BallsInBins) else getattr(scheme, "groups", 1)
+        if scheme.spans_steps and scheme.is_whole and limits is not None and limits.fixed_epochs:
+            lag = limits.separation
+        elif scheme.is_secret:
+            lag = _draws_of_a_pass(scheme, level.count)
         # A last period or cycle that is cut short is left out if it has fewer draws that show a unit, or steps of some
         # groups alone.
         times = steps // level.redraw_every
@@ -245,7 +232,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
                 is_mixed=is_mixed,
                 window=_draws_of_a_pass(scheme, level.count),
                 lag=lag,
-                limits=limits if isinstance(scheme, AnyOrder) else None,
+                limits=limits if scheme.spans_steps and scheme.is_whole else None,
                 is_last=place + 1 == hierarchy.depth,
             )
         )
@@ -254,17 +241,11 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
 
 def _draws_of_a_pass(scheme: Scheme, count: int) -> int:
     """Return how many draws of mean size take `count` units, rounded up to draws or cycles; `count` for size 0."""
-    match scheme:
-        case Shuffle():
-            return scheme.steps_of_a_pass(count)
-        case Fixed(size=size) | WithReplacement(size=size):
-            drawn = Fraction(min(size, count))
-        case CappedPoisson(probability=rate, max_batch_size=max_size):
-            drawn = min(rate * count, Fraction(max_size))
-        case CyclicPoisson(probability=rate, groups=groups):
-            return groups * ceil(1 / rate) if rate else groups
-        case _:
-            drawn = scheme.rate(count) * count
+    if scheme.is_shuffled:
+        return scheme.steps_of_a_pass(count)
+    if isinstance(scheme, CyclicPoisson):
+        return scheme.groups * ceil(1 / scheme.probability) if scheme.probability else scheme.groups
+    drawn = min(scheme.share(count) * count, Fraction(scheme.max_drawn(count)), Fraction(count))
     return ceil(count / drawn) if drawn else count
 
 
@@ -280,17 +261,13 @@ def _entry_probability(hierarchy: Hierarchy, schemes: Sequence[Scheme], place: i
     # hold units without an entry.
     nonempty = set()
     for size in (below.min_count, below.count):
-        match scheme:
-            case Poisson(probability=rate):
-                nonempty.add(float(1 - (1 - float(rate) * shown) ** size))
-            case CappedPoisson(probability=rate) if shown >= CERTAIN:
-                nonempty.add(float(1 - (1 - float(rate)) ** size))
-            case Fixed() | All():
-                nonempty.add(float(1 - (1 - shown) ** scheme.max_drawn(size)))
-            case WithReplacement() | Shuffle() if shown >= CERTAIN:
-                nonempty.add(1.0)
-            case _:  # how many units choose a step depends on the other steps
-                return None
+        number, rate = scheme.tried(size)
+        if scheme.is_simple or ((scheme.is_whole or scheme.is_cut) and shown >= CERTAIN):
+            nonempty.add(1 - (1 - float(rate) * shown) ** number)
+        elif (scheme.can_repeat or scheme.is_shuffled) and shown >= CERTAIN:
+            nonempty.add(1.0)
+        else:  # how many units choose a step depends on the other steps
+            return None
     if len(nonempty) > 1:
         return None
     return 1 - (1 - nonempty.pop()) ** (level.redraw_every // below.redraw_every)

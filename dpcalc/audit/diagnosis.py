@@ -13,15 +13,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.audit.draws import LoggedLevel
 from dpcalc.audit.laws import all_draws, window_counts
 from dpcalc.audit.p_values import Kind, Statistic
-from dpcalc.sampling.schemes import (
-    BallsInBins,
-    CappedPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import BallsInBins
 
 _MIN_EXPECTED = 20  # expected events whose absence is a pattern, e^-20 by chance; draws that show what sizes are
 _MIN_DEVIATIONS = 5.0  # standard deviations from which a number is another one
@@ -39,6 +31,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     low, high = int(sizes.min(initial=0 if not sizes.size else sizes[0])), int(sizes.max(initial=0))
     usual = float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0  # share of the commonest size
     varies = _varies_as_poisson(logged, sizes)
+    is_poisson = scheme.is_independent or scheme.is_cut
     are_sizes_wrong = bool(kinds & {Kind.SIZES, Kind.TOTAL}) and sizes.size > 0
     hint = _parts_of_a_step(logged) if are_sizes_wrong else ""
 
@@ -72,20 +65,20 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     windows = window_counts(logged)
     third = windows[-1] if windows else None
     has_passes = third and third.expected >= _MIN_EXPECTED and third.observed <= _EXCEPTIONS * third.expected
-    if Kind.PASSES in kinds and has_passes and not isinstance(scheme, Shuffle | BallsInBins):
+    if Kind.PASSES in kinds and has_passes and not (scheme.is_shuffled or isinstance(scheme, BallsInBins)):
         number_of_draws = level.parents * level.times if level.is_every else sizes.size
         batches = round(float(draws.frames.mean()) / (float(sizes.sum()) / number_of_draws))
         is_named = "shuffle" if usual > _MAJORITY else "balls-in-bins" if varies else ""
         verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
         return f"each {name} once per pass of about {batches} batches: {verdict}{hint}"
-    if isinstance(scheme, Shuffle) and Kind.SIZES in kinds and has_passes:
+    if scheme.is_shuffled and Kind.SIZES in kinds and has_passes:
         if usual < _MAJORITY and varies:
             return f"batches hold {low} to {high} {units}: this is `balls-in-bins`, not `shuffle`"
         if low == high == scheme.size and not scheme.drop_last:
             return "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`"
         if low < high == scheme.size and usual >= _MAJORITY and scheme.drop_last:
             return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
-    if Kind.PASSES in kinds and isinstance(scheme, Shuffle | BallsInBins):
+    if Kind.PASSES in kinds and (scheme.is_shuffled or isinstance(scheme, BallsInBins)):
         repeats = f"{counts.by_occurrence[2]:,} times one {name} repeats within a pass of {level.window} batches"
         # Independent draws of a fixed or a Poisson number repeat units as often as chance has it, given their sizes.
         is_chance = all(
@@ -97,7 +90,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
         verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
         return f"{repeats}: {verdict}{hint}"
 
-    if Kind.REPEATS in kinds and counts.repeats.number and not isinstance(scheme, WithReplacement):
+    if Kind.REPEATS in kinds and counts.repeats.number and not scheme.can_repeat:
         where = f"(first {logged.first_place(counts.repeats)})"
         repeats = f"{counts.repeats.number:,} times one {name} stands several times in a batch {where}"
         return f"{repeats}: {_repeats_within_steps(logged)}"
@@ -123,24 +116,24 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     if any(test.kind is Kind.JOINT and test.observed > test.expected for test in contradicted):
         return f"the same {units} come together again and again: do several workers draw with the same seed?"
 
-    if are_sizes_wrong and low == high and isinstance(scheme, Poisson | CappedPoisson | RandomAllocation | BallsInBins):
+    if are_sizes_wrong and low == high and (is_poisson or scheme.is_allocated):
         is_named = "shuffle" if isinstance(scheme, BallsInBins) else "fixed"
         return f"every batch holds exactly {high} {units}: this is `{is_named}`, not {declared}{hint}"
-    if isinstance(scheme, Fixed) and are_sizes_wrong:
+    if scheme.has_stand_in and are_sizes_wrong:
         if usual < _MAJORITY:
             verdict = "this is `poisson`, not `fixed`" if varies else "`fixed` excludes that"
             return f"batches hold {low} to {high} {units}: {verdict}{hint}"
         if low == high:
             return f"every batch holds {high} {units}, not the declared {scheme.size}{hint}"
-    if isinstance(scheme, Poisson | CappedPoisson) and kinds & {Kind.SIZES, Kind.LARGEST}:
-        maximum = scheme.max_batch_size if isinstance(scheme, CappedPoisson) else math.inf
+    if is_poisson and kinds & {Kind.SIZES, Kind.LARGEST}:
+        maximum = scheme.limit or math.inf
         if high > maximum:
             return f"batches hold up to {high} {units}, more than `max_batch_size: {maximum}`"
         top, below = int((sizes == high).sum()), int((sizes == high - 1).sum())
         # A law without a maximum has ever fewer draws of ever larger sizes: four times as many at the end are a pile.
         if high < maximum and top >= _MIN_EXPECTED and top > 4 * below:
             return f"{top:,} batches hold {high} {units} and none holds more: they are cut to a maximum"
-    if isinstance(scheme, Poisson) and are_sizes_wrong:
+    if scheme.is_independent and are_sizes_wrong:
         frames, shown, number = all_draws(logged)
         rate = float(scheme.probability) * (level.shown or 1.0)
         means = frames * rate
@@ -230,14 +223,13 @@ def _parts_of_a_step(logged: LoggedLevel) -> str:
     """Return the question whether steps are logged in k parts, if draws hold 1/k of the units; else ""."""
     scheme, sizes = logged.level.scheme, logged.draws.sizes
     usual, doubt = float(np.bincount(sizes).argmax()), 0.0
-    match scheme:
-        case Fixed(size=size) | Shuffle(size=size) if (sizes == usual).mean() >= _MAJORITY:
-            declared = float(size)
-        case Poisson(probability=rate):
-            declared, usual = float(rate) * float(logged.draws.frames.mean()), float(sizes.mean())
-            doubt = _MIN_DEVIATIONS / math.sqrt(float(sizes.sum()))
-        case _:
-            return ""
+    if (scheme.has_stand_in or scheme.is_shuffled) and (sizes == usual).mean() >= _MAJORITY:
+        declared = float(scheme.size)
+    elif scheme.is_independent:
+        declared, usual = float(scheme.probability) * float(logged.draws.frames.mean()), float(sizes.mean())
+        doubt = _MIN_DEVIATIONS / math.sqrt(float(sizes.sum()))
+    else:
+        return ""
     parts = round(declared / usual)
     if logged.level.number > 1 or usual < 2 or parts < 2 or abs(declared / usual - parts) > min(doubt * parts, 0.25):
         return ""

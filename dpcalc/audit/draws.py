@@ -6,7 +6,7 @@ are drawn whole the number of a draw is its time, and a time without entries is 
 exists only where the log shows it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 
@@ -22,6 +22,7 @@ MAX_UNITS = 20_000_000
 """Units of a level, 9 bytes each: ten times more would not fit into 500 MB."""
 OCCURRENCES = 3
 """Repeats within a pass are counted up to so many; a loader that goes through the data has none of 3 in any window."""
+_MOST_ORDERED = 1_000_000  # units whose public orders are computed, 20 ms a pass
 CERTAIN = 1 - 1e-16
 """A probability above it counts as 1: of 10^7 events one fails with probability 1e-9."""
 _NEVER = np.iinfo(np.int32).min  # number of a draw before all others, in no window with any
@@ -128,6 +129,8 @@ class LevelCounts:
     fewest_entries: int = _MANY  # of one unit in one step
     most_entries: int = 0
     first_repeat: int = 0  # entries of the first of the repeats, 0 for none
+    # first batches of passes in secret order that are those of a public seed: (its words, units in it) of each
+    public: list[tuple[str, int]] = field(default_factory=list)
     unheld: Events = field(default_factory=Events)  # draws of a unit that are not in all steps of their redraw period
 
     def __post_init__(self) -> None:
@@ -187,6 +190,13 @@ class LevelCounts:
             numbers[order] = np.arange(ordered.size) - np.repeat(firsts, lengths) + self._draws_of_parent[ordered]
             self._draws_of_parent[ordered[firsts]] += lengths.astype(np.int32)
 
+        if level.scheme.is_secret and isinstance(level.sizes, int) and level.sizes <= _MOST_ORDERED:
+            for first in np.flatnonzero(numbers % level.window == 0):
+                told = units[begins[first] : begins[first] + sizes[first]]
+                for words, order in _public_orders(level.sizes, told.size, int(numbers[first]) // level.window):
+                    if np.array_equal(np.sort(order), told):
+                        self.public.append((words, told.size))
+
         # The draws of each unit in a row, and how many draws ago it was last drawn, 0 for never.
         order = np.argsort(units, kind="stable")
         unit, number = units[order], numbers[draw][order]
@@ -245,6 +255,20 @@ class LevelCounts:
             previous=np.where(has_previous, sizes[place], 0),
             pairs=pairs,
         )
+
+
+def _public_orders(frame: int, size: int, seed: int) -> Iterator[tuple[str, IntArray]]:
+    """Yield (words, first `size` units of the order) that loaders take who seed a pass by its number, from 0."""
+    # PyTorch's randperm takes a number of MT19937 for each place, and swaps that place with one from there on.
+    numbers = np.random.RandomState(seed).randint(0, 2**32, size=size, dtype=np.uint32).tolist()
+    moved: dict[int, int] = {}
+    order = []
+    for place, number in enumerate(numbers):
+        other = place + number % (frame - place)
+        order.append(moved.get(other, other))
+        moved[other] = moved.get(place, place)
+    yield "torch.randperm", np.array(order)
+    yield "numpy.random.default_rng", np.random.default_rng(seed).permutation(frame)[:size]
 
 
 def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom
 
 from dpcalc.arrays import Array, IntArray
@@ -19,18 +20,7 @@ from dpcalc.audit.draws import CERTAIN, OCCURRENCES, LoggedLevel
 from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.errors import UnsupportedError
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation
 
 _TAILS = [each for tail in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3) for each in (tail, 1 - tail)]
 """Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
@@ -49,43 +39,59 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         first = logged.first_place(counts.unheld)
         sentence = f"{first} is not in all {level.period} steps of its redraw period"
         yield certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
-    if level.is_last and not level.is_mixed and not isinstance(scheme, WithReplacement):
+    if level.is_last and not level.is_mixed and not scheme.can_repeat:
         sentence = f"{logged.first_place(counts.repeats)} stands {counts.first_repeat} times in its batch"
         yield certain_test(Kind.REPEATS, "repeats within a step", observed=counts.repeats.number, sentence=sentence)
-    match scheme:
-        case AnyOrder():  # before All, which it extends
-            yield from _any_order_tests(logged)
-        case All():
-            yield from _size_tests(logged)
-        case Fixed(size=size, at_most=at_most):
-            yield from _size_tests(logged, largest=size, needs_frame=at_most)
-            yield from _subset_tests(logged, lambda frame: np.minimum(frame, size) / frame)
-        case Poisson(probability=rate):
-            yield from _size_tests(logged, probability=float(rate))
-            yield from _subset_tests(logged, lambda frame: np.full(frame.shape, float(rate)))
-        case CappedPoisson(probability=rate, max_batch_size=max_size):
-            yield from _size_tests(logged, probability=float(rate), max_size=max_size)
-            # The units of a draw are not negatively associated before its size is known.
-            yield from _subset_tests(logged, None)
-        case WithReplacement(size=entries):
-            if level.is_last and not level.is_mixed:
-                yield from _multiplicity_tests(logged, entries)
-            yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** entries)
-        case Shuffle():
-            yield _no_repeats_in_a_pass_test(logged)
-            if level.is_shown:
-                # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
-                left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
-                missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
-                yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
-        case BallsInBins():
-            yield from _balls_in_bins_tests(logged, scheme)
-        case RandomAllocation(times=times):
-            yield from _random_allocation_tests(logged, times)
-        case CyclicPoisson():
-            yield from _cyclic_tests(logged, scheme)
-        case _:
-            raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
+    # A schedule that draws belong to is tested as such; else each draw by itself.
+    if isinstance(scheme, CyclicPoisson):
+        yield from _cyclic_tests(logged, scheme)
+    elif scheme.spans_steps:
+        yield from _any_order_tests(logged)
+    elif isinstance(scheme, BallsInBins):
+        yield from _balls_in_bins_tests(logged, scheme)
+    elif isinstance(scheme, RandomAllocation):
+        yield from _random_allocation_tests(logged, scheme.times)
+    elif scheme.is_shuffled:
+        yield _no_repeats_in_a_pass_test(logged)
+        if level.is_shown:
+            # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
+            left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
+            missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
+            yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
+            if scheme.is_secret:
+                yield from _order_tests(logged)
+    elif scheme.is_whole:
+        yield from _size_tests(logged)
+    elif scheme.has_stand_in:
+        yield from _size_tests(logged, largest=scheme.size, needs_frame=scheme.at_most)
+        yield from _subset_tests(logged, lambda frame: np.minimum(frame, scheme.size) / frame)
+    elif scheme.can_repeat:
+        if level.is_last and not level.is_mixed:
+            draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+            yield certain_test(
+                Kind.TOTAL,
+                "units drawn in all, repetitions included",
+                observed=counts.entries,
+                expected=draws * scheme.size,
+                sentence=f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
+                f"got {counts.entries / max(draws, 1):.5g} on average",
+            )
+            if level.has_sizes:
+                # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is hit twice or more.
+                frames, _, number = all_draws(logged)
+                expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
+                repeats = Count(
+                    observed=counts.repeats.number, expected=expected, trials=float((frames * number).sum())
+                )
+                yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
+        yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** scheme.size)
+    elif scheme.is_independent or scheme.is_cut:
+        rate = float(scheme.probability)
+        yield from _size_tests(logged, probability=rate, max_size=scheme.limit)
+        # The units of a cut draw are not negatively associated before its size is known.
+        yield from _subset_tests(logged, None if scheme.is_cut else lambda frame: np.full(frame.shape, rate))
+    else:
+        raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
 
 # Sizes of draws.
@@ -200,27 +206,6 @@ def all_draws(logged: LoggedLevel) -> DrawSizes:
     return DrawSizes(*(column[every.number > 0] for column in every))
 
 
-def _multiplicity_tests(logged: LoggedLevel, size: int) -> Iterator[Statistic]:
-    """Yield tests of the entries and repeats of draws with replacement, of `size` entries each."""
-    level, entries = logged.level, logged.counts.entries
-    draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
-    got = f"got {entries / max(draws, 1):.5g} on average"
-    yield certain_test(
-        Kind.TOTAL,
-        "units drawn in all, repetitions included",
-        observed=entries,
-        expected=draws * size,
-        sentence=f"expected {size} units of level {level.name} in each draw, repetitions included, {got}",
-    )
-    if level.has_sizes:
-        # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is a unit that is hit twice or more.
-        frames, _, number = all_draws(logged)
-        expected = float((binom.sf(1, size, 1 / frames) * frames * number).sum())
-        trials = float((frames * number).sum())
-        repeats = Count(observed=logged.counts.repeats.number, expected=expected, trials=trials)
-        yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
-
-
 # Draws that are independent of each other and, given their size, uniform.
 
 
@@ -250,15 +235,46 @@ def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None)
     for tail in _JOINT_TAILS:
         threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
         chance = hypergeom.sf(threshold - 1, kinds[:, 0], kinds[:, 1], kinds[:, 2])
-        observed = int((draws.repeated[places] >= threshold[kind]).sum())
-        joint.append(Count(observed=observed, expected=float(np.nansum(chance[kind])), trials=places.size))
+        many = int((draws.repeated[places] >= threshold[kind]).sum())
+        joint.append(Count(observed=many, expected=float(np.nansum(chance[kind])), trials=places.size))
     yield count_test(Kind.JOINT, "draws with many units of the previous one", joint)
 
     pairs = draws.frames // 2
     together = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
     yield _neighbours_test(logged, expected=float(together.sum()), trials=float(pairs.sum()))
     yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
-    yield from _unit_tests(logged)
+
+    # The units drawn furthest above and below their means, given sizes, by a union bound over units.
+    trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
+    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
+    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))  # (log tail, unit)
+    for begin in range(0, counts.size, _UNITS_AT_ONCE):
+        observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
+        parents = level.parents_of(np.arange(begin, begin + observed.size))
+        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
+        # `log_tail` of many counts at once, which loses digits where trials are many.
+        failures = tried - observed
+        with np.errstate(divide="ignore", invalid="ignore"):
+            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
+            exponent += np.where(failures > 0, failures * np.log(failures / (tried - expected)), 0.0)
+        for side in extremes:
+            is_on_side = observed > expected if side is Kind.OFTENEST else observed < expected
+            tails = np.where(is_on_side, -exponent, 0.0)
+            place = int(np.argmin(tails))
+            if tails[place] < extremes[side][0]:
+                extremes[side] = float(tails[place]), begin + place
+    for side, (tail, unit) in extremes.items():
+        parent = int(level.parents_of(np.array([unit]))[0])
+        # The one that counts is computed again, with all digits.
+        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(trials[parent]))
+        yield Statistic(
+            kind=side,
+            quantity=f"draws of the unit drawn {'most' if side is Kind.OFTENEST else 'least'} often",
+            observed=count.observed,
+            expected=count.expected,
+            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
+            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
+        )
     if level.is_every and rate is not None:
         yield _spread_test(logged, rate, level.times)
 
@@ -305,41 +321,6 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     return counts
 
 
-def _unit_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests of the units drawn furthest above and below their means, given sizes, by a union bound over units."""
-    level, draws, counts = logged.level, logged.draws, logged.counts.counts
-    trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
-    mean = np.bincount(draws.parents, weights=draws.sizes / draws.frames, minlength=level.parents).astype(float)
-    extremes = dict.fromkeys((Kind.OFTENEST, Kind.RAREST), (0.0, 0))  # (log tail, unit)
-    for begin in range(0, counts.size, _UNITS_AT_ONCE):
-        observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
-        parents = level.parents_of(np.arange(begin, begin + observed.size))
-        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
-        # `log_tail` of many counts at once, which loses digits where trials are many.
-        failures = tried - observed
-        with np.errstate(divide="ignore", invalid="ignore"):
-            exponent = np.where(observed > 0, observed * np.log(observed / expected), 0.0)
-            exponent += np.where(failures > 0, failures * np.log(failures / (tried - expected)), 0.0)
-        for kind in extremes:
-            is_on_side = observed > expected if kind is Kind.OFTENEST else observed < expected
-            tails = np.where(is_on_side, -exponent, 0.0)
-            place = int(np.argmin(tails))
-            if tails[place] < extremes[kind][0]:
-                extremes[kind] = float(tails[place]), begin + place
-    for kind, (tail, unit) in extremes.items():
-        parent = int(level.parents_of(np.array([unit]))[0])
-        # The one that counts is computed again, with all digits.
-        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(trials[parent]))
-        yield Statistic(
-            kind=kind,
-            quantity=f"draws of the unit drawn {'most' if kind is Kind.OFTENEST else 'least'} often",
-            observed=count.observed,
-            expected=count.expected,
-            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
-            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
-        )
-
-
 def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
     level, counts = logged.level, logged.counts.counts
@@ -374,6 +355,38 @@ def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
         observed=repeats,
         sentence=f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches",
     )
+
+
+def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield tests of passes in secret order: no batch is that of the pass before, and none that of a public seed."""
+    level, draws, known = logged.level, logged.draws, logged.counts.public
+    frames, sizes = draws.frames.astype(float), draws.sizes.astype(float)
+    # The log of the chance that two batches of a size are equal.
+    chances = gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
+    first, others = draws.numbers % level.window == 0, draws.previous == draws.sizes
+    again = others & (draws.repeated == draws.sizes)
+    public = chances[first & np.isin(sizes, [size for _, size in known])]
+
+    def test(quantity: str, compared: Array, equal: Array, number: int, sentence: str) -> Statistic:
+        # The statistic is the smallest chance of any batch that is equal: the chance that one of so small a chance is.
+        log_p_value = float(logsumexp(compared[compared <= equal.min() + 1e-9])) if number else 0.0
+        return Statistic(
+            kind=Kind.ORDER,
+            quantity=quantity,
+            observed=number,
+            expected=float(np.exp(compared).sum()),
+            log_p_value=min(0.0, log_p_value),
+            sentence=sentence if number else "",
+        )
+
+    places = f"{int(again.sum()):,} of {int(others.sum()):,} batches hold the same {level.name}s"
+    sentence = f"{places} as in the pass before: the order is not drawn anew for each pass"
+    quantity = "batches that are those of the pass before"
+    yield test(quantity, chances[others], chances[again], int(again.sum()), sentence)
+    ways = " and ".join(sorted({words for words, _ in known}))
+    sentence = f"{len(known)} passes begin as {ways} does, seeded by the number of the pass: the order is not secret"
+    quantity = "passes that begin as those of a public seed"
+    yield test(quantity, np.repeat(chances[first], 2), public, len(known), sentence)
 
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     REPEATS = "repeats"
     HELD = "held"
     SEPARATION = "separation"
+    ORDER = "order"
     PASSES = "passes"
     OVERLAP = "overlap"
     JOINT = "joint"

@@ -16,19 +16,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import (
-    All,
-    Allocation,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import BallsInBins, Fixed, RandomAllocation, Scheme
 
 # One draw from each of many frames: (index of the frame of each drawn unit, index of the unit in its frame), both from
 # 0, shape (drawn units,) each.
@@ -43,35 +31,33 @@ _DENSE_FACTOR = 64
 
 def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
     """Draw units of each frame by a scheme; of a shuffle all, in the order of the pass."""
-    match scheme:
-        case Fixed():
-            return _draw_fixed(scheme, sizes, rng)
-        case Poisson(probability=rate):
-            return _draw_poisson(float(rate), sizes, rng)
-        case CappedPoisson(probability=rate):
-            frames, units = _draw_poisson(float(rate), sizes, rng)
-            order = np.lexsort((rng.random(frames.size), frames))  # a random order within each frame, cut at the cap
-            drawn = np.bincount(frames, minlength=sizes.size)
-            kept = order[index_in_frame(frames, drawn) < scheme.max_batch_size]
-            return frames[kept], units[kept]
-        case WithReplacement():
-            frames = np.repeat(np.arange(sizes.size), scheme.size)
-            return frames, rng.integers(0, sizes[frames])
-        case Shuffle() | All() | CyclicPoisson() | BallsInBins() | RandomAllocation():
-            frames = np.repeat(np.arange(sizes.size), sizes)
-            units = index_in_frame(frames, sizes)
-            if isinstance(scheme, Shuffle):
-                units = units[np.lexsort((rng.random(frames.size), frames))]
+    if scheme.has_stand_in:
+        return _draw_fixed(scheme.size, sizes, rng)
+    if scheme.can_repeat:
+        frames = np.repeat(np.arange(sizes.size), scheme.size)
+        return frames, rng.integers(0, sizes[frames])
+    if scheme.is_independent or scheme.is_cut:
+        frames, units = _draw_poisson(float(scheme.probability), sizes, rng)
+        if scheme.limit is None:
             return frames, units
+        order = np.lexsort((rng.random(frames.size), frames))  # a random order within each frame, cut at the cap
+        drawn = np.bincount(frames, minlength=sizes.size)
+        kept = order[index_in_frame(frames, drawn) < scheme.limit]
+        return frames[kept], units[kept]
+    frames = np.repeat(np.arange(sizes.size), sizes)
+    units = index_in_frame(frames, sizes)
+    if scheme.is_shuffled:
+        units = units[np.lexsort((rng.random(frames.size), frames))]
+    return frames, units
 
 
 def index_in_frame(frames: IntArray, sizes: IntArray) -> IntArray:
     return np.arange(frames.size) - (np.cumsum(sizes) - sizes)[frames]
 
 
-def _draw_fixed(scheme: Fixed, sizes: IntArray, rng: Generator) -> UnitIndices:
+def _draw_fixed(number: int, sizes: IntArray, rng: Generator) -> UnitIndices:
     """Draw a fixed number of distinct units from each frame, or all units of a smaller frame, in the fastest way."""
-    number, max_size = scheme.size, int(sizes.max(initial=0))
+    max_size = int(sizes.max(initial=0))
     frames = np.repeat(np.arange(sizes.size), np.minimum(number, sizes))
     if max_size <= _DENSE_FACTOR * number:
         # Every unit has a random key, columns beyond a small frame one that is larger: the smallest keys are drawn.
@@ -163,7 +149,7 @@ def draw_rounds(
         rows, span = np.zeros(steps.size, dtype=np.int64), length
         for depth, (scheme, total) in enumerate(zip(schemes, totals, strict=True), start=1):
             # Each parent is drawn from once a redraw period, or once a pass if this or a lower level has passes.
-            has_passes = any(isinstance(inner, Shuffle | Allocation) for inner in schemes[depth - 1 :])
+            has_passes = any(inner.is_shuffled or inner.is_allocated for inner in schemes[depth - 1 :])
             redraws = 1 if has_passes else span // hierarchy.level(depth).redraw_every
             span //= redraws
             steps = (steps[:, None] + np.arange(redraws) * span).ravel()
@@ -173,9 +159,9 @@ def draw_rounds(
             if isinstance(scheme, BallsInBins):
                 steps, span = steps + rng.integers(0, scheme.bins, rows.size), 1
             elif isinstance(scheme, RandomAllocation):
-                chosen, in_pass = _draw_fixed(Fixed(size=scheme.times), np.full(rows.size, scheme.steps), rng)
+                chosen, in_pass = _draw_fixed(scheme.times, np.full(rows.size, scheme.steps), rng)
                 steps, rows, span = steps[chosen] + in_pass, rows[chosen], 1
-            elif isinstance(scheme, Shuffle):
+            elif scheme.is_shuffled:
                 in_pass = index_in_frame(frames, sizes) // scheme.size
                 is_kept = in_pass < length  # drop_last leaves out what is beyond the last whole batch
                 steps, rows, span = (steps + in_pass)[is_kept], rows[is_kept], 1
@@ -205,16 +191,14 @@ def drawn_schemes(hierarchy: Hierarchy) -> tuple[int, tuple[Scheme, ...]]:
 
 def steps_per_round(hierarchy: Hierarchy) -> int:
     """Return the steps of a pass or of the outermost redraw period; UnsupportedError if passes do not end together."""
-    shuffled = [(level, level.scheme) for level in hierarchy.levels if isinstance(level.scheme, Shuffle)]
-    if len(shuffled) > 1 or any(not level.is_equal for level, _ in shuffled):
+    shuffled = [level for level in hierarchy.levels if level.scheme.is_shuffled]
+    if len(shuffled) > 1 or any(not level.is_equal for level in shuffled):
         raise UnsupportedError(
             "simulate: expected at most one shuffle, of frames of one size, got more or unequal ones"
         )
-    for level, scheme in shuffled:
-        return scheme.steps_of_a_pass(level.count)
-    if hierarchy.allocation is not None:
-        return hierarchy.allocation.steps_of_a_pass
-    return hierarchy.level(1).redraw_every
+    level = shuffled[0] if shuffled else hierarchy.level(max(1, hierarchy.allocated))
+    has_passes = level.scheme.is_shuffled or level.scheme.is_allocated
+    return level.scheme.steps_of_a_pass(level.count) if has_passes else hierarchy.level(1).redraw_every
 
 
 def children(hierarchy: Hierarchy, level: int, parents: IntArray) -> tuple[IntArray, IntArray]:
@@ -236,12 +220,11 @@ def round_cost(hierarchy: Hierarchy) -> float:
     for level, scheme in enumerate(schemes, start=1):
         count = hierarchy.units(level) / hierarchy.units(level - 1)
         cost = drawn = expected_draws(scheme, count)
-        match scheme:
-            case CappedPoisson(probability=rate):
-                cost = count * float(rate)
-            case Fixed():
-                is_dense = hierarchy.level(level).count <= _DENSE_FACTOR * scheme.size
-                cost = count if is_dense else drawn + _PICKING_COST
+        if scheme.is_cut:
+            cost = count * float(scheme.probability)
+        elif scheme.has_stand_in:
+            is_dense = hierarchy.level(level).count <= _DENSE_FACTOR * scheme.size
+            cost = count if is_dense else drawn + _PICKING_COST
         total += parents * (cost + _SKIPPING_COST * count)
         parents *= drawn
     total *= steps_per_round(hierarchy)
@@ -254,24 +237,18 @@ def round_cost(hierarchy: Hierarchy) -> float:
 
 def expected_draws(scheme: Scheme, count: float) -> float:
     """Return the expected number of draws from a frame in a step, repetitions included."""
-    match scheme:
-        case Fixed(size=size):
-            return min(size, count)
-        case WithReplacement(size=size):
-            return size
-        case Poisson(probability=rate):  # not `rate`, which the simulation checks
-            return count * float(rate)
-        case CappedPoisson() | BallsInBins() | RandomAllocation():
-            return count * float(scheme.rate(round(count)))
-        case Shuffle():
-            return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
-        case All() | CyclicPoisson():
-            return count
+    if scheme.is_shuffled:
+        return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
+    if scheme.has_stand_in or scheme.can_repeat:
+        return min(scheme.size, count) if scheme.has_stand_in else scheme.size
+    if scheme.is_independent:  # not `rate`, which the simulation checks
+        return count * float(scheme.probability)
+    return count * float(scheme.rate(round(count)))
 
 
 def draws_of_frame(scheme: Scheme, count: int) -> tuple[float, int]:
     """Return (expected number of draws, steps) of one draw from a frame: of a whole pass where the scheme has one."""
-    if isinstance(scheme, Shuffle):
+    if scheme.is_shuffled:
         return scheme.drawn_in_a_pass(count), scheme.steps_of_a_pass(count)
-    steps = scheme.steps_of_a_pass if isinstance(scheme, Allocation) else 1
+    steps = scheme.steps_of_a_pass(count)
     return expected_draws(scheme, count) * steps, steps

@@ -18,7 +18,6 @@ from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import RISK_WORK, ROUGH_NOTE, both_profiles
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import Fixed, Shuffle, WithReplacement
 from dpcalc.work import allowance
 
 # Read membership inference scores of canaries: CSV with a row for each canary, or for each run.
@@ -212,7 +211,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     # What is taken for granted: canaries, coins or runs, rules, scores, counted units.
     unit = plan.unit_name if plan.group_size == 1 else f"group of {plan.group_size} {plan.unit_name}"
     schemes = [level.scheme for phase in plan.phases for level in phase.hierarchy.levels]
-    is_sized = any(isinstance(scheme, Fixed | WithReplacement | Shuffle) for scheme in schemes)
+    is_sized = any(scheme.amount_key == "size" for scheme in schemes)
     assumptions = [f"each canary is what the config protects, one {unit}; one that is out {_OUT[plan.adjacency]}"]
     if has_many_runs:
         assumptions.append("runs are independent of each other, with one canary each, all trained as the config says")

@@ -33,16 +33,7 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import one_pass
-from dpcalc.sampling.schemes import (
-    Allocation,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import Poisson, Scheme
 
 MISS_PROBABILITY = 1e-6
 """Probability with which one confidence interval may miss the true value: a run of a thousand checks contradicts a
@@ -92,7 +83,7 @@ def simulate_plan(
     notes: list[str] = []
     for index, phase in enumerate(plan.phases):
         if phase.hierarchy.spans_steps:  # the training code decides who is in which step
-            is_cyclic = isinstance(phase.hierarchy.level(1).scheme, CyclicPoisson)
+            is_cyclic = not phase.hierarchy.level(1).scheme.is_whole
             why = "the training code splits the units into groups" if is_cyclic else "the config states limits alone"
             notes.append(f"no batches of {phase.name} are drawn: {why}; `audit-sampler` tests a log")
             continue
@@ -158,7 +149,7 @@ def _phase_checks(
     for level, scheme, total in zip(hierarchy.levels, schemes, totals, strict=True):
         frames = total.frames.total()
         offered = sum(size * times for size, times in total.frames.items())
-        if isinstance(scheme, Poisson) and offered:
+        if scheme.is_independent and offered:
             rate, share = float(scheme.probability), total.drawn / offered
             ends.append(_interval(share, offered))
             yield check(f"share of {level.name} drawn", (rate, rate), share, ends[-1], offered)
@@ -167,9 +158,9 @@ def _phase_checks(
         numbers = [Fraction(draws_of_frame(scheme, size)[0]) * times for size, times in total.frames.items()]
         mean, expected = total.drawn / max(frames, 1), float(sum(numbers) / max(frames, 1))
         ends.append((mean, mean))
-        if isinstance(scheme, CappedPoisson):
-            ends[-1] = _interval(mean, max(frames, 1), largest=scheme.max_batch_size)
-        when = "in a pass" if isinstance(scheme, Shuffle | Allocation) else "at a time"
+        if scheme.is_cut and scheme.limit:
+            ends[-1] = _interval(mean, max(frames, 1), largest=scheme.limit)
+        when = "in a pass" if scheme.is_shuffled or scheme.is_allocated else "at a time"
         yield check(f"{level.name} drawn {when}", (expected, expected), mean, ends[-1], frames)
 
     # The batch size is a product of the levels' numbers if each level has drawn frames that all give the same expected
@@ -179,15 +170,12 @@ def _phase_checks(
     total = totals[depth - 1]
     batches = np.concatenate(total.batches)
     if all(
-        total.frames
-        and (
-            level.is_equal or isinstance(scheme, WithReplacement) or (isinstance(scheme, Fixed) and not scheme.at_most)
-        )
+        total.frames and (level.is_equal or scheme.can_repeat or (scheme.has_stand_in and not scheme.at_most))
         for level, scheme, total, _ in levels
     ):
         low = high = float(copies)
         for level, scheme, _, (low_each, high_each) in levels:
-            factor = (level.count if isinstance(scheme, Poisson) else 1) / draws_of_frame(scheme, level.count)[1]
+            factor = (level.count if scheme.is_independent else 1) / draws_of_frame(scheme, level.count)[1]
             low, high = low * low_each * factor, high * high_each * factor
     else:
         largest = copies * math.prod(scheme.max_drawn(level.count) for level, scheme, *_ in levels)
@@ -242,20 +230,20 @@ class MemberDistribution:
 def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> MemberDistribution:
     """Return the distribution of draws of the protected units in a step, or in a pass if some level is shuffled."""
     hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
-    is_of_pass = any(isinstance(level.scheme, Shuffle) for level in hierarchy.levels)
+    is_of_pass = any(level.scheme.is_shuffled for level in hierarchy.levels)
     episodes = hierarchy.episodes
     if episodes is not None:
         classes, records = hierarchy.levels
         if plan.unit == 1:
             law = convolve_power(hypergeometric(classes.count, plan.group_size, episodes.ways), episodes.tasks)
         else:
-            law = binomial(episodes.tasks, episodes.class_rate(classes.count) * episodes.record_rate(records.count))
+            law = binomial(episodes.tasks, episodes.rate((classes.count, records.count)))
         return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=is_of_pass)
     if 0 < hierarchy.allocated <= len(path.schemes):  # in one step, an allocated level is a Poisson draw at its rate
         schemes = [*path.schemes]
         schemes[hierarchy.allocated - 1] = Poisson(probability=hierarchy.chosen_rate)
         path = replace(path, schemes=tuple(schemes))
-    if plan.group_size == 1 and not any(isinstance(scheme, WithReplacement) for scheme in path.schemes):
+    if plan.group_size == 1 and not any(scheme.can_repeat for scheme in path.schemes):
         on_path = _units_on_path(plan, protected, index)
         rates = [level.scheme.rate(size) for level, (_, size) in zip(hierarchy.levels, on_path, strict=False)]
         return MemberDistribution(
@@ -276,7 +264,7 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
         for count, probability in of_context.items():
             law[count] = law.get(count, Fraction(0)) + weight * probability
     has_equal_frames = all(level.is_equal for level in hierarchy.levels[: plan.unit])
-    has_repeated_parents = any(isinstance(scheme, WithReplacement) for scheme in path.schemes[:-1])
+    has_repeated_parents = any(scheme.can_repeat for scheme in path.schemes[:-1])
     is_exact = placement is not None and has_equal_frames and not (plan.group_size > 1 and has_repeated_parents)
     return MemberDistribution(
         probabilities=law, is_exact=is_exact and max(law) <= _MAX_EXACT_COUNTS, is_of_pass=is_of_pass
@@ -293,7 +281,7 @@ def _round_inclusion(hierarchy: Hierarchy, rates: list[Fraction]) -> float:
     if allocation is not None:
         # The steps that a unit chooses are different ones, in which what lies below it is drawn independently.
         in_step = math.prod(rates, start=Fraction(1)) / hierarchy.chosen_rate
-        return any_of(allocation.visits(allocation.steps_of_a_pass), float(in_step))
+        return any_of(allocation.visits(allocation.steps_of_a_pass(1)), float(in_step))
     # From the innermost level outwards: a drawn parent stays for several draws of its children, which are independent.
     probability = float(rates[-1])
     for level, below, rate in reversed(list(zip(levels, levels[1 : len(rates)], rates, strict=False))):

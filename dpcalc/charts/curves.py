@@ -41,7 +41,6 @@ from dpcalc.planner.risk import true_positive_rates
 from dpcalc.planner.search import require_pld_method
 from dpcalc.planner.vary import (
     is_covered,
-    is_refused,
     largest_group,
     refusal,
     with_level,
@@ -52,17 +51,6 @@ from dpcalc.planner.vary import (
 from dpcalc.planner.words import differing_facts, facts, mechanism_text, shared_facts
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import (
-    All,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Shuffle,
-    WithReplacement,
-)
 from dpcalc.work import FAILURES, SECOND, allowance
 
 POINTS = 25  # of a curve by default
@@ -270,13 +258,7 @@ def _over_epochs(request: CurveRequest) -> Chart:
 def _epochs_of_a_step(plan: Plan) -> Fraction:
     """Return the share of the outermost sampled level's units that a step draws."""
     _, _, level = _sampled_level(plan)
-    if isinstance(level.scheme, Poisson | CappedPoisson):
-        return level.scheme.probability
-    if isinstance(level.scheme, Shuffle):
-        return Fraction(1, level.scheme.steps_of_a_pass(level.count))
-    if isinstance(level.scheme, Fixed | WithReplacement):
-        return Fraction(level.scheme.size, level.count)
-    return level.rate
+    return level.scheme.share(level.count)
 
 
 def _over_noise(request: CurveRequest) -> Chart:
@@ -308,7 +290,7 @@ def _over_rate(request: CurveRequest) -> Chart:
 
     def has_bound(plan: Plan, value: float) -> bool:
         changed, (phase, _, level) = _with_rate(plan, value), _sampled_level(plan)
-        if isinstance(level.scheme, Shuffle) and is_refused(changed):
+        if level.scheme.is_shuffled and refusal(changed) is not None:
             return False
         return not phase.is_correlated or is_covered(changed)
 
@@ -327,24 +309,22 @@ def _over_rate(request: CurveRequest) -> Chart:
 def _varied(plan: Plan) -> tuple[str, float, float]:
     """Return (name, value, largest value with which the level is still sampled) of the quantity that a draw goes by."""
     phase, _, level = _sampled_level(plan)
-    match level.scheme:
-        case Poisson() | CappedPoisson() | CyclicPoisson() as scheme:
-            return "rate", float(scheme.probability), 1.0
-        case BallsInBins() as scheme:
-            return "bins", float(scheme.bins), float(phase.steps)
-        case RandomAllocation() as scheme:
-            return "times", float(scheme.times), float(scheme.steps)
-        case scheme:  # a unit is left out of each frame; with `at_most`, of the largest one
-            is_limited = isinstance(scheme, Fixed) and scheme.at_most
-            largest = max(1, (level.count if is_limited else level.min_count) - 1)
-            return "size", float(getattr(scheme, "size", 1)), float(largest)
+    scheme, name = level.scheme, level.scheme.amount_key
+    largest = {
+        "rate": 1,
+        "bins": phase.steps,
+        "times": scheme.steps_of_a_pass(level.count),
+        # a unit is left out of each frame; with `at_most`, of the largest one
+        "size": max(1, (level.count if scheme.at_most else level.min_count) - 1),
+    }
+    return name, float(scheme.amount or 0), float(largest[name])
 
 
 def _with_rate(plan: Plan, value: float) -> Plan:
     phase, place, level = _sampled_level(plan)
     name = _varied(plan)[0]
-    varied = {"probability": Fraction(repr(value))} if name == "rate" else {name: int(value)}
-    return with_level(plan, phase, place, replace(level, scheme=replace(level.scheme, **varied)))
+    amount = Fraction(repr(value)) if name == "rate" else int(value)
+    return with_level(plan, phase, place, replace(level, scheme=level.scheme.with_amount(amount)))
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -366,7 +346,7 @@ def _sampled_level(plan: Plan) -> tuple[Phase, int, Level]:
     """Return the only phase, and the index and level that is sampled outermost; InputError if there is none such."""
     phase = _single_phase(plan)
     for place, level in enumerate(phase.hierarchy.levels):
-        if not isinstance(level.scheme, All):
+        if not level.scheme.is_whole:
             return phase, place, level
     raise InputError("curve: expected a level that is sampled, got only `all`; there is no rate")
 
@@ -486,7 +466,7 @@ def _divergence_bounds(plan: Plan, z: Array) -> Array:
         if has_delta or isinstance(phase.mechanism, DiscreteGaussian):
             return divergence + math.inf
     for counts in composed(plan).steps.values():
-        if total_infinity_mass(counts.items()) > _MASS_ROUND_OFF:
+        if total_infinity_mass(counts) > _MASS_ROUND_OFF:
             return divergence + math.inf
         if counts:
             value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)

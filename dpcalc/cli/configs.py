@@ -105,13 +105,20 @@ def _positive_text(text: str) -> str:
     return text  # the config states it as it was written
 
 
+class _Loader(StrEnum):
+    poisson = "poisson"
+    fixed = "fixed"
+    shuffle = "shuffle"
+
+
 def import_(
     files: Annotated[
         list[str],
         typer.Argument(
             metavar="FILE",
             help="The state of an Opacus accountant (JSON, or a checkpoint, which is not executed), a dp_accounting "
-            "DpEvent as it prints, or a call of Opacus or TF-Privacy; - is standard input.",
+            "DpEvent as it prints, or a call of Opacus, TF-Privacy or JAX-Privacy in a script or notebook; - is "
+            "standard input. Several states are phases of one run.",
         ),
     ],
     *,
@@ -131,7 +138,7 @@ def import_(
     ] = None,
     batch_size: Annotated[
         Fraction | None,
-        typer.Option(metavar="N", help="Examples in a batch, for calls of TF-Privacy.", parser=options.exact),
+        typer.Option(metavar="N", help="Examples in a batch, for calls that count batches.", parser=options.exact),
     ] = None,
     sample_rate: Annotated[
         Fraction | None,
@@ -152,6 +159,10 @@ def import_(
         Fraction | None,
         typer.Option(metavar="E", help="Target epsilon, for calls that look for the noise.", parser=options.exact),
     ] = None,
+    loader: Annotated[
+        _Loader | None,
+        typer.Option(metavar="SCHEME", help="How the data set of fit() draws: poisson, fixed or shuffle."),
+    ] = None,
     timeout: options.Timeout = options.GATE_SECONDS,
     memory_limit: options.MemoryLimit = options.GIGABYTES,
     as_json: options.Json = False,
@@ -164,14 +175,12 @@ def import_(
 
     Example: dpcalc import accountant.json --delta 1e-5 --output dpcalc.yaml
     """
-    if len(files) > 1:
-        commands = ", then ".join(f"`dpcalc import {file}`" for file in files)
-        raise InputError(f"import: expected one file at a time, got {len(files)}; run {commands}")
-    (file,) = files
+    if len(set(files)) < len(files):
+        raise InputError("import: expected each file once, got one twice")
 
     from dpcalc.config.source import read_bytes
     from dpcalc.gate.workers import Workers
-    from dpcalc.imports.read import import_output, imported, read_run_of
+    from dpcalc.imports.read import import_output, imported, joined, read_run_of
     from dpcalc.imports.run import Terms
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import note_texts
@@ -186,18 +195,23 @@ def import_(
         steps=steps,
         noise_multiplier=noise_multiplier,
         target_epsilon=target_eps,
+        loader=None if loader is None else loader.value,
     )
     if output is not None:
         refuse_existing("--output", output, force=force)
     seconds = math.inf if timeout is None else timeout
     with ended_after(seconds, GRACE):
         # The file is read in a process of its own: what it makes of memory and time ends there.
-        data = read_bytes(file) if file == "-" else None
+        tasks = [(file, read_bytes(file) if file == "-" else None, terms) for file in files]
         with Workers(read_run_of, processes=1, memory=options.bytes_of(memory_limit)) as workers:
-            (run,) = workers.answers([(file, data, terms)], deadline=time.monotonic() + seconds)
-        if isinstance(run, Exception):
-            raise run
-        result = imported(run, terms, file)
+            answers = workers.answers(tasks, deadline=time.monotonic() + seconds)
+        runs = []
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+            runs.append(answer)
+        file = " + ".join(files)
+        result = imported(joined(runs), terms, file)
         evaluation = evaluate(result.loaded.plan)
     cost, notes, findings = (
         import_output(result, evaluation, file, verbose=verbose),

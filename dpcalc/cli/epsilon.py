@@ -19,8 +19,8 @@ from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.pate import DataDependentResult
 
 
 def epsilon(
@@ -108,8 +108,8 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
         return None
 
     from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
+    from dpcalc.pate.answer import data_dependent_guarantee
     from dpcalc.pate.votes_file import read_votes
-    from dpcalc.planner.pate import data_dependent_guarantee
 
     if not isinstance(phase.mechanism, LNMax | GNMax):
         return None
@@ -117,8 +117,8 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
     path = posixpath.join(posixpath.dirname(loaded.path), phase.votes)  # beside the config, as it means it
     try:
         read = read_votes(path, teachers=teachers.count if teachers.is_equal else None)
-        if read.queries < phase.steps:
-            raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {read.queries}")
+        if len(read.counts) < phase.steps:
+            raise InputError(f"{path}: expected votes on {phase.steps} queries, one a step, got {len(read.counts)}")
         votes = Votes(counts=read.counts[: phase.steps], teachers=read.teachers)
         return data_dependent_guarantee(phase.mechanism, votes, delta=plan.delta)
     except InputError as error:  # votes that cannot be read, or do not fit the config

@@ -44,10 +44,10 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     """Return the reports to write, the printed one last, after deleting earlier reports at their paths."""
     chosen = []
     for text in texts:
-        name, _, path = text.partition("=")
+        name, _, file = text.partition("=")
         if name not in REPORTS:
             raise InputError(f"--report: expected one of {', '.join(REPORTS)}, got `{name}`")
-        chosen.append(Report(name, None if path in {"", "-"} else path))
+        chosen.append(Report(name, None if file in {"", "-"} else file))
     if as_json:
         chosen.append(Report("json", None))
     printed = [report for report in chosen if report.path is None]
@@ -57,37 +57,34 @@ def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
     # By file, not by name: two names of one file would overwrite each other.
     paths = [os.path.realpath(report.path) for report in chosen if report.path is not None]
     if len(set(paths)) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
+        twice = next(each for each in paths if paths.count(each) > 1)
         raise InputError(f"--report: expected a file for each report, got two for {twice}")
     # Before anything is computed: a run that crashes must not leave yesterday's verdict.
     for report in chosen:
-        if report.path is not None:
-            _clear(report, Path(report.path))
-    return (*(report for report in chosen if report.path is not None), *(printed or [Report("text", None)]))
-
-
-def _clear(report: Report, path: Path) -> None:
-    """Delete an earlier report at its path, but no device; InputError for a link or for any other file."""
-    try:
-        # Outside a repository /dev/stdout is such a link: where standard output is a file, it would itself be replaced.
-        if git_root(Path(os.path.abspath(path)).parent) is not None:
-            if path.is_symlink() or leaves_repository(str(path)):
-                raise report.refusal("expected a file inside the repository, got a symbolic link; remove the link")
-        elif path.is_symlink() and not is_device(str(path)):
+        if report.path is None:
+            continue
+        path = Path(report.path)
+        try:
+            # Outside a repository /dev/stdout is such a link: where standard output is a file, it would be replaced.
+            if git_root(Path(os.path.abspath(path)).parent) is not None:
+                if path.is_symlink() or leaves_repository(str(path)):
+                    raise report.refusal("expected a file inside the repository, got a symbolic link; remove the link")
+            elif path.is_symlink() and not is_device(str(path)):
+                raise report.refusal(
+                    "expected a file or a device, got a symbolic link to a file; name the file, or leave PATH out for "
+                    "standard output"
+                )
+            if not path.is_file():  # devices and pipes are written to
+                continue
+        except OSError as error:
+            raise report.refusal(f"cannot write it: {system_message(error)}") from error
+        if not _is_report(str(path)):
             raise report.refusal(
-                "expected a file or a device, got a symbolic link to a file; name the file, or leave PATH out for "
-                "standard output"
+                "expected a new file or an earlier report of dpcalc, got another file; choose another name"
             )
-        if not path.is_file():  # devices and pipes are written to
-            return
-    except OSError as error:
-        raise report.refusal(f"cannot write it: {system_message(error)}") from error
-    if not _is_report(str(path)):
-        raise report.refusal(
-            "expected a new file or an earlier report of dpcalc, got another file; choose another name"
-        )
-    with suppress(OSError):  # if it cannot be removed, writing fails with a message
-        path.unlink()
+        with suppress(OSError):  # if it cannot be removed, writing fails with a message
+            path.unlink()
+    return (*(report for report in chosen if report.path is not None), *(printed or [Report("text", None)]))
 
 
 def _is_report(path: str) -> bool:

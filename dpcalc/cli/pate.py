@@ -85,14 +85,14 @@ def pate(
     """
     import numpy as np
 
-    from dpcalc.mechanisms.pate import VOTES, Aggregation, ConfidentGNMax, GNMax, LNMax
-    from dpcalc.pate.answer import PateQuestion, evaluate_pate
+    from dpcalc.mechanisms.pate import VOTES, ConfidentGNMax, GNMax, LNMax, PateMechanism
+    from dpcalc.pate.answer import evaluate_pate
     from dpcalc.pate.view import DRAWN, WARNING, pate_output, query_csv
     from dpcalc.pate.votes_file import read_votes
 
     match gamma, sigma, threshold, threshold_sigma:
         case float(), None, None, None:
-            aggregation: Aggregation = LNMax(gamma=gamma)
+            aggregation: PateMechanism = LNMax(gamma=gamma)
         case None, float(), None, None:
             aggregation = GNMax(noise_multiplier=sigma)
         case None, float(), float(), float():
@@ -119,15 +119,14 @@ def pate(
         raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
     if csv is not None:
         refuse_existing("--csv", csv, force=force)  # before a sanitised epsilon is drawn: each draw costs
-    question = PateQuestion(
-        aggregation=aggregation,
-        queries=votes_read.queries if votes_read else queries or 0,
-        votes=votes_read,
+    answer = evaluate_pate(
+        aggregation,
+        votes_read,
+        queries=len(votes_read.counts) if votes_read else queries or 0,
         delta=delta,
         target=target_eps,
+        rng=np.random.default_rng() if sanitise else None,  # seeded by the system: the seed must stay secret
     )
-    # Seeded by the operating system: the seed must stay secret.
-    answer = evaluate_pate(question, rng=np.random.default_rng() if sanitise else None)
     notes = [] if answer.by_votes is None else [WARNING]
     notes += [] if answer.sanitised is None else [DRAWN]
     asides = [] if quiet else [f"warning: {note}" for note in notes]

@@ -189,7 +189,8 @@ def _solution(name: str, loaded: Loaded, goal: Goal, phase: str | None) -> Solut
     """
     from dpcalc.config.normal import stated_terms
     from dpcalc.planner.evaluate import with_lower_bound
-    from dpcalc.planner.solve import certified_measure, solve
+    from dpcalc.planner.search import certified_measure
+    from dpcalc.planner.solve import solve
     from dpcalc.planner.vary import select_phase
     from dpcalc.report.solution import with_safe_decimal
 

@@ -11,12 +11,12 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING
 
-from dpcalc.amplification.groups import group_refusal, max_group_size, min_units_left
+from dpcalc.amplification.groups import group_refusal, max_group_size, units_left
 from dpcalc.config import scalars
 from dpcalc.config.files import Files
 from dpcalc.config.messages import keyed_error, nearest
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.scalars import AT_MOST, BATCH, EPISODES, EVERY, AtMost
+from dpcalc.config.scalars import AT_MOST, BATCH, EPISODES, EVERY
 from dpcalc.config.schema import Draw
 from dpcalc.config.sections import RunSections, Sections, read_sections
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
@@ -35,19 +35,7 @@ from dpcalc.sampling.hierarchy import (
     name_faults,
     size_faults,
 )
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import SCHEMES, AnyOrder, BallsInBins, Poisson, RandomAllocation, Shuffle
 from dpcalc.sampling.trees import MAX_RECORDS
 
 if TYPE_CHECKING:  # it loads numpy
@@ -174,9 +162,11 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
         draw = run.draws.get(name)
         size, expected = (node_at(sampling, name, key) for key in ("size", "expected"))
         wrong: list[Diagnostic] = []
-        if draw and size is not None and isinstance(draw.size, int) and draw.scheme != WithReplacement.name:
+        if draw and size is not None and isinstance(draw.size, int) and not SCHEMES[draw.scheme].can_repeat:
             smallest = config.tree.smallest_parent(number) if config.tree else ""
-            advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if draw.scheme == Fixed.name else ""
+            advice = (
+                f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if SCHEMES[draw.scheme].has_stand_in else ""
+            )
             wrong += (
                 error(fault.code, size.anchor, f"`{size.path}` {fault.problem}", f"{fault.hint}{advice}")
                 for fault in size_faults(name, draw.size, fewest, largest, smallest_parent=smallest)
@@ -336,11 +326,10 @@ def build(config: Sections) -> Plan:
     max_size = max_group_size(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
     if size > max_size:
         # For add-remove the group is removed as a whole, and each step must still find what it draws.
-        is_removed = plan.adjacency is Adjacency.ADD_REMOVE
-        units_left = max(min_units_left(each, unit=plan.unit) for each in hierarchies) if is_removed else 0
+        left = units_left(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
         message = f"`{group.path}` is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
-        message += "removed together" if units_left else "protected together: there are no more"
-        hint = f"a step must find {units_left} of those that are left; " if units_left else ""
+        message += "removed together" if left else "protected together: there are no more"
+        hint = f"a step must find {left} of those that are left; " if left else ""
         raise ConfigError([error("DPC106", group.anchor, message, f"{hint}lower it, or check the counts")])
     return plan
 
@@ -360,43 +349,11 @@ def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -
     levels = []
     for name, (fewest, largest) in zip(config.names, config.counts, strict=True):
         draw = run.draws.get(name, _WHOLE)
-        scheme: Scheme = All()
-        match draw:
-            case Draw(scheme="poisson" | "cyclic-poisson"):
-                # The rate refers to the largest parent. `expected` is the number drawn in a step, in which cyclic
-                # sampling draws from one of its groups.
-                rate = Fraction(draw.expected or 0, largest) * draw.groups if draw.rate is None else draw.rate
-                cap = draw.max_batch_size
-                if draw.scheme == "cyclic-poisson":
-                    scheme = CyclicPoisson(
-                        probability=rate,
-                        groups=draw.groups,
-                        max_batch_size=cap,
-                        max_group_size=draw.max_group_size,
-                    )
-                elif cap is None:
-                    scheme = Poisson(probability=rate)
-                else:
-                    scheme = CappedPoisson(probability=rate, max_batch_size=cap)
-            case Draw(scheme="fixed", size=AtMost(size=size)):
-                scheme = Fixed(size=size, at_most=True)
-            case Draw(scheme="fixed", size=int(size)):
-                scheme = Fixed(size=size)
-            case Draw(scheme="with-replacement", size=int(size)):
-                scheme = WithReplacement(size=size)
-            case Draw(scheme="shuffle", size=int(size), drop_last=drop_last, order=order):
-                scheme = Shuffle(size=size, drop_last=drop_last, is_secret=order == "secret")
-            case Draw(scheme="any-order"):
-                scheme = AnyOrder()
-            case Draw(scheme="balls-in-bins", bins=int(bins), assignment=assignment):
-                scheme = BallsInBins(bins=bins, is_held=assignment == "held")
-            case Draw(scheme="random-allocation", times=int(times)):
-                scheme = RandomAllocation(times=times, steps=times if steps is None else steps)
         level = Level(
             name=name,
             min_count=fewest,
             count=largest,
-            scheme=scheme,
+            scheme=SCHEMES[draw.scheme].of(draw, largest, steps),
             redraw_every=draw.redraw_every,
             is_assumed=is_assumed,
         )
@@ -420,7 +377,7 @@ def shuffled_passes_error(plan: Plan, config: Sections) -> ConfigError | None:
     """
     for phase, run in zip(plan.phases, config.runs, strict=True):
         level = phase.hierarchy.level(plan.unit)
-        if not isinstance(level.scheme, Shuffle):
+        if not level.scheme.is_shuffled:
             continue
         from dpcalc.planner.vary import refusal as refusal_of_passes
 

@@ -250,13 +250,9 @@ def _strategy(node: Node, files: Files) -> "Strategy":
     """Return the matrix strategy that a word or a mapping states; ConfigError if it states none."""
     from dpcalc.mechanisms import matrix_factorization as kinds
 
-    words: dict[str, type[Strategy]] = {
-        "identity": kinds.Identity,
-        "prefix-sum": kinds.PrefixSum,
-        "tree": kinds.Tree,
-    }
+    words: dict[str, Strategy] = {"identity": kinds.IDENTITY, "prefix-sum": kinds.PrefixSum(), "tree": kinds.Tree()}
     if isinstance(node, Scalar) and node.text in words:
-        return words[node.text]()
+        return words[node.text]
     match [key for key in node.entries if not key.startswith(USER_KEY)] if isinstance(node, Section) else []:
         case ["toeplitz"]:
             listed = entry(node, "toeplitz")
@@ -277,7 +273,7 @@ def _strategy(node: Node, files: Files) -> "Strategy":
             if bands > kinds.MAX_BANDS:
                 message = f"`{stated.path}` must be at most {kinds.MAX_BANDS:,}, got {bands:,}"
                 raise config_error("DPC106", stated.anchor, message)
-            return kinds.BandedSquareRoot(band_count=bands)
+            return kinds.banded_square_root(bands)
         case ["tree"]:
             return kinds.Tree(restart_every=_single_count(entry(node, "tree") or node, "restart_every")[1])
         case stated if "file" in stated and isinstance(node, Section):

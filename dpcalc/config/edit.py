@@ -23,7 +23,6 @@ from dpcalc.config.tree import Scalar, Section, join, node_at
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
 _EXACT = Context(prec=200, traps=[Inexact])  # digits of any decimal that is written; others raise Inexact
@@ -159,22 +158,14 @@ def _number_changes(section: str, run: Run, old: Phase, new: Phase) -> Iterator[
         for level, other in zip(new.hierarchy.levels, old.hierarchy.levels, strict=True):
             paths = (("size",), ("size", AT_MOST), ("rate",), ("expected",), (BATCH_SIZE,), ("bins",), ("times",))
             node = next(filter(None, (stated("sampling", level.name, *path) for path in paths)), None)
-            if node is None and isinstance(level.scheme, All):
+            if node is None and level.scheme.is_whole:
                 continue
-            match level.scheme:
-                case Poisson() | CappedPoisson() | CyclicPoisson() as poisson:
-                    key, amount = "rate", poisson.probability
-                case BallsInBins(bins=bins):
-                    key, amount = "bins", Fraction(bins)
-                case RandomAllocation(times=times):
-                    key, amount = "times", Fraction(times)
-                case _:
-                    key, amount = "size", Fraction(level.max_drawn)
+            drawn = level.scheme.amount
             yield _NumberChange(
                 run=run,
-                keys=("sampling", level.name, key),
+                keys=("sampling", level.name, level.scheme.amount_key or "size"),
                 node=node,
-                amount=amount,
+                amount=Fraction(level.count if drawn is None else drawn),
                 count=Fraction(level.count, getattr(level.scheme, "groups", 1)),
                 changed=other.scheme != level.scheme,
             )

@@ -14,7 +14,6 @@ from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_o
 from dpcalc.config.words import (
     Beside,
     Meaning,
-    excluded_key,
     is_misspelling,
     list_meaning,
     meaning,
@@ -235,7 +234,15 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
         name = stated.text if isinstance(stated, Scalar) else "gaussian"
         allowed = [f"`{each}`" for each in mechanism_keys(name) if each != "type"] if name in MECHANISMS else []
-        hint = excluded_key(key, name) or (f"`{name}` takes {', '.join(allowed)}" if allowed else "")
+        hint = f"`{name}` takes {', '.join(allowed)}" if allowed else ""
+        if key == "also":
+            hint = (
+                "several answers on one drawn sample are one step: `type: pure-dp` with the sum of their epsilons, or "
+            )
+            hint += "`approximate-dp` with the sums of epsilon and delta"
+        elif name == "gaussian" and key in {"epsilon", "delta"}:
+            hint = "`gaussian` takes the noise itself; a step of which only its (epsilon, delta) is known is "
+            hint += "`type: approximate-dp`"
         return error("DPC107", mark, f"`{key}` does not go with type `{name}`", hint)
     # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
     if not isinstance(scheme, Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:

@@ -18,18 +18,6 @@ from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import (
-    All,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
@@ -125,42 +113,34 @@ def _draw_line(level: Level) -> str:
     """Return the line of a level's draw, a YAML mapping in braces, with what it does not state as a comment."""
     scheme, amount, remark = level.scheme, dict[str, object](), ""
     limit = "" if level.is_equal else "at most "
-    match scheme:
-        case Shuffle():
-            amount["size"] = scheme.size
+    if scheme.amount_key == "rate":
+        # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is
+        # exact is written, and the other one as a remark. Where counts differ the number has no meaning.
+        rate, is_cyclic = scheme.probability, scheme.spans_steps
+        expected, is_known = rate * level.count, level.is_equal and not level.is_assumed
+        number = scalars.decimal_text(expected) if is_known else None
+        is_simpler = number and (expected.denominator == 1 or scalars.decimal_text(rate) is None)
+        stated = scalars.probability_text(rate)
+        if is_simpler and not is_cyclic:
+            amount["expected"] = number
+            remark = f"rate {_rounded_text(rate)}"
+        elif stated is None:
+            limit = f"expected a rate of at most {scalars.MAX_DIGITS} characters"
+            raise InputError(f"level {level.name}: {limit}, got {rate}")
+        else:
+            amount["rate"] = stated
+            if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
+                remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
+    elif scheme.at_most:
+        amount["size"] = f"{{at_most: {scheme.size}}}"
+        remark = "all where there are fewer"
+    elif scheme.amount_key:
+        amount[scheme.amount_key] = scheme.amount
+        remark = f"rate {'' if scheme.is_allocated else limit}{_rounded_text(level.rate)}"
+        if scheme.is_shuffled:
             remark = f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
-        case Fixed(at_most=True):
-            amount["size"] = f"{{at_most: {scheme.size}}}"
-            remark = "all where there are fewer"
-        case Fixed() | WithReplacement():
-            amount["size"] = scheme.size
-            remark = f"rate {limit}{_rounded_text(level.rate)}"
-        case RandomAllocation():
-            amount["times"] = scheme.times
-            remark = f"rate {_rounded_text(level.rate)}"
-        case BallsInBins():
-            amount["bins"] = scheme.bins
-            remark = f"rate {_rounded_text(level.rate)}"
-        case Poisson() | CappedPoisson() | CyclicPoisson():
-            # An exact rate often is no decimal while the expected number is one, or the other way round: the form that
-            # is exact is written, and the other one as a remark. Where counts differ the number has no meaning.
-            rate, is_cyclic = scheme.probability, isinstance(scheme, CyclicPoisson)
-            expected, is_known = rate * level.count, level.is_equal and not level.is_assumed
-            number = scalars.decimal_text(expected) if is_known else None
-            is_simpler = number and (expected.denominator == 1 or scalars.decimal_text(rate) is None)
-            stated = scalars.probability_text(rate)
-            if is_simpler and not is_cyclic:
-                amount["expected"] = number
-                remark = f"rate {_rounded_text(rate)}"
-            elif stated is None:
-                limit = f"expected a rate of at most {scalars.MAX_DIGITS} characters"
-                raise InputError(f"level {level.name}: {limit}, got {rate}")
-            else:
-                amount["rate"] = stated
-                if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
-                    remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
     period = {"redraw_every": level.redraw_every} if level.redraw_every > 1 else {}
-    draw = _mapping_text({"scheme": scheme.name, **amount, **_options(scheme), **period})
+    draw = _mapping_text({"scheme": scheme.name, **amount, **scheme.options, **period})
     return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
 
 
@@ -177,22 +157,6 @@ def _value_text(value: object) -> str:
     if isinstance(value, str):
         return value
     return scalars.decimal_text(Fraction(repr(value))) or repr(value)
-
-
-def _options(scheme: Scheme) -> dict[str, object]:
-    """Return the options of a scheme that are not the default, by key as in configs; `at_most` is part of the size."""
-    match scheme:
-        case Shuffle(drop_last=drop_last, is_secret=is_secret):
-            return ({"drop_last": True} if drop_last else {}) | ({"order": "secret"} if is_secret else {})
-        case BallsInBins(is_held=True):
-            return {"assignment": "held"}
-        case CappedPoisson(max_batch_size=max_batch_size):
-            return {"max_batch_size": max_batch_size}
-        case CyclicPoisson():
-            keys = {name: getattr(scheme, name) for name in ("groups", "max_batch_size", "max_group_size")}
-            return {name: value for name, value in keys.items() if value is not None}
-        case _:
-            return {}
 
 
 def quoted(word: str) -> str:
@@ -222,17 +186,15 @@ def fingerprint(plan: Plan) -> str:
         levels = []
         for level in phase.hierarchy.levels:
             scheme = level.scheme
-            rate = getattr(scheme, "probability", None)
-            numbers = (getattr(scheme, key) for key in ("size", "bins", "times") if hasattr(scheme, key))
             content: dict[str, object] = {
                 "name": level.name,
                 "count": level.count,
                 **({} if level.is_equal else {"least": level.min_count}),
                 "scheme": scheme.name,
-                "amount": next(numbers, None) if rate is None else str(Fraction(rate)),
-                **({"at_most": True} if getattr(scheme, "at_most", False) else {}),
+                "amount": str(Fraction(scheme.probability)) if scheme.amount_key == "rate" else scheme.amount,
+                **({"at_most": True} if scheme.at_most else {}),
                 **({} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}),
-                **_options(scheme),
+                **scheme.options,
             }
             levels.append(content)
         # A promise whose relation is that of the run is as one without a relation, which older versions lack; they
@@ -297,8 +259,8 @@ class StatedTerms(NamedTuple):
 def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerms:
     """Return the terms of a phase: how the user states the outermost draw but `all`, and the length."""
     sections, amount = runs(root)[number].sections, ""
-    level = next((level for level in hierarchy.levels if not isinstance(level.scheme, All)), None)
-    if level is not None and isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
+    level = next((level for level in hierarchy.levels if not level.scheme.is_whole), None)
+    if level is not None and level.scheme.amount_key == "rate":
         node = node_at(sections, "sampling", level.name, "expected")
         stated = _stated_number(node)
         if node is not None and stated is not None and stated.denominator == 1:

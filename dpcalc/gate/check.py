@@ -16,29 +16,20 @@ from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
-MAX_SUGGESTIONS = 10  # files that get suggestions, each up to FIT_SECONDS; people read no more than that
+MAX_SUGGESTIONS = 10  # files that get suggestions, each up to FIT_WORK; people read no more than that
 FIT_DIGITS = 4  # significant digits of a suggested noise multiplier, rounded up so that the next check passes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demands:
-    """Requirements on every config file, beside the budget that the file states itself.
-
-    Attributes:
-        policy: limits and requirements beside the budgets of the files.
-        allow_budget_change: whether a budget may be higher, and a promise weaker, than in the base.
-        lock: the reviewed state that every config must be in, or None.
-        config_args: CONFIG... as given; None if a search found all configs, so that the lock may hold no other.
-        lower_bounds: whether every result shall have a lower bound, also where it changes no verdict.
-        suggestions: whether files over their limit get values that would fit.
-    """
+    """Requirements on every config file, beside the budget that the file states itself."""
 
     policy: Policy = NO_POLICY
-    allow_budget_change: bool = False
-    lock: Lock | None = None
-    config_args: Sequence[str] | None = ()
-    lower_bounds: bool = False
-    suggestions: bool = True
+    allow_budget_change: bool = False  # a budget may be higher, and a promise weaker, than in the base
+    lock: Lock | None = None  # the reviewed state that every config must be in
+    config_args: Sequence[str] | None = ()  # CONFIG...; None if a search found all: the lock may hold no other
+    lower_bounds: bool = False  # whether every result shall have one, also where it changes no verdict
+    suggestions: bool = True  # whether files over their limit get values that would fit
 
 
 def check(
@@ -62,8 +53,34 @@ def check(
             continue
     costs.compute(lower_bounds)
     results = [_judgement(case, costs, demands) for case in judged]
-    if demands.suggestions:
-        results = _with_suggestions(judged, results, costs)
+
+    # After all verdicts, with the time that is left: a suggestion that comes too late changes none of them.
+    requests: dict[int, list[Fit]] = {}
+    for index, (case, result) in enumerate(zip(judged, results, strict=True)):
+        over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
+        if demands.suggestions and over and case.new and result.limit and len(requests) < MAX_SUGGESTIONS:
+            plan, limit = cost_relevant(case.new.plan), result.limit.value
+            # Of several phases nobody knows which one should become shorter.
+            quantities = ("sigma", "steps") if len(plan.phases) == 1 else ("sigma",)
+            requests[index] = [Fit(plan=plan, quantity=each, limit=limit) for each in quantities]
+    costs.compute(request for fits in requests.values() for request in fits)
+    for index, fits in requests.items():
+        noise, *others = map(costs.fit, fits)
+        steps = int(others[0]) if others and others[0] else None
+        texts = []
+        if noise is not None:
+            least = rounded_up(noise, digits=FIT_DIGITS)
+            several = f"noise_multiplier of every phase times {least}"  # their noises keep their ratios
+            texts.append(f"noise_multiplier >= {least}" if others else several)
+        if steps is not None:
+            texts.append(f"steps <= {steps}")
+        hint = f"to fit: {' or '.join(texts)}" if texts else ""
+        problems = tuple(
+            replace(each, hint=hint or each.hint) if each.code in {"DPC205", "DPC301"} else each
+            for each in results[index].problems
+        )
+        found = Fits(noise_multiplier=noise, steps=steps) if others else Fits(noise_factor=noise)
+        results[index] = replace(results[index], fits=found, problems=problems)
     stale = () if demands.lock is None else missing_configs(judged, demands.lock, config_args=demands.config_args)
     return (*results, *stale)
 
@@ -76,10 +93,7 @@ def _wants_lower_bound(plan: Plan, costs: Costs, demands: Demands) -> bool:
 
 
 def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
-    """Return the result of a config by limit, budget, base and lock, without suggestions.
-
-    An `error_result` if it, or its epsilon, is an exception.
-    """
+    """Return the result of a config by limit, budget, base and lock, without suggestions."""
     new, pair, policy, agreed = case.new, case.pair, demands.policy, demands.allow_budget_change
     if new is None:
         return error_result(case.path, case.error)
@@ -140,11 +154,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 
 
 def _limit_problem(new: Loaded, guarantee: Guarantee, limit: Limit | None, policy: Policy) -> Diagnostic | None:
-    """Return the gravest of: epsilon infinite (DPC205), undecided (DPC901), over the limit (DPC301), near it (DPC302).
-
-    Near, a warning, is above `warn_at_pct` of the limit. The gravest alone: an infinite epsilon is over every limit,
-    and one over the limit is near it, too.
-    """
+    """Return the gravest of: infinite (DPC205), undecided (DPC901), over the limit (DPC301), near it (DPC302)."""
     epsilon, lower, share = guarantee.epsilon, guarantee.epsilon_lower, policy.warn_at_pct
     claim = f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)})"
     if not guarantee.finite:
@@ -172,48 +182,8 @@ def _limit_problem(new: Loaded, guarantee: Guarantee, limit: Limit | None, polic
     return None
 
 
-def _with_suggestions(files: Sequence[Case], results: Sequence[Result], costs: Costs) -> list[Result]:
-    """Return the results in order, the first 10 over their limit with suggestions of values that would fit.
-
-    An infinite epsilon is over every limit.
-    """
-    # After all verdicts, with the time that is left: a suggestion that comes too late changes none of them.
-    requests: dict[int, list[Fit]] = {}
-    for index, (case, result) in enumerate(zip(files, results, strict=True)):
-        over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
-        if over and case.new is not None and result.limit is not None and len(requests) < MAX_SUGGESTIONS:
-            plan, limit = cost_relevant(case.new.plan), result.limit.value
-            # Of several phases nobody knows which one should become shorter.
-            quantities = ("sigma", "steps") if len(plan.phases) == 1 else ("sigma",)
-            requests[index] = [Fit(plan=plan, quantity=each, limit=limit) for each in quantities]
-    costs.compute(request for fits in requests.values() for request in fits)
-    suggested = list(results)
-    for index, fits in requests.items():
-        noise, *others = map(costs.fit, fits)
-        steps = int(others[0]) if others and others[0] else None
-        texts = []
-        if noise is not None:
-            least = rounded_up(noise, digits=FIT_DIGITS)
-            several = f"noise_multiplier of every phase times {least}"  # their noises keep their ratios
-            texts.append(f"noise_multiplier >= {least}" if others else several)
-        if steps is not None:
-            texts.append(f"steps <= {steps}")
-        found = Fits(noise_multiplier=noise, steps=steps) if others else Fits(noise_factor=noise)
-        hint = f"to fit: {' or '.join(texts)}" if texts else ""
-        problems = tuple(
-            replace(each, hint=hint or each.hint) if each.code in {"DPC205", "DPC301"} else each
-            for each in results[index].problems
-        )
-        suggested[index] = replace(results[index], fits=found, problems=problems)
-    return suggested
-
-
 def diff(compared_cases: Sequence[Case], *, costs: Costs) -> tuple[Result, ...]:
-    """Return the comparison of each config with its base, in order; every rise of epsilon fails.
-
-    The plans of all cases are computed first, in worker processes. An unreadable config, or any exception, becomes an
-    `error_result`.
-    """
+    """Return the comparison of each config with its base, in order; every rise of epsilon fails."""
     costs.compute_files((case.path, plan) for case in compared_cases for plan in case.plans)
     results = []
     for case in compared_cases:

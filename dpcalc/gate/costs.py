@@ -10,8 +10,9 @@ from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
+from dpcalc.work import SECOND, allowance
 
-FIT_SECONDS = 20.0  # for one suggestion or lower bound, without which there is a verdict; ordinary ones take under two
+FIT_WORK = 15.0 * SECOND  # for one suggestion, without which there is a verdict; ordinary ones take under two seconds
 CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, so that its printed digits still fit
 
 
@@ -71,13 +72,10 @@ class Costs:
         self.compute(files)
 
     def compute(self, requests: Iterable[Request]) -> None:
-        """Compute the requests whose answers are not yet known: plans first, then the others within 20 s each.
-
-        An answer that fails or takes too long is remembered as its exception.
-        """
+        """Compute the requests whose answers are not yet known, plans first; remember what failed as its exception."""
         missing = [request for request in dict.fromkeys(requests) if request not in self._known]
         # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
-        for is_plan, seconds in ((True, math.inf), (False, FIT_SECONDS)):
+        for is_plan in (True, False):
             batch = [request for request in missing if isinstance(request, Plan) is is_plan]
 
             def report(part: float, batch: list[Request] = batch) -> None:
@@ -91,21 +89,18 @@ class Costs:
                     self._on_progress(part)
 
             report(0.0)
-            answers = self._workers.answers(batch, deadline=self._deadline, seconds=seconds, on_progress=report)
+            answers = self._workers.answers(batch, deadline=self._deadline, on_progress=report)
             self._known |= dict(zip(batch, answers, strict=True))
 
     def guarantee(self, plan: Plan) -> Guarantee:
-        """Return the certified upper bound on a plan's epsilon by method "auto": epsilon >= 0 or infinite.
-
-        An answer that is no upper bound, such as NaN, raises ArithmeticError.
-        """
+        """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
         answer = self._answer(cost_relevant(plan))
         if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its lower bound; unchanged if that fails or takes over 20 s."""
+        """Return the guarantee with its lower bound; unchanged if that fails."""
         try:
             answer = self._answer(LowerBound(plan=cost_relevant(plan), guarantee=guarantee))
         except Exception:  # noqa: BLE001  the upper bound holds without it
@@ -136,10 +131,7 @@ def cost_relevant(plan: Plan) -> Plan:
 
 
 def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
-    """Return True if a bound may be loose although the tight method (pld) applies to the plan.
-
-    So it is if another method than pld or "none" gave it, or if counts were rounded up; never for tuned plans.
-    """
+    """Return True if a bound may be loose although the tight method (pld) applies to the plan; never if it is tuned."""
     # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
     # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
     is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
@@ -160,7 +152,8 @@ def compute_answer(request: Request) -> Answer:
 
     # A noise multiplier is printed with few digits; steps are whole numbers and need no margin.
     target = request.limit * (1 - CLOSE) if request.quantity == "sigma" else request.limit
-    value = solve(request.plan, request.quantity, goal=EpsilonGoal(limit=target)).value
+    with allowance(FIT_WORK):
+        value = solve(request.plan, request.quantity, goal=EpsilonGoal(limit=target)).value
     if not isinstance(value, int | float):
         raise InputError(f"{request.quantity}: expected a number, got {value!r}")
     return value

@@ -34,18 +34,14 @@ _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
 @dataclass(frozen=True, kw_only=True)
 class ConfigPair:
-    """A config and its base, a revision or file of this name, with their differences.
-
-    Attributes:
-        steps: differences, each with the plan of the base with this change alone; None if that is no valid config.
-        claims: differences in claims about the data, each with the new plan and the old claim; None likewise.
-    """
+    """A config and its base, a revision or file of this name, with their differences."""
 
     name: str
     old: Loaded
     new: Loaded
+    # each with the plan of the base with this change alone; None if that is no valid config
     steps: tuple[tuple[Difference, Plan | None], ...]
-    claims: tuple[tuple[Difference, Plan | None], ...]
+    claims: tuple[tuple[Difference, Plan | None], ...]  # about the data, each with the new plan and the old claim
 
     @property
     def plans(self) -> Iterator[Plan]:
@@ -56,10 +52,7 @@ class ConfigPair:
 
 
 def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return the pair of a config and its base, with the plans that single differences lead to.
-
-    Differences in accounting and budget are left out.
-    """
+    """Return the pair of a config and its base, with the plans of single differences but of accounting and budget."""
 
     def with_change(before: Loaded, after: Loaded, difference: Difference) -> Plan | None:
         try:
@@ -248,11 +241,7 @@ def _weaker_promises(old: Loaded, new: Loaded) -> Iterator[Diagnostic]:
 
 
 def _moved_sources(pair: ConfigPair) -> Iterator[Diagnostic]:
-    """Yield DPC408 for each source that moved since the base revision; nothing if the base is another file.
-
-    The config may have become another section of its file, or no longer all of it; a reference of the base may lead
-    elsewhere, be a stated value, or be gone.
-    """
+    """Yield DPC408 for each source that moved since the base revision; nothing if the base is another file."""
     old, new = pair.old, pair.new
     if old.path == pair.name:  # two files have sections and references of their own
         return
@@ -337,10 +326,7 @@ PLAIN_READER = ConfigReader()
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One config file, by the path that the user named, with its base or why it has none (`problems`).
-
-    A file that cannot be used has an error in the place of a config.
-    """
+    """One config file as the user named it, with its base or why it has none; an error if it cannot be used."""
 
     path: str
     new: Loaded | None = None
@@ -358,10 +344,7 @@ class Case:
 
 
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
-    """Return a Case for each path, in order: the config with its base, or its error.
-
-    DPC406 says that the base of a config is absent (a note) or unreadable (an error). UnknownRevisionError is raised.
-    """
+    """Return each config with its base, or its error, in order; DPC406 says that a base is absent or unreadable."""
     find = cache(partial(find_revision, reader.base))  # once for each folder, so that all files see the same commit
 
     def case_of(path: str) -> Case:

@@ -63,10 +63,7 @@ class Account:
 
 
 def account(path: str) -> Account:
-    """Return a ledger with an upper bound for each run and both bounds for all runs together.
-
-    If the upper bound on all runs is infinite, there is no lower bound.
-    """
+    """Return a ledger with an upper bound for each run and, if it is finite, both bounds for all runs together."""
     loaded = load(path)
     evaluated = _account_of(loaded, _runs(loaded.plan))
     whole = evaluated.guarantee
@@ -74,10 +71,7 @@ def account(path: str) -> Account:
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
-    """Return the phases of each run by its name, in the ledger's order.
-
-    The name of a run is that of its phase or, if it has several, what precedes " / " in them.
-    """
+    """Return the phases of each run by its name, in order: that of its phase, or what precedes " / " in several."""
     phases: dict[str, list[Phase]] = {}
     for phase in plan.phases:
         phases.setdefault(phase.name.partition(SEPARATOR)[0], []).append(phase)
@@ -122,11 +116,42 @@ def add(
         before = load(path) if os.path.lexists(path) else None
         old = b"" if before is None else read_bytes(path)
         ledger = None if before is None else before.plan
-        _refuse_run(path, ledger, run, name=name, part=part, is_opening=opening != (None, None))
-        if part and ledger is not None:
-            all_data = ledger.phases[0].hierarchy
-            phases = (replace(phase, part=part, hierarchy=_resized(phase.hierarchy, all_data)) for phase in run.phases)
-            run = replace(ledger, phases=tuple(phases))
+        partition = None if ledger is None else ledger.partition
+        if run.tuning is not None:
+            expected = "expected a single run to add to a ledger, got the best of several"
+            raise InputError(f"tuning: {expected}; list each of them")
+        if not name or SEPARATOR in name:
+            raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{name}`")
+        if part and (partition is None or run.parts):
+            got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
+            raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
+        if ledger is not None:
+            if run.parts and run.partition != partition:
+                raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
+            if opening != (None, None):
+                expected = "expected no --delta and no --budget for a ledger that is there"
+                raise InputError(f"{path}: {expected}, it states its own")
+            ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
+            units, all_units = theirs.level(1), ours.level(1)
+            if part:
+                theirs = _resized(theirs, ours)
+            if ours.data != theirs.data:
+                found = f"{_sizes_text(ours)}, got one on {_sizes_text(theirs)}"
+                raise InputError(f"{path}: expected a run on its data, {found}")
+            if name in _runs(ledger):
+                problem = f"expected a new name, there is a run `{name}` already; choose another with --name"
+                raise InputError(f"{path}: {problem}")
+            if part:  # a run that draws from as many units as all parts hold is on all data
+                if units.is_assumed:
+                    expected = "expected a run whose number of units is stated, got an unknown one"
+                    raise InputError(f"--part: {expected}; state `examples`")
+                if units.count >= all_units.count and partition is not None and len(partition.parts) > 1:
+                    raise InputError(
+                        f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got "
+                        f"one on {units.count}; a run on all data has no part"
+                    )
+                phases = (replace(phase, part=part, hierarchy=_resized(phase.hierarchy, ours)) for phase in run.phases)
+                run = replace(ledger, phases=tuple(phases))
 
         # The name of the run comes first, so that `_runs` finds all phases of one; private votes stay where they are.
         added = tuple(
@@ -172,43 +197,6 @@ def add(
         elif is_added and not create(path, new):
             raise InputError(f"{path}: expected a ledger or nothing there, got something that is no file")
         return evaluated, is_added
-
-
-def _refuse_run(path: str, ledger: Plan | None, run: Plan, *, name: str, part: str, is_opening: bool) -> None:
-    """Raise InputError if a run is tuned, its name is empty or has " / ", or it does not fit ledger and parts."""
-    partition = None if ledger is None else ledger.partition
-    if run.tuning is not None:
-        raise InputError("tuning: expected a single run to add to a ledger, got the best of several; list each of them")
-    if not name or SEPARATOR in name:
-        raise InputError(f"--name: expected a name without `{SEPARATOR}`, got `{name}`")
-    if part and (partition is None or run.parts):
-        got = "a new one or one without" if partition is None else "a run whose phases name parts themselves"
-        raise InputError(f"--part: expected a ledger with a `partition` and a run on one part, got {got}")
-    if ledger is None:
-        return
-    if run.parts and run.partition != partition:
-        raise InputError(f"{path}: expected a run with the `partition` of the ledger, got another one")
-    if is_opening:
-        raise InputError(f"{path}: expected no --delta and no --budget for a ledger that is there, it states its own")
-    ours, theirs = ledger.phases[0].hierarchy, run.phases[0].hierarchy
-    if part:
-        theirs = _resized(theirs, ours)
-    if ours.data != theirs.data:
-        raise InputError(f"{path}: expected a run on its data, {_sizes_text(ours)}, got one on {_sizes_text(theirs)}")
-    if name in _runs(ledger):
-        problem = f"expected a new name, there is a run `{name}` already; choose another with --name"
-        raise InputError(f"{path}: {problem}")
-    if part:  # a run that draws from as many units as all parts hold is on all data
-        units, all_units = run.phases[0].hierarchy.level(1), ours.level(1)
-        if units.is_assumed:
-            raise InputError(
-                "--part: expected a run whose number of units is stated, got an unknown one; state `examples`"
-            )
-        if units.count >= all_units.count and partition is not None and len(partition.parts) > 1:
-            raise InputError(
-                f"--part: expected a run on some of the {all_units.count} {all_units.name} of the ledger, got one on "
-                f"{units.count}; a run on all data has no part"
-            )
 
 
 def _resized(hierarchy: Hierarchy, other: Hierarchy) -> Hierarchy:

@@ -73,10 +73,7 @@ class Lock:
         return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def path_and_section(self, name: str) -> tuple[str, str]:
-        """Split an entry's name "PATH:SECTION" into a path from the current directory and a section.
-
-        The section is "" if a file has the whole name, or if there is no colon.
-        """
+        """Split an entry's name "PATH:SECTION" into a path from the current directory and a section, or ""."""
         # A colon may stand in the name of a file, too; a file that is there decides.
         path = os.path.relpath(Path(self.path).parent / name)
         before, colon, section = name.rpartition(":")
@@ -85,10 +82,7 @@ class Lock:
         return os.path.relpath(Path(self.path).parent / before), section
 
     def config_files(self, only_section: str = "") -> tuple[tuple[str, str], ...]:
-        """Return (path from the current directory, section or "") of each entry whose file exists.
-
-        InputError for the first entry outside the lock's repository: messages would show its lines.
-        """
+        """Return (path, section or "") of each entry whose file exists; InputError for one outside the repository."""
         entries = [self.path_and_section(name) for name in sorted(self.entries)]
         inside = config_folder(self.path)
         for path, _ in entries:
@@ -179,10 +173,7 @@ def read_lock(path: Path) -> Lock:
 
 
 def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> list[Diagnostic]:
-    """Return DPC403 for the first of: no entry in the lock, another hash, moved sources, an epsilon off by over 2e-5.
-
-    Moved sources are a problem for each key; the difference of epsilon is relative.
-    """
+    """Return DPC403 for the first of: no entry, another hash, moved sources (each), epsilon off by over 2e-5."""
     # One finding a config, the most telling: where the hash differs, sources and epsilon may differ as its effect.
     entry, sources = lock.entries.get(lock.entry_name(loaded)), lock.sources(loaded)
     before = None if entry is None else entry.sources
@@ -211,10 +202,7 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> list[Diagnostic
 
 
 def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tuple[Result, ...], Lock]:
-    """Return a result for each config, and the lock with a new entry for each config that has a bound.
-
-    `passed` if a config is as the lock holds it, else `failed`; an error for standard input or no bound.
-    """
+    """Return a result for each config, and the lock with a new entry for each config that has a bound."""
     costs.compute_files((case.path, plan) for case in cases for plan in case.plans)
     # A call may name one config of many: what it does not name is still as it was reviewed.
     results, entries = [], dict(lock.entries)

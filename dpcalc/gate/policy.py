@@ -78,10 +78,7 @@ def strictest_limit(limits: Iterable[Limit | None]) -> Limit | None:
 
 
 def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
-    """Return the policy that is as strict as the present one and, if a base is given, as the one at the base.
-
-    InputError if either cannot be read, also at the base: a change that hides its policy would be judged without it.
-    """
+    """Return a policy as strict as the present one and as that at the base; InputError if either is unreadable."""
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
     present = NO_POLICY
@@ -115,10 +112,7 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in a TOML file: its table [tool.dpcalc.policy], without it the whole file.
-
-    Keys that are absent demand nothing. InputError for a wrong key or value, or a pyproject.toml without the table.
-    """
+    """Return the policy in a TOML file, its table [tool.dpcalc.policy] or the whole file; InputError if it is wrong."""
     values = _policy_table(data, path)
     if values is None:
         if Path(path).name == PYPROJECT:
@@ -206,10 +200,7 @@ class Scope:
 
 @dataclass(frozen=True, kw_only=True)
 class _Rule:
-    """A file name or a pattern that names configs, relative to a folder; paths are from the top of the repository.
-
-    `stated_in` is the file that states it, "" for CONFIG... and fixed names.
-    """
+    """A name or pattern of configs below a folder from the repository's top, and the file that states it, or ""."""
 
     folder: str
     pattern: str
@@ -217,10 +208,7 @@ class _Rule:
 
 
 def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return `paths` plus the configs that only the base finds; `paths` alone without a base, or if no pattern has `*`.
-
-    Of a config whose file is gone the scope has only a message.
-    """
+    """Return `paths` and the configs that only the base finds; `paths` alone without a base or a pattern with `*`."""
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
         return Scope(paths=tuple(paths))
     revision = find_revision(base, folder)
@@ -259,10 +247,7 @@ def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: st
 
 
 def _folder_rules(revision: Revision, folder: str) -> list[_Rule]:
-    """Return a rule for each known config name that a folder has at the base, else the rules of its pyproject.toml.
-
-    ConfigError if that cannot be read.
-    """
+    """Return the rules of a folder at the base: for each known config name there, else of its pyproject.toml."""
     own = [_Rule(folder=folder, pattern=name) for name in NAMES if revision.matching(folder, name)]
     if own:
         return own
@@ -277,10 +262,7 @@ def _folder_rules(revision: Revision, folder: str) -> list[_Rule]:
 
 
 def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield each config that the rules of the base find and that no known path is, by its own name or its old one.
-
-    Its path at the base and that in the working tree, "" if the file is gone, both from the top of the repository.
-    """
+    """Yield (path at the base, now or "") of each config that rules of the base find and that no known path is."""
     if not rules:
         return
 
@@ -320,10 +302,7 @@ def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[
 def with_scope_problems(
     results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
-    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search.
-
-    If that is an error or, if `strict`, a warning, passed becomes failed.
-    """
+    """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search."""
 
     def with_problem(result: Result, message: str, level: Severity) -> Result:
         problem = finding("DPC408", level, message, result.path, hint=RESTORE)

@@ -92,10 +92,7 @@ class Revision:
         return place if self.names_file(place) else self.old_names.get(place, place)
 
     def content(self, place: str, *, limit: int) -> bytes | None:
-        """Return the bytes of a file, links followed; None if there is nothing, Refusal if it cannot be read.
-
-        Nothing is also what a dead link leads to, and what stands below a file.
-        """
+        """Return the bytes of a file, links followed; None if nothing is there, Refusal if it cannot be read."""
         _, entry = self._followed(place)
         if entry is None:
             return None
@@ -114,11 +111,7 @@ class Revision:
         return entry is not None and entry.kind != "tree"
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
-        """Return the files that a name or pattern in `folder` matches, sorted; () if there is none.
-
-        Paths from the top, sorted; none outside the repository. Directories that are symbolic links are followed
-        up to the first `*` of the pattern.
-        """
+        """Return the files that a name or pattern in `folder` matches, from the top; links are followed up to a `*`."""
         joined = posixpath.normpath(posixpath.join(folder, pattern))
         if posixpath.isabs(pattern) or joined.split("/")[0] == "..":
             return ()

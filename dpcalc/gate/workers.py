@@ -119,12 +119,11 @@ def ignore_progress(part: float) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class _Worker:
-    """A worker process with its listener thread; the number of its present task, -1 for none, and when that ends."""
+    """A worker process with its listener thread; the number of its present task, -1 for none."""
 
     process: subprocess.Popen[bytes]
     listener: threading.Thread = field(init=False)
     task: int = -1
-    until: float = math.inf  # on the clock of `time.monotonic`
 
     def send(self, message: bytes) -> None:
         # The process may have died in the meantime; its listener says so.
@@ -161,28 +160,18 @@ class Workers(Generic[T, R]):
         tasks: Sequence[T],
         *,
         deadline: float = math.inf,
-        seconds: float = math.inf,
         on_progress: OnProgress = ignore_progress,
     ) -> tuple[R | Exception, ...]:
-        """Return one answer for each task, in order: its value, or the exception in its place.
-
-        That is what the function raised; an OutOfTimeError for a task that was not answered in time; an
-        OutOfMemoryError; a ChildProcessError for a task whose process died of it.
-        """
+        """Return one answer for each task, in order: its value, or the exception that it raised or died of."""
         answers_by_index: dict[int, R | Exception] = {}
-        for number, answer in self.finished(tasks, deadline=deadline, seconds=seconds):
+        for number, answer in self.finished(tasks, deadline=deadline):
             answers_by_index[number] = answer
             on_progress(len(answers_by_index) / len(tasks))
         late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
         return tuple(answers_by_index.get(number, late) for number in range(len(tasks)))
 
-    def finished(
-        self, tasks: Sequence[T], *, deadline: float = math.inf, seconds: float = math.inf
-    ) -> Iterator[tuple[int, R | Exception]]:
-        """Yield task index and answer as they arrive; at `deadline` the other tasks are dropped, their processes ended.
-
-        A task takes at most `seconds`. Answers as `answers` returns them.
-        """
+    def finished(self, tasks: Sequence[T], *, deadline: float = math.inf) -> Iterator[tuple[int, R | Exception]]:
+        """Yield task index and answer as they arrive; at `deadline` other tasks are dropped, their processes ended."""
         missing = len(tasks)
         waiting = deque(range(missing))
         # One task a worker at a time: a task that is killed at its limit takes no other one with it.
@@ -193,20 +182,16 @@ class Workers(Generic[T, R]):
                     if len(self._workers) >= self._processes:
                         break
                     idle = self._start_worker()
-                idle.task, idle.until = waiting.popleft(), time.monotonic() + seconds
+                idle.task = waiting.popleft()
                 idle.send(pickle.dumps(tasks[idle.task]))
-            left = min((deadline, *(worker.until for worker in self._workers))) - time.monotonic()
+            left = deadline - time.monotonic()
             try:
                 worker, message = self._inbox.get(timeout=None if left == math.inf else max(0.0, left))
             except Empty:
-                for each in [each for each in self._workers if each.task >= 0 and time.monotonic() >= each.until]:
-                    self._kill(each)
-                    missing -= 1
-                    yield each.task, OutOfTimeError("no answer within the time allowed for it")
-                continue
+                break
             if worker not in self._workers:  # it was ended while its answer was on the way
                 continue
-            number, worker.task, worker.until = worker.task, -1, math.inf
+            number, worker.task = worker.task, -1
             if message is None:  # the process died of its task, or between two tasks
                 self._kill(worker)
             if number >= 0:

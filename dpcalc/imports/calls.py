@@ -1,7 +1,8 @@
-"""Accountant states of Opacus, and calls of Opacus and TF-Privacy, as runs.
+"""Accountant states of Opacus, and calls of Opacus, TF-Privacy and JAX-Privacy, as runs.
 
 Signatures: Opacus 1.6.0 (accountants/utils.py, privacy_engine.py); TF-Privacy 0.9.0 (compute_dp_sgd_privacy_lib.py,
-compute_noise_from_budget_lib.py).
+compute_noise_from_budget_lib.py, dp_optimizer_keras.py, dp_optimizer.py); JAX-Privacy 2.0.0 (keras_api.py,
+accounting/analysis.py, accounting/calibrate.py, experimental/accounting.py).
 """
 
 import math
@@ -40,38 +41,85 @@ _OPACUS_SAMPLING = (
 _TF_SAMPLING = (
     "sampling: Poisson draws are assumed, as by the library; shuffled batches and batches of a fixed size cost more"
 )
+_FIXED_SAMPLING = "sampling: batches of a fixed size are assumed, as by the library; shuffled batches cost more"
 _MICROBATCHES = (
     "microbatches: the function halves the noise multiplier unless it has used_microbatching=False, and so does this "
     "config; with microbatches of one example say so"
 )
 _ACCUMULATION = "accumulation: Opacus multiplies the rate by the batches of a step, which is no longer a Poisson draw"
 
-# Positional parameters in their order; () for functions of Opacus, whose numbers are read by name alone.
-_SIGNATURES: dict[str, tuple[str, ...]] = {
-    "compute_dp_sgd_privacy": ("n", "batch_size", "noise_multiplier", "epochs", "delta"),
+_FIT = "sampling: {loader} is what --loader says of the data set of fit(); the call does not say how it draws"
+_KERAS = ("l2_norm_clip", "noise_multiplier", "num_microbatches")
+
+# Library, and positional parameters in their order; () for functions whose numbers are read by name alone.
+_SIGNATURES: dict[str, tuple[str, tuple[str, ...]]] = {
+    "compute_dp_sgd_privacy": ("TF-Privacy", ("n", "batch_size", "noise_multiplier", "epochs", "delta")),
     "compute_dp_sgd_privacy_statement": (
-        "number_of_examples",
-        "batch_size",
-        "num_epochs",
-        "noise_multiplier",
-        "delta",
-        "used_microbatching",
-        "max_examples_per_user",
+        "TF-Privacy",
+        (
+            "number_of_examples",
+            "batch_size",
+            "num_epochs",
+            "noise_multiplier",
+            "delta",
+            "used_microbatching",
+            "max_examples_per_user",
+        ),
     ),
-    "compute_noise": ("n", "batch_size", "target_epsilon", "epochs", "delta"),
-    "get_noise_multiplier": (),
-    "make_private_with_epsilon": (),
-    "make_private": (),
+    "compute_noise": ("TF-Privacy", ("n", "batch_size", "target_epsilon", "epochs", "delta")),
+    **{
+        f"{prefix}DPKeras{optimizer}Optimizer": ("Keras", _KERAS)
+        for prefix in ("", "Vectorized")
+        for optimizer in ("SGD", "Adam", "Adagrad")
+    },
+    "get_noise_multiplier": ("Opacus", ()),
+    "make_private_with_epsilon": ("Opacus", ()),
+    "make_private": ("Opacus", ()),
+    "calibrate_noise_multiplier": ("JAX-Privacy", ()),
+    "DpParams": ("JAX-Privacy", ()),
+    "DPKerasConfig": (
+        "JAX-Privacy",
+        (
+            "epsilon",
+            "delta",
+            "clipping_norm",
+            "batch_size",
+            "gradient_accumulation_steps",
+            "train_steps",
+            "train_size",
+            "poisson_sampling_in_fit",
+            "noise_multiplier",
+        ),
+    ),
 }
 CALLS = frozenset(_SIGNATURES)
 """Names of the functions whose calls are read."""
-_SOLVED = {"compute_noise", "get_noise_multiplier", "make_private_with_epsilon"}
+_SOLVED = {
+    "compute_noise",
+    "get_noise_multiplier",
+    "make_private_with_epsilon",
+    "calibrate_noise_multiplier",
+    "DPKerasConfig",
+}
 OTHER_LIBRARY = (
-    "JAX-Privacy, private-transformers, fastDP and the optimizers of TF-Privacy keep their numbers elsewhere, which is "
-    "not read: write a config, see docs/configs.md, From your training code to a config"
+    "private-transformers, fastDP and DP-FTRL keep their numbers elsewhere, which is not read: write a config, see "
+    "docs/configs.md, From your training code to a config"
 )
 """What to do with a call that is no call of `CALLS`."""
-_OUR_NAMES = {"number_of_examples": "n", "num_epochs": "epochs", "target_delta": "delta"}
+_OUR_NAMES = {
+    "number_of_examples": "n",
+    "train_size": "n",
+    "num_samples": "n",
+    "num_epochs": "epochs",
+    "train_steps": "steps",
+    "num_updates": "steps",
+    "batch_sizes": "batch_size",
+    "target_delta": "delta",
+    "epsilon": "target_epsilon",
+    "noise_multipliers": "noise_multiplier",
+    "clipping_norm": "max_grad_norm",
+    "l2_norm_clip": "max_grad_norm",
+}
 OPTIONS = {
     "n": "--dataset-size",
     "batch_size": "--batch-size",
@@ -81,9 +129,16 @@ OPTIONS = {
     "noise_multiplier": "--noise-multiplier",
     "sample_rate": "--sample-rate",
     "target_epsilon": "--target-eps",
+    "loader": "--loader",
 }
 """The option that gives each argument of a call."""
-_LETTERS = {"sample_rate": "1/BATCHES", "noise_multiplier": "X", "target_epsilon": "E", "delta": "D"}
+_LETTERS = {
+    "sample_rate": "1/BATCHES",
+    "noise_multiplier": "X",
+    "target_epsilon": "E",
+    "delta": "D",
+    "loader": "poisson|fixed|shuffle",
+}
 
 
 def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
@@ -120,33 +175,42 @@ def accountant_run(state: Mapping[str, Any]) -> ImportedRun:
 
 def call_run(call: Call, terms: Terms) -> ImportedRun:
     """Return the run of a call, in which terms replace arguments; InputError if a number is missing or unusable."""
-    name, names = call.name, _SIGNATURES[call.name]
+    name = call.name
+    library, names = _SIGNATURES[name]
     if not names and call.arguments:
         raise InputError(
-            f"{name}: expected the call of Opacus, whose arguments all have names, got one with arguments without "
+            f"{name}: expected the call of {library}, whose arguments all have names, got one with arguments without "
             f"names; {OTHER_LIBRARY}"
         )
     if len(call.arguments) > len(names):
         raise InputError(f"{name}: expected at most {len(names)} arguments without names, got {len(call.arguments)}")
     stated = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
     given = {_OUR_NAMES.get(each, each): value for each, value in stated.items()}
+    # fit() of Keras draws as its data set does, which only the user knows.
+    asks_loader = library == "Keras" or (name == "DPKerasConfig" and given.get("poisson_sampling_in_fit") is not True)
+    takes = {
+        "Opacus": {"sample_rate", "epochs", "steps"},
+        "TF-Privacy": {"batch_size", "epochs"},
+        "Keras": {"batch_size", "epochs", "steps"},
+        "JAX-Privacy": {"batch_size", "steps"},
+    }[library] | {"n", "noise_multiplier", *(["target_epsilon"] if name in _SOLVED else [])}
+    takes |= {"loader"} if asks_loader else set()
 
     # The user's terms take the place of arguments. Length is stated once: epochs of the user replace steps of the call,
     # and the reverse.
     added = arguments_of_terms(terms)
     if "noise_multiplier" in added and "target_epsilon" in added:
         raise InputError("--target-eps: expected it without --noise-multiplier, got both; keep one of them")
-    without = ["steps", "sample_rate"] if names else ["batch_size"]
-    for argument in without if name in _SOLVED else [*without, "target_epsilon"]:
-        if argument in added:
-            raise InputError(f"{OPTIONS[argument]}: expected what {name} takes, got a number that it has no place for")
+    for argument in OPTIONS:
+        if argument in added and argument not in takes:
+            raise InputError(f"{OPTIONS[argument]}: expected what {name} takes, got one that it has no place for")
     given |= added
     if "epochs" in added and "steps" not in added:
         given.pop("steps", None)
     if "steps" in added and "epochs" not in added:
         given.pop("epochs", None)
 
-    if not names and given.get("poisson_sampling", True) is not True:
+    if library == "Opacus" and given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "
             "Opacus counts as if it were; write a config with `scheme: shuffle`"
@@ -154,9 +218,11 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
     # Several numbers that a call lacks are told at once, with the options that give them. `_required` names a single
     # one, and `imported` a missing delta.
-    wanted = ["n", "batch_size", "epochs"] if names else ["sample_rate"]
-    wanted += [] if names or given.get("steps") is not None else ["epochs"]
-    wanted += ["target_epsilon" if name in _SOLVED and "noise_multiplier" not in given else "noise_multiplier"]
+    wanted = ["sample_rate"] if library == "Opacus" else ["n", "batch_size"]
+    has_length = "steps" in takes and given.get("steps") is not None
+    wanted += [] if has_length else ["epochs" if "epochs" in takes else "steps"]
+    wanted += ["target_epsilon" if name in _SOLVED and given.get("noise_multiplier") is None else "noise_multiplier"]
+    wanted += ["loader"] if asks_loader else []
     missing = {each: given.get(each) for each in wanted if isinstance(given.get(each), Expression | Call | None)}
     delta = given.get("delta")
     if terms.delta is None and isinstance(delta, Expression | Call | None):
@@ -167,12 +233,19 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         options = " ".join(f"{OPTIONS[each]} {_LETTERS.get(each, 'N')}" for each in missing)
         raise InputError(f"{name}: expected numbers for {', '.join(missing)}, got {got}; give {options}")
 
-    run = _tensorflow_run(name, given) if names else _opacus_run(name, given)
+    if "loader" in missing:
+        raise InputError(
+            f"{name}: expected how the data set of fit() draws, got a call that does not say it; give --loader "
+            "poisson, fixed or shuffle"
+        )
+    run = {"Opacus": _opacus_run, "TF-Privacy": _tensorflow_run, "Keras": _batches_run, "JAX-Privacy": _batches_run}[
+        library
+    ](name, given)
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
     if terms.delta is None and delta is not None:
         _required(given, "delta", name)
     # With a noise multiplier nothing is solved for: the target of the call is then no part of the run.
-    target = given.get("target_epsilon") if "noise_multiplier" not in given else None
+    target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
     return replace(
         run,
         origin=f"a call of {name} on line {call.line}",
@@ -181,8 +254,8 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     )
 
 
-def arguments_of_terms(terms: Terms) -> dict[str, Fraction]:
-    """Return the numbers that the user gave, by the argument of a call that each stands for."""
+def arguments_of_terms(terms: Terms) -> dict[str, Any]:
+    """Return what the user gave, by the argument of a call that each stands for."""
     arguments = {
         "n": terms.examples,
         "batch_size": terms.batch_size,
@@ -191,8 +264,66 @@ def arguments_of_terms(terms: Terms) -> dict[str, Fraction]:
         "steps": terms.steps,
         "noise_multiplier": terms.noise_multiplier,
         "target_epsilon": terms.target_epsilon,
+        "loader": terms.loader,
     }
     return {argument: number for argument, number in arguments.items() if number is not None}
+
+
+def _batches_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
+    """Return the run of JAX-Privacy or of an optimizer of Keras, whose batches the user may have to name."""
+    examples = whole_number(_required(given, "n", name), "number of examples")
+    batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
+    length = "epochs" if given.get("epochs") is not None else "steps"
+    count = number_text(finite_number(_required(given, length, name), length))
+    # What makes it another run than one draw of independent examples a step.
+    for argument, reason in {
+        "gradient_accumulation_steps": "the sum of several draws is no single one",
+        "cycle_length": "each group of examples has its own steps; state the banded strategy by hand",
+        "batch_size_scale_schedule": "state a phase for each size",
+    }.items():
+        if given.get(argument) not in {None, Fraction(1)}:
+            raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
+
+    method = given.get("sampling_method")
+    if method is not None and not (
+        isinstance(method, Expression) and method.text.endswith((".POISSON", ".FIXED_BATCH_SIZE"))
+    ):
+        raise InputError(
+            f"{name} sampling_method: expected SamplingMethod.POISSON or .FIXED_BATCH_SIZE, got {shown(method)}"
+        )
+    is_fixed = isinstance(method, Expression) and method.text.endswith("FIXED_BATCH_SIZE")
+    loader = given.get("loader") or ("fixed" if is_fixed else "poisson")
+    cap = given.get("truncated_batch_size")
+    capped = "" if cap is None else f", max_batch_size: {whole_number(cap, 'truncated_batch_size')}"
+    if capped and loader != "poisson":
+        raise InputError(f"{name} truncated_batch_size: expected Poisson sampling with it, got {loader} batches")
+
+    clip = given.get("max_grad_norm")
+    keys = f", max_grad_norm: {number_text(clip)}" if isinstance(clip, Fraction) else ""
+    unknown = [_FIT.format(loader=loader) if "loader" in given else _FIXED_SAMPLING if is_fixed else _TF_SAMPLING]
+    unknown.insert(0, "adjacency: replace-one, as the library says of FIXED_BATCH_SIZE" if is_fixed else _ADJACENCY)
+    unknown += [] if keys else [_CLIP]
+    parts = given.get("num_microbatches")
+    if parts is not None and whole_number(parts, "num_microbatches") != batch:
+        keys += ", clip: batch"  # the clipped mean of several examples moves by up to two clip norms
+        unknown.append("microbatches: each has several examples, and its mean is clipped")
+    group = given.get("examples_per_user")
+    size = 1 if group is None else whole_number(group, "examples_per_user")
+    unknown.append(_UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user")
+    noise = _NOISE if given.get("noise_multiplier") is None else decimal_down(_noise_multiplier(given, name))
+    part = Part(
+        sampling=f"{{scheme: {loader}{capped}}}",
+        mechanism=f"{{noise_multiplier: {noise}{keys}}}",
+        training=f"batch_size: {number_text(batch)}, {length}: {count}",
+    )
+    return ImportedRun(
+        origin="",
+        parts=(part,),
+        unknown=tuple(unknown),
+        adjacency="replace-one" if is_fixed else "add-remove",
+        examples=examples,
+        group_size=size,
+    )
 
 
 def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
@@ -203,7 +334,7 @@ def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
     # A statement halves the noise for microbatches, which are its default.
     has_microbatches = name == "compute_dp_sgd_privacy_statement" and given.get("used_microbatching", True)
     noise = _NOISE
-    if name != "compute_noise" or "noise_multiplier" in given:
+    if name != "compute_noise" or given.get("noise_multiplier") is not None:
         number = _noise_multiplier(given, name)
         if not isinstance(has_microbatches, bool):
             raise InputError(f"used_microbatching: expected True or False, got {shown(has_microbatches)}")
@@ -230,7 +361,7 @@ def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
         # get_noise_multiplier rounds down; an engine draws len(loader) batches in each of the epochs.
         batches = finite_number(_required(given, "epochs", name), "epochs") / rate
         steps = math.floor(batches) if name == "get_noise_multiplier" else math.ceil(batches)
-    if name == "make_private" or "noise_multiplier" in given:
+    if name == "make_private" or given.get("noise_multiplier") is not None:
         noise = decimal_down(_noise_multiplier(given, name))
     else:
         _required(given, "target_epsilon", name)

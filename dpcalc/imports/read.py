@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
-from dpcalc.errors import InputError, system_message
+from dpcalc.errors import InputError, listed, system_message
 from dpcalc.imports.calls import CALLS, OPTIONS, OTHER_LIBRARY, accountant_run, arguments_of_terms, call_run
 from dpcalc.imports.events import event_run
 from dpcalc.imports.pickles import MAX_PICKLE, checkpoint_value, pickle_value
@@ -25,14 +25,15 @@ from dpcalc.imports.run import (
     constants_of,
     json_value,
     literal_value,
+    merged_parts,
     outermost_calls,
     python_tree,
     shown,
     whole_number,
 )
 from dpcalc.planner.evaluate import Evaluation
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import certified_measure, solve
+from dpcalc.planner.search import EpsilonGoal, certified_measure
+from dpcalc.planner.solve import solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.output import Output, lines
@@ -40,17 +41,22 @@ from dpcalc.report.solution import with_safe_decimal
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 _MAX_SEARCHED = 10_000  # dictionaries of a checkpoint in which a state is looked for
-_JAX_PRIVACY = {
-    "DPKerasConfig",
-    "dpsgd_event",
-    "fixed_dpsgd_event",
-    "truncated_dpsgd_event",
-    "amplified_bandmf_event",
-    "truncated_amplified_bandmf_event",
+_NOT_READ = {"amplified_bandmf_event": "JAX-Privacy", "truncated_amplified_bandmf_event": "JAX-Privacy"}
+# Functions of JAX-Privacy that return an event: the number of steps, and the event of one.
+_EVENTS: dict[str, tuple[str, ...]] = {
+    "dpsgd_event": ("noise_multiplier", "iterations", "sampling_prob"),
+    "fixed_dpsgd_event": ("noise_multiplier", "iterations", "dataset_size", "batch_size", "replace"),
+    "truncated_dpsgd_event": (
+        "noise_multiplier",
+        "iterations",
+        "sampling_prob",
+        "num_examples",
+        "truncated_batch_size",
+    ),
 }
 _KINDS = (
     "the state of an Opacus accountant (JSON or checkpoint), a dp_accounting DpEvent, or a call of "
-    f"{', '.join(sorted(CALLS))}"
+    "Opacus, TF-Privacy or JAX-Privacy (docs/import.md has their names)"
 )
 
 
@@ -101,8 +107,12 @@ def _text_value(text: str) -> Any:
     tree = python_tree(text.strip())
     if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and not isinstance(tree.body[0].value, ast.Call):
         return literal_value(tree.body[0].value)
+
     # Training scripts hold other calls, which are passed over; two that are meant would be two runs.
-    calls = list(outermost_calls(tree, lambda name: name in CALLS or name == ORDERED or name.endswith("DpEvent")))
+    def is_meant(name: str) -> bool:
+        return name in CALLS or name in _EVENTS or name == ORDERED or name.endswith("DpEvent")
+
+    calls = list(outermost_calls(tree, is_meant))
     if len(calls) > 1:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
@@ -119,9 +129,53 @@ def _text_value(text: str) -> Any:
 
 def _library(name: str) -> str:
     """Return the library whose call has this name and is not read, "" for any other name."""
-    if name in _JAX_PRIVACY:
-        return "JAX-Privacy"
-    return "TF-Privacy" if re.fullmatch(r"(Vectorized)?DP(Keras|FTRL|Sparse)?\w*Optimizer", name) else ""
+    return _NOT_READ.get(name) or ("TF-Privacy" if re.fullmatch(r"(Vectorized)?DP\w*Optimizer", name) else "")
+
+
+_KEPT_MAGIC = re.compile(r"\s*(!|%(pip|conda|matplotlib|load_ext|autoreload|cd|env)\b)")  # they bind no name
+
+
+def _notebook_text(cells: Any) -> str:
+    """Return the Python text of the code cells of a notebook; InputError if they are none."""
+    lines = []
+    for cell in cells if isinstance(cells, list) else []:
+        if isinstance(cell, dict) and cell.get("cell_type") == "code":
+            source = cell.get("source")
+            text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+            if text.lstrip().startswith("%%"):
+                continue
+            for line in text.splitlines():
+                # Any other magic may bind names, as exec does.
+                plain = re.sub(r"^(\s*)[!%].*", r"\1pass" if _KEPT_MAGIC.match(line) else r"\1globals()", line)
+                lines.append(re.sub(r"^(\s*[\w, ]+=\s*)[!%].*", r"\1...", plain))
+    if not lines:
+        raise InputError("expected a notebook with code cells, got one without any")
+    return "\n".join(lines)
+
+
+def _event_of_call(call: Call) -> Call:
+    """Return the event that a function of JAX-Privacy makes; InputError for wrong arguments."""
+    names = _EVENTS[call.name]
+    extra = [name for name in call.keywords if name not in names]
+    if len(call.arguments) > 2 or extra:
+        raise InputError(f"{call.name}: expected the arguments {', '.join(names)}, got others")
+    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
+    if missing := [name for name in names if name not in given and name != "replace"]:
+        raise InputError(f"{call.name}: expected {', '.join(missing)} too, got none")
+    noise = given["noise_multiplier"]
+    gaussian = Call("GaussianDpEvent", (noise,), {})
+    if call.name == "dpsgd_event":
+        step = Call("PoissonSampledDpEvent", (given["sampling_prob"], gaussian), {})
+    elif call.name == "fixed_dpsgd_event":
+        replace_ = given.get("replace", False)
+        if not isinstance(replace_, bool):
+            raise InputError(f"{call.name} replace: expected True or False, got {shown(replace_)}")
+        kind = "SampledWithReplacementDpEvent" if replace_ else "SampledWithoutReplacementDpEvent"
+        step = Call(kind, (given["dataset_size"], given["batch_size"], gaussian), {})
+    else:
+        cut = (given["num_examples"], given["sampling_prob"], given["truncated_batch_size"], noise)
+        step = Call("TruncatedSubsampledGaussianDpEvent", cut, {})
+    return Call("SelfComposedDpEvent", (step, given["iterations"]), {})
 
 
 def _value_run(value: Any, terms: Terms) -> ImportedRun:
@@ -129,12 +183,14 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:
     match value:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
-        case {"cells": _, "nbformat": _}:  # before options are judged
-            raise InputError(
-                "expected a script, got a notebook; write its code to a file: jupyter nbconvert --to script FILE"
-            )
+        case {"cells": cells, "nbformat": _}:
+            run = _value_run(_text_value(_notebook_text(cells)), terms)
+            return replace(run, origin=f"{run.origin} of the code cells" if "on line" in run.origin else run.origin)
     _refuse_terms_of_calls(terms)
     match value:
+        case Call(name=name) if name in _EVENTS:
+            run = event_run(_event_of_call(value), terms)
+            return replace(run, origin=f"a call of {name} on line {value.line}")
         case Call(name=name) if name.endswith("DpEvent"):
             return event_run(value, terms)
         case dict():
@@ -174,6 +230,35 @@ def _only_state(value: object) -> Mapping[str, Any]:
             f"{len(states) or 'none'}; save it as JSON: json.dump(accountant.state_dict(), file)"
         )
     return states[0]
+
+
+def joined(runs: Sequence[ImportedRun]) -> ImportedRun:
+    """Return one run of the parts of several, as phases; InputError if they cannot be of one run."""
+    first = runs[0]
+    if len(runs) == 1:
+        return first
+    for run in runs:
+        if run.tuning or run.target_epsilon is not None or any(part.steps is None for part in run.parts):
+            raise InputError(
+                f"expected files that hold steps with their noise where several are imported, got {run.origin}; "
+                "import it alone"
+            )
+    stated: dict[str, set[Any]] = {
+        "adjacency": {run.adjacency for run in runs},
+        "number of examples": {run.examples for run in runs} - {None},
+        "size of a group": {run.group_size for run in runs},
+    }
+    for what, values in stated.items():
+        if len(values) > 1:
+            raise InputError(f"expected files of one run, got the {what} {listed(sorted(map(str, values)))}")
+    history = "files: the steps of each are added; a state that was saved later in the same run may hold them already"
+    return replace(
+        first,
+        origin=listed([run.origin for run in runs]),
+        parts=merged_parts([part for run in runs for part in run.parts]),
+        unknown=tuple(dict.fromkeys([history, *(each for run in runs for each in run.unknown)])),
+        examples=next(iter(stated["number of examples"]), None),
+    )
 
 
 # The config of an imported run, its price, and the output of `dpcalc import`.

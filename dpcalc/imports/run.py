@@ -290,6 +290,7 @@ class Terms:
     steps: Fraction | None = None
     noise_multiplier: Fraction | None = None
     target_epsilon: Fraction | None = None
+    loader: str | None = None  # a scheme
 
 
 @dataclass(frozen=True, kw_only=True)

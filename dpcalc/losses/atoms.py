@@ -1,173 +1,30 @@
-"""Privacy losses with finitely many values: exact for discrete mechanisms, an upper bound where losses are merged.
+"""Losses of finitely many values: exact for discrete mechanisms, an upper bound where they are merged.
 
 Source: docs/theory.md, Lemma 2.5 and Theorem 9.1.
 """
 
 import math
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.errors import InputError
-from dpcalc.losses.pair import Segment
-from dpcalc.losses.profile import PrivacyProfile
+from dpcalc.losses.loss import Loss
 from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_index
-from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
-_ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed
 _UNIT = 2.0**-52  # relative spacing of floats
-_ROUNDED = 8e-16  # relative error of a loss that was computed by a few operations
-_MAX_EXCESS = 1e-5  # by which masses may exceed 1: more is a defect, not a bound on the round-off of many sums
 FAR = 1e9
 """Largest loss of which Q masses, the P masses times e^-loss, keep enough digits: at a loss of 1e9 seven, at one of
 1e16 none, and no bound could be read from them in the reverse direction. Pairs are `symmetric_pair`s of losses up to
 FAR, or an `approximate_pair`, exact at any loss; where pairs are coupled or mixed, losses beyond FAR are infinite."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Atoms(PrivacyProfile):
-    """A pair (P, Q) by the P mass at each value of the loss log dP/dQ; P mass that is not listed has loss 0.
-
-    Masses are kept as logarithms: at a loss of 800 the mass of P or of Q is smaller than any float, and still decides
-    the profile of one direction.
-    """
-
-    losses: tuple[float, ...]  # different finite values, increasing
-    log_masses: tuple[float, ...]  # finite, log P mass of each; with `infinity_mass` the masses sum to at most 1
-    infinity_mass: float = 0.0  # P mass where Q has none
-    # Q mass where P has none; None to compute it as the Q mass missing to 1, round-off included
-    other_infinite: float | None = None
-    # whether (Q, P) is the same pair, so that the Q mass at each loss is the P mass at its negative
-    is_symmetric: bool = False
-
-    @classmethod
-    def of_masses(
-        cls,
-        losses: Iterable[float],
-        masses: Iterable[float],
-        *,
-        infinity_mass: float = 0.0,
-        other_infinite: float | None = None,
-    ) -> "Atoms":
-        """Return the pair with these P masses; InputError unless they are above 0 and sum to at most 1 in P and Q."""
-        given = tuple(masses)
-        if min(given, default=1.0) <= 0:
-            raise InputError(f"losses: expected masses > 0, got {min(given)}")
-        return cls(
-            losses=tuple(losses),
-            log_masses=tuple(map(math.log, given)),
-            infinity_mass=infinity_mass,
-            other_infinite=other_infinite,
-        )
-
-    def __post_init__(self) -> None:
-        """Raise InputError if a log mass is not finite, infinity_mass < 0, or P or Q exceeds 1 by over 1e-5."""
-        losses, logs = np.array(self.losses), np.array(self.log_masses)
-        if not np.isfinite(logs).all() or self.infinity_mass < 0:
-            raise InputError("losses: expected masses > 0 of two distributions")
-        total = other = float(np.exp(np.minimum(logs, 1.0)).sum()) + self.infinity_mass
-        if not self.is_symmetric:
-            other = float(np.exp(np.minimum(logs - losses, 1.0)).sum()) + self.zero_loss_mass
-        if max(total, 0.0 if isinstance(self, OneWayAtoms) else other) > 1 + _MAX_EXCESS:
-            raise InputError(f"losses: expected masses of two distributions, got {total} and {other} in all")
-
-    @property
-    def segments(self) -> tuple[Segment, ...]:
-        """No segment: all losses are atoms."""
-        return ()
-
-    @property
-    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses)."""
-        return self.losses, self.log_masses
-
-    @cached_property
-    def masses(self) -> tuple[float, ...]:
-        """P mass of each loss; 0 if smaller than any float."""
-        return tuple(map(math.exp, self.log_masses))
-
-    @cached_property
-    def zero_loss_mass(self) -> float:
-        """P mass with loss 0 beyond the listed masses: what is missing to 1, never negative."""
-        return max(0.0, 1 - _sum_accurately(self.masses) - self.infinity_mass)
-
-    @cached_property
-    def only_other(self) -> float:
-        """Q mass where P has none; if it was not given, the Q mass that the finite losses leave of 1, at least 0."""
-        if self.other_infinite is not None:
-            return self.other_infinite
-        covered = map(math.exp, (np.array(self.log_masses) - np.array(self.losses)).tolist())
-        return max(0.0, 1 - _sum_accurately(covered) - self.zero_loss_mass)
-
-    @cached_property
-    def swapped(self) -> "Atoms":
-        """The pair (Q, P): losses negated and reversed, masses of Q, the two infinity masses exchanged."""
-        if self.is_symmetric:
-            return self
-        losses, logs = np.array(self.losses)[::-1], np.array(self.log_masses)[::-1]
-        return Atoms(
-            losses=tuple((-losses).tolist()),
-            log_masses=tuple((logs - losses).tolist()),
-            infinity_mass=self.only_other,
-            other_infinite=self.infinity_mass,
-        )
-
-    def delta(self, epsilon: float) -> float:
-        """Return an upper bound on delta, in [0, 1], at any real epsilon."""
-        # Between two losses it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
-        # smaller by as much as they may be too small.
-        #
-        # Losses ascend, so that a search finds the first one above epsilon; `_tails` holds the sums from there on,
-        # which makes a call logarithmic in the number of losses.
-        epsilon -= _ROUNDED * abs(epsilon)
-        total, first = self.infinity_mass, bisect_right(self.losses, epsilon)
-        if first < len(self.losses):
-            discounted, above = self._tails[first]
-            tail = above - discounted * math.expm1(epsilon - self.losses[first])
-            total += tail * (1 + _ROUNDOFF * len(self.losses))
-        if epsilon < 0:
-            total -= self.zero_loss_mass * math.expm1(epsilon)
-        return min(1.0, max(0.0, total))
-
-    def rdp(self, order: float) -> float:
-        """Return the Renyi divergence of order > 1 (inf: the largest loss); inf if P has mass where Q has none."""
-        if self.infinity_mass:
-            return math.inf
-        largest = max([0.0, *self.losses] if self.zero_loss_mass or not self.losses else self.losses)
-        if math.isinf(order):
-            return largest
-        raised = np.array(self.log_masses) + (order - 1) * np.array(self.losses)
-        log_zero = math.log(self.zero_loss_mass) if self.zero_loss_mass else -math.inf
-        return float(np.logaddexp.reduce(np.append(raised, log_zero))) / (order - 1)
-
-    def epsilon(self, delta: float) -> float:
-        """Return the least epsilon in [0, largest loss] with delta(epsilon) <= delta; inf if delta < infinity_mass."""
-        smallest = super().epsilon(delta)
-        return min(smallest, max([0.0, *self.losses[-1:]]) * (1 + _ROUNDED)) if smallest < math.inf else smallest
-
-    @cached_property
-    def _tails(self) -> list[tuple[float, float]]:
-        """Sums over the finite losses x >= l, for each finite loss l: of mass e^(l - x) and of mass (1 - e^(l - x))."""
-        # From the largest loss down, so that only what is not negative is added.
-        tails: list[tuple[float, float]] = []
-        discounted, above, last = 0.0, 0.0, math.inf
-        for loss, mass in zip(reversed(self.losses), reversed(self.masses), strict=True):
-            above -= discounted * math.expm1(loss - last)
-            discounted = mass + discounted * math.exp(loss - last)
-            tails.append((discounted, above))
-            last = loss
-        return tails[::-1]
-
-
-def symmetric_pair(losses: Array, log_masses: Array, *, infinity_mass: float = 0.0) -> Atoms:
+def symmetric_pair(losses: Array, log_masses: Array, *, infinity_mass: float = 0.0) -> Loss:
     """Return the pair (P, Q) that is also (Q, P), with P masses rounded up; those of log -inf are left out."""
     has_mass = log_masses > -np.inf
     losses, logs = losses[has_mass], log_masses[has_mass]
-    return Atoms(
+    return Loss(
         losses=tuple(losses.tolist()),
         log_masses=tuple((logs + 4 * _UNIT * np.abs(logs)).tolist()),
         infinity_mass=infinity_mass,
@@ -176,7 +33,7 @@ def symmetric_pair(losses: Array, log_masses: Array, *, infinity_mass: float = 0
     )
 
 
-def approximate_pair(epsilon: float, delta: float = 0.0) -> Atoms:
+def approximate_pair(epsilon: float, delta: float = 0.0) -> Loss:
     """Return the pair of every (epsilon, delta)-DP mechanism: infinite loss with mass delta, else +-epsilon.
 
     References:
@@ -187,7 +44,7 @@ def approximate_pair(epsilon: float, delta: float = 0.0) -> Atoms:
     # Every such step is post-processing of: tell everything with probability delta, else answer a bit by randomized
     # response. In log space, since e^-epsilon may be smaller than any float.
     log_true = (log_answers(epsilon)[0] + math.log1p(-delta)) * (1 - 4 * _UNIT)  # rounded up
-    return Atoms(
+    return Loss(
         losses=(-epsilon, epsilon),
         log_masses=(-epsilon + log_true, log_true),
         infinity_mass=delta,
@@ -200,18 +57,6 @@ def log_answers(epsilon: float) -> tuple[float, float]:
     """Return log probabilities of (the true answer, the false answer) of one bit of epsilon-DP randomized response."""
     log_total = math.log1p(math.exp(-epsilon))
     return -log_total, -epsilon - log_total
-
-
-class OneWayAtoms(Atoms):
-    """Atoms that bound one direction from below; Q masses may exceed 1, as losses are lowered: no `swapped`.
-
-    Source: docs/theory.md, Theorem 9.12.
-    """
-
-    @property
-    def swapped(self) -> Atoms:
-        """Raise TypeError: the other direction is no bound."""
-        raise TypeError("swapped: expected a pair that bounds both directions, got a lower bound of one")
 
 
 # Coupling, composition and chains of pairs (docs/theory.md, Theorem 8.1 and Theorem 11.5)
@@ -232,13 +77,13 @@ _SMALL_SHARE = 1e-3  # of a mass, below which a difference has lost three digits
 _MIN_POSITIVE = 5e-324  # the smallest positive float
 
 
-def from_first(pair: Atoms) -> Column:
+def from_first(pair: Loss) -> Column:
     """Return P of a pair (P, Q) as a column (log P masses, losses), from loss inf down."""
     losses, logs = _with_zero_loss(pair)
     return np.append(_log_or_minus_inf(pair.infinity_mass), logs[::-1]), np.append(np.inf, losses[::-1])
 
 
-def from_second(pair: Atoms) -> Column:
+def from_second(pair: Loss) -> Column:
     """Return Q of a pair (P, Q) as a column (log Q masses, losses), from the largest loss down to -inf."""
     if pair.is_symmetric:
         logs, losses = from_first(pair)
@@ -247,17 +92,11 @@ def from_second(pair: Atoms) -> Column:
     return np.append((logs - losses)[::-1], _log_or_minus_inf(pair.only_other)), np.append(losses[::-1], -np.inf)
 
 
-def _with_zero_loss(pair: Atoms) -> tuple[Array, Array]:
+def _with_zero_loss(pair: Loss) -> tuple[Array, Array]:
     """Insert loss 0 with the P mass missing to 1 (log -inf for none); return (increasing losses, log P masses)."""
-    losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
+    losses, logs = (np.array(values, dtype=np.float64) for values in (pair.losses, pair.log_masses))
     at = int(np.searchsorted(losses, 0.0))
     return np.insert(losses, at, 0.0), np.insert(logs, at, _log_or_minus_inf(pair.zero_loss_mass))
-
-
-def _sum_accurately(masses: Iterable[float]) -> float:
-    """Return the sum of probabilities as a float, added in extended precision."""
-    # math.fsum takes a microsecond a term where the terms range over all exponents: seconds for dozens of phases.
-    return float(np.array(tuple(masses)).astype(np.longdouble).sum())
 
 
 def _log_or_minus_inf(mass: float) -> float:
@@ -315,8 +154,8 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
-) -> Atoms:
-    """Return Atoms of unsorted cells, losses beyond +-FAR as infinite ones, thinned to `max_losses`: an upper bound.
+) -> Loss:
+    """Return Loss of unsorted cells, losses beyond +-FAR as infinite ones, thinned to `max_losses`: an upper bound.
 
     Masses of equal losses are added up; cells at loss -inf are left out. Without a finite loss, loss 0 is listed.
     """
@@ -341,7 +180,7 @@ def of_cells(
     everything = min(1.0, infinity_mass + from_cells)
     if not values.size:  # accountants look at losses
         values, total = np.zeros(1), np.array([max(_log_or_minus_inf(1 - everything), _LOG_MIN)])
-    return Atoms(
+    return Loss(
         losses=tuple(values.tolist()),
         log_masses=tuple(total.tolist()),
         infinity_mass=everything,
@@ -351,7 +190,7 @@ def of_cells(
 
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
-) -> Atoms:
+) -> Loss:
     """Return an upper bound from the P masses of losses > 0 and the Q masses of losses < 0, with round-off covered.
 
     Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
@@ -369,7 +208,7 @@ def glued(
 
 def _of_raised_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
-) -> Atoms:
+) -> Loss:
     """Return `of_cells` of masses raised by round-off; a chord bridges the corner at 0 if P exceeds 1 by over 1e-10."""
     losses, logs = _raise_by_roundoff(losses, logs)
     order = np.argsort(losses)
@@ -420,7 +259,7 @@ def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Ar
     return logs
 
 
-def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
+def public_mixture(parts: Sequence[tuple[float, Loss]]) -> Loss:
     """Return the mixture of pairs whose component is public, thinned to 4001 losses; missing probability has loss 0."""
     parts = [(chance, with_near_losses(pair)) for chance, pair in parts]
     losses = np.concatenate([np.array(pair.losses, dtype=np.float64) for _, pair in parts])
@@ -432,12 +271,12 @@ def public_mixture(parts: Sequence[tuple[float, Atoms]]) -> Atoms:
     return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
 
 
-def composed(a: Atoms, b: Atoms) -> Atoms:
+def composed(a: Loss, b: Loss) -> Loss:
     """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result
     to 4001."""
     factors = []
     for pair in map(with_near_losses, (a, b)):
-        losses, logs = (np.array(values, dtype=np.float64) for values in pair.atoms)
+        losses, logs = (np.array(values, dtype=np.float64) for values in (pair.losses, pair.log_masses))
         thin = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=pair.only_other, max_losses=_FACTORS)
         factors.append(_with_zero_loss(thin))
     (first, p), (second, q) = factors
@@ -449,12 +288,12 @@ def composed(a: Atoms, b: Atoms) -> Atoms:
     )
 
 
-def chained(pair: Atoms, links: int) -> Atoms:
+def chained(pair: Loss, links: int) -> Loss:
     """Return an upper bound on (P_0, P_k) if `pair` bounds every (P_i, P_i+1): `chain_of` k equal pairs."""
     return chain_of([pair] * links)
 
 
-def chain_of(pairs: Sequence[Atoms]) -> Atoms:
+def chain_of(pairs: Sequence[Loss]) -> Loss:
     """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1); loss 0 for no pairs.
 
     An upper bound on the privacy loss, the smallest that follows from the pairs alone but for round-off.
@@ -463,7 +302,7 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
     """
     if len(pairs) > 1:
         pairs = [with_near_losses(pair) for pair in pairs]
-    *first, chain = pairs or (Atoms(losses=(), log_masses=()),)
+    *first, chain = pairs or (Loss(),)
     for pair in reversed(first):
         # The losses add up along the measure in the middle, coupled by falling losses under both neighbours.
         widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
@@ -475,10 +314,10 @@ def chain_of(pairs: Sequence[Atoms]) -> Atoms:
     return chain
 
 
-ALL_INFINITE = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
+ALL_INFINITE = Loss(infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
 """The pair of what tells everything."""
 
 
-def with_near_losses(pair: Atoms) -> Atoms:
+def with_near_losses(pair: Loss) -> Loss:
     """Return the pair, or ALL_INFINITE if some loss is beyond +-FAR: an upper bound whose Q masses can be read."""
     return pair if max(map(abs, (*pair.losses[:1], *pair.losses[-1:])), default=0.0) <= FAR else ALL_INFINITE

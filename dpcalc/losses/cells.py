@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.coarsen import SplitPmf, growth_by_rounding_up, merged_onto_lattice
-from dpcalc.losses.pair import LossCurve, Segment, length_scales, rough_points, subdivided
+from dpcalc.losses.loss import LossCurve
+from dpcalc.losses.pair import Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf
 from dpcalc.losses.quadrature import reach
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sum_by_index
@@ -93,7 +94,7 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
         weighted += [
             (MonotonePiece(segment, y[run], loss[run]), weight[run], widest[run]) for run in monotone_runs(loss)
         ]
-    atom_loss, log_mass = (np.array(values) for values in curve.atoms)
+    atom_loss, log_mass = np.array(curve.losses), np.array(curve.log_masses)
     atom_mass = np.exp(np.minimum(log_mass + aim.tilt * atom_loss - aim.log_norm, 700.0))
     atom_mass, atom_loss = atom_mass[atom_mass > NEGLIGIBLE], atom_loss[atom_mass > NEGLIGIBLE]
     if not weighted and not atom_loss.size:

@@ -193,7 +193,7 @@ def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
 def merged_onto_lattice(mass: Array, loss: Array, tilt: float, spacing: float) -> tuple[list[int], list[float]]:
     """Merge sorted atoms onto lattice points, or round them down if no partner is near: a lower bound."""
     # Merging is post-processing, and an atom may be split at random. A sweep from one end groups what it meets before a
-    # lattice point with as much of what lies beyond it as keeps both the P and the Q mass. Atoms without a partner near
+    # lattice point with as much of what lies beyond it as keeps both the P and the Q mass. Loss without a partner near
     # enough are rounded down; so the sweep goes to the end with less mass.
     if not mass.size:
         return [], []
@@ -221,7 +221,7 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
             total += masses[i] * moved_next[i]
             missing += masses[i] * moved_excess[i]
             i += 1
-        # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing. Atoms
+        # Merging is worth its cost as long as it is below that of rounding what is missing down by one spacing. Loss
         # so far off that they cost more are left alone: in shares of the tilted mass divided by the tilt, each costs
         # (1 + tilt) / 2 times its distance times its mass.
         limit = 1.0 if end < 0 else min(1.0, spacing * total / missing - 1) if missing else 0.0

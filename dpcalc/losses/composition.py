@@ -11,14 +11,13 @@ from itertools import pairwise
 
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
-from dpcalc.losses.moments import Curve, RevealedSubsample
-from dpcalc.losses.pair import Segment
+from dpcalc.losses.loss import Loss
+from dpcalc.losses.moments import Curve, PublicDraw
+from dpcalc.losses.pair import half_line_end
 from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
-from dpcalc.losses.profile import half_line_end
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import in_rows
 from dpcalc.numerics.special import normal_log_cdf
-from dpcalc.records import dataclass
 
 # Capping: the mass of privacy losses above a limit becomes one atom, or the limit and infinity, and needs no grid.
 #
@@ -63,22 +62,12 @@ def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
     return loss * (1 - _ROUNDED) - _ROUNDED, p * (1 - _ROUNDED), 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class Capped:
-    """The loss of one step with its values above a limit capped; attributes as of `LossCurve`."""
-
-    segments: tuple[Segment, ...]
-    zero_loss_mass: float
-    atoms: tuple[tuple[float, ...], tuple[float, ...]]
-    infinity_mass: float
-
-
 def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curve:
     """Replace losses above `limit` by `cap`, in each step of a public draw; a step known by RDP is unchanged."""
     if isinstance(curve, RdpCurve):
         return curve
     # A public draw is known before the loss: what it chooses from is capped one by one.
-    if isinstance(curve, RevealedSubsample):
+    if isinstance(curve, PublicDraw):
         counts = tuple((capped(step, limit, cap, min_mass=min_mass), count) for step, count in curve.counts)
         return replace(curve, counts=counts)
     segments, tails, growth = [], [], math.expm1(min(limit, _LARGEST))
@@ -112,11 +101,11 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
     if not tails:
         return curve
     finite = [(loss, math.log(mass)) for loss, mass, _ in tails if mass > 0]
-    losses, log_masses = curve.atoms
-    return Capped(
+    return Loss(
         segments=tuple(segments),
-        zero_loss_mass=curve.zero_loss_mass,
-        atoms=((*losses, *(loss for loss, _ in finite)), (*log_masses, *(log_mass for _, log_mass in finite))),
+        given_zero_mass=curve.zero_loss_mass,
+        losses=(*curve.losses, *(loss for loss, _ in finite)),
+        log_masses=(*curve.log_masses, *(log_mass for _, log_mass in finite)),
         infinity_mass=curve.infinity_mass + math.fsum(infinite for _, _, infinite in tails),
     )
 
@@ -125,7 +114,7 @@ def capped(curve: Curve, limit: float, cap: TailCap, *, min_mass: float) -> Curv
 
 _MAX_REFINED = 1 << 19  # entries of a loss after it was put on a finer lattice: 4 MB, and transforms of that length
 
-Loss = LossPmf | SplitPmf
+Pmf = LossPmf | SplitPmf
 _OPTIMISTIC_FACTOR = 4.0  # times the budget that rounding down may cost: it costs more than rounding up
 _MAX_FINE_ENTRIES = 1 << 18  # entries above which a lattice is widened even if that costs more than the budget
 _VANISHED_BULK = 1e-15  # tilted mass of a composed bulk below which it has no window of its own and joins the jumps
@@ -166,7 +155,7 @@ def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf
     return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
 
 
-def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) -> LossPmf:
+def compose_copies(loss: Pmf, count: int, budget: float, rounding: Rounding) -> LossPmf:
     """Compose `count` >= 1 copies onto one lattice, 16 at a time, coarsened within the budget after each round."""
     # `count` in base 16, the lowest digit first: loss^16 replaces the loss, loss^digit is set aside and composed last.
     digits: LossPmf | None = None
@@ -188,7 +177,7 @@ def compose_copies(loss: Loss, count: int, budget: float, rounding: Rounding) ->
     return loss if digits is None else compose_two(digits, loss, budget / rounds, rounding)
 
 
-def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Loss]:
+def _powers(loss: Pmf, counts: tuple[int, ...], rounding: Rounding) -> list[Pmf]:
     """Return the trimmed k-fold composition for each k in counts; a SplitPmf with hardly any bulk becomes a LossPmf."""
     if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
         return _powers(
@@ -201,7 +190,7 @@ def _powers(loss: Loss, counts: tuple[int, ...], rounding: Rounding) -> list[Los
     return [trim(power) for power in powers(loss, counts)]
 
 
-def _to_single_lattice(loss: Loss, budget: float, rounding: Rounding) -> LossPmf:
+def _to_single_lattice(loss: Pmf, budget: float, rounding: Rounding) -> LossPmf:
     """Add bulk and jumps on one lattice, coarsened within the budget to <= 2^19 entries; a LossPmf is unchanged."""
     if isinstance(loss, LossPmf):
         return loss

@@ -18,9 +18,10 @@ import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
-from dpcalc.losses.atoms import Atoms, OneWayAtoms, glued
+from dpcalc.losses.atoms import glued
 from dpcalc.losses.cells import MonotonePiece, monotone_runs, points_with_losses
-from dpcalc.losses.pair import LossCurve, length_scales, rough_points, subdivided
+from dpcalc.losses.loss import Loss, LossCurve
+from dpcalc.losses.pair import length_scales, rough_points, subdivided
 from dpcalc.losses.quadrature import reach
 from dpcalc.losses.ratio_lattice import (
     Estimate,
@@ -130,7 +131,7 @@ def _some_losses(curve: LossCurve, pieces: list[MonotonePiece]) -> tuple[Array, 
 
 def _atoms(curve: LossCurve) -> tuple[Array, Array]:
     """Return (log P masses, losses), unsorted, of the curve's atoms, and of loss 0 if its mass is over 1e-13."""
-    losses, log_masses = (np.array(values, dtype=np.float64) for values in curve.atoms)
+    losses, log_masses = (np.array(values, dtype=np.float64) for values in (curve.losses, curve.log_masses))
     if curve.zero_loss_mass > _NO_MASS:
         losses, log_masses = np.append(losses, 0.0), np.append(log_masses, math.log(curve.zero_loss_mass))
     return log_masses, losses
@@ -170,7 +171,7 @@ def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tup
     return sum_of(sum_of_copies(smaller, factor, estimate), smallest, estimate), smaller
 
 
-def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms | None:
+def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Loss | None:
     """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18.
 
     Source: docs/theory.md, Theorem 7.9.
@@ -249,7 +250,7 @@ def _with_share(losses: Array, share: float) -> Array:
     return losses if share == 1 else np.logaddexp(math.log1p(-share), math.log(share) + losses)
 
 
-def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Atoms:
+def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Loss:
     """Return the pair of 1 - share + share * (mean of the ratios), a bound of the kind that `estimate` says.
 
     Source: docs/theory.md, Theorem 7.9 and Theorem 9.12.
@@ -279,7 +280,7 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
 
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
-) -> Atoms:
+) -> Loss:
     """Return the pair of ratio 1 - share + share S / count, S of the law `law`; TooLargeError if round-off decides.
 
     UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of (P, Q)
@@ -345,7 +346,7 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
 
 def _lower_bound(
     mean: tuple[Array, Array, Array], infinite: tuple[float, float], margin: Array, estimate: Estimate
-) -> OneWayAtoms:
+) -> Loss:
     """Return the pair of LOWER's or LOWER_REVERSED's direction, each of its losses lowered by `margin`.
 
     `mean`: losses of the mean ratio, rising, their log P and log Q masses; `infinite`: P mass where it is infinite, Q
@@ -356,4 +357,6 @@ def _lower_bound(
         losses, logs, infinity_mass = losses - margin, log_p, infinite[0]
     else:
         losses, logs, infinity_mass = (-losses - margin)[::-1], log_q[::-1], infinite[1]
-    return OneWayAtoms(losses=tuple(losses.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=infinity_mass)
+    return Loss(
+        losses=tuple(losses.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=infinity_mass, is_one_way=True
+    )

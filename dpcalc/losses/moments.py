@@ -5,16 +5,16 @@ Source: docs/theory.md, Definition 3.4 and Theorem 2.7.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from dpcalc.arrays import Array, Complex
-from dpcalc.losses.pair import LossCurve, Segment
-from dpcalc.losses.profile import PrivacyProfile, PublicMixture
-from dpcalc.losses.quadrature import loss_moments
+from dpcalc.losses.loss import Loss, LossCurve, under_draw
+from dpcalc.losses.pair import Segment
+from dpcalc.losses.quadrature import LossMoments, loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.records import dataclass
 
@@ -22,39 +22,32 @@ _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; be
 
 
 @dataclass(frozen=True, kw_only=True)
-class RevealedSubsample:
-    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0."""
+class PublicDraw:
+    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0.
+
+    Accountants mix the draw in after they have composed the steps. A draw of one step is in its `Loss` already.
+    """
 
     rate: float  # in (0, 1), the same in D and D'
     counts: "tuple[tuple[Curve, int], ...]"  # (loss of one step, how often), not empty
 
-
-class LogMoments(Protocol):
-    """K(z) = log E_P[e^{zL}] of a loss, natural logarithm."""
-
-    def cumulants(self, orders: Array) -> tuple[Array, Array]:
-        """Return K(z) and its derivative K'(z) at some orders z > 0, each of the shape of `orders`."""
-        ...
-
-    def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Return the variance and the fourth cumulant of the loss tilted by e^{order L}."""
-        ...
-
-    def cumulants_on_line(self, real: float, *, step: float, count: int) -> Complex:
-        """Protocol method: log E_P[e^{zL}] at z = real + i k step, k = 0, ..., count - 1, shape (count,)."""
-        ...
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """The segments of each different step once."""
+        return tuple(segment for curve, _ in self.counts for segment in curve.segments)
 
     @property
-    def size(self) -> int:
-        """Number of quadrature nodes, a measure of work."""
-        ...
+    def infinity_mass(self) -> float:
+        """P mass of an infinite loss."""
+        return self.rate * total_infinity_mass(dict(self.counts))
 
 
 @dataclass(frozen=True)
 class ComposedMoments:
     """Log moments of steps together: the sum K over the steps or, under one public draw, log(1 - rate + rate e^K)."""
 
-    parts: tuple[tuple[LogMoments, int], ...]  # (moments of one step, how often it occurs)
+    # (moments of one step, how often it occurs): LossMoments, ComposedMoments, or an RdpCurve, with `cumulants` only
+    parts: tuple[tuple[Any, int], ...]
     rate: float = 1.0  # probability that the draw hits, in (0, 1]
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
@@ -106,7 +99,7 @@ class ComposedMoments:
         return sum(moments.size for moments, _ in self.parts)
 
 
-Curve = LossCurve | RevealedSubsample | RdpCurve
+Curve = LossCurve | PublicDraw | RdpCurve
 """The loss of one step, or of steps under one public draw, as an accountant composes it."""
 
 Steps = dict[Curve, int]
@@ -130,79 +123,53 @@ def under_public_draw(steps: Steps, rate: float) -> Steps:
     """Return steps under a public draw, of the same law in D and D', as one: with probability `rate`, else loss 0."""
     if rate in {0, 1} or not steps:
         return steps if rate else {}
-    # A single step with a privacy profile keeps one, as a mixture of profiles. Several have none before they are
-    # composed, so that accountants mix the draw in afterwards.
     ((curve, count), *more) = steps.items()
-    if not more and count == 1 and isinstance(curve, PrivacyProfile):
-        return {PublicMixture(weights=(rate,), profiles=(curve,)): 1}
-    return {RevealedSubsample(rate=rate, counts=tuple(steps.items())): 1}
+    if not more and count == 1 and isinstance(curve, Loss):
+        return {under_draw([(rate, curve)]): 1}
+    return {PublicDraw(rate=rate, counts=tuple(steps.items())): 1}
 
 
-def segment_ends(counts: Iterable[tuple[Curve, int]]) -> int:
+def segment_ends(counts: Steps) -> int:
     """Return how many ends of segments share a truncated mass: two a segment, under public draws too, or one a copy."""
-    total = 0
-    for curve, count in counts:
-        match curve:
-            case RevealedSubsample():
-                ends = segment_ends(curve.counts)
-            case RdpCurve():
-                ends = 1
-            case _:
-                ends = max(1, 2 * len(curve.segments))
-        total += count * ends
-    return total
+    return sum(
+        count * (segment_ends(dict(curve.counts)) if isinstance(curve, PublicDraw) else max(1, 2 * len(curve.segments)))
+        for curve, count in counts.items()
+    )
 
 
-def total_infinity_mass(counts: Iterable[tuple[Curve, int]]) -> float:
+def total_infinity_mass(counts: Steps) -> float:
     """Return the probability under P that any loss is infinite, also after public draws; RDP curves count as finite."""
     # Logarithms of 1 - mass are added up: a product of such numbers would lose masses below 1e-16.
-    log_finite = 0.0
-    for curve, count in counts:
-        match curve:
-            case RevealedSubsample():
-                mass = curve.rate * total_infinity_mass(curve.counts)
-            case RdpCurve():
-                mass = 0.0
-            case _:
-                mass = curve.infinity_mass
-        if mass:
-            log_finite += count * math.log1p(-mass) if mass < 1 else -math.inf
+    masses = [(curve.infinity_mass, count) for curve, count in counts.items()]
+    log_finite = sum(count * math.log1p(-mass) if mass < 1 else -math.inf for mass, count in masses if mass)
     return -math.expm1(log_finite)
 
 
-def largest_loss(counts: Iterable[tuple[Curve, int]]) -> float:
+def largest_loss(counts: Steps) -> float:
     """Return the sum of the steps' largest finite losses, 0 for negative ones, rounded up; inf with RDP curves."""
     total = 0.0
-    for curve, count in counts:
+    for curve, count in counts.items():
         match curve:
-            case RevealedSubsample():
-                bound = largest_loss(curve.counts)
+            case PublicDraw():
+                bound = largest_loss(dict(curve.counts))
             case RdpCurve():
                 bound = math.inf
             case _:
-                bound = max([0.0, *(part.max_loss for part in curve.segments), *curve.atoms[0]])
+                bound = max([0.0, *(segment.max_loss for segment in curve.segments), *curve.losses])
         total += count * bound
     return total * (1 + 1e-12)
 
 
-def min_component_probability(counts: Iterable[tuple[Curve, int]]) -> float:
+def min_component_probability(counts: Iterable[Curve]) -> float:
     """Return the smallest (segment weight * P weight of a center) of any step; 1 if no step has segments."""
-    segments = _all_segments(counts)
+    segments = (segment for curve in counts for segment in curve.segments)
     return min([1.0, *(segment.weight * min(w for w in segment.pair.weights_p if w) for segment in segments)])
 
 
-def widest_span(counts: Iterable[tuple[Curve, int]]) -> float:
+def widest_span(counts: Iterable[Curve]) -> float:
     """Return the largest distance between two centers of any step, in standard deviations; 0 if none has segments."""
-    return max([0.0, *(segment.pair.span / segment.pair.deviation for segment in _all_segments(counts))])
-
-
-def _all_segments(counts: Iterable[tuple[Curve, int]]) -> Iterator[Segment]:
-    """Yield the segments of each different step once, also under a public draw; steps known by RDP have none."""
-    for curve, _ in counts:
-        if isinstance(curve, RevealedSubsample):
-            yield from _all_segments(curve.counts)
-        elif not isinstance(curve, RdpCurve):
-            yield from curve.segments
+    pairs = (segment.pair for curve in counts for segment in curve.segments)
+    return max([0.0, *(pair.span / pair.deviation for pair in pairs)])
 
 
 def composed_moments(
@@ -210,10 +177,10 @@ def composed_moments(
 ) -> ComposedMoments:
     """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`."""
 
-    def log_moments(curve: Curve) -> LogMoments:
+    def log_moments(curve: Curve) -> LossMoments | ComposedMoments | RdpCurve:
         if isinstance(curve, RdpCurve):
             return curve
-        if isinstance(curve, RevealedSubsample):
+        if isinstance(curve, PublicDraw):
             return ComposedMoments(tuple((log_moments(step), count) for step, count in curve.counts), curve.rate)
         return loss_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency)
 

@@ -1,14 +1,16 @@
-"""Dominating pairs (P, Q) of Gaussian mixtures on the line, and the segments on which their privacy loss is read."""
+"""Dominating pairs (P, Q) of Gaussian mixtures on the line, segments and half-lines on which their loss is read."""
 
 import math
+from dataclasses import replace
 from fractions import Fraction
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.numerics.special import normal_cdf
+from dpcalc.numerics.roots import bracket_root
+from dpcalc.numerics.special import normal_cdf, normal_log_cdf
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
@@ -18,35 +20,8 @@ _TOO_FAR = 1e8  # deviations beyond which a float is too coarse: it errs by 1e-8
 _MAX_EXPONENTS = 1 << 22  # of components at points held at once: 32 MB an array, of which there are a few
 
 
-class LossCurve(Protocol):
-    """Privacy loss of one step in one direction, as accountants read it; hashable, equal for equal steps.
-
-    A class that inherits from it has all of its loss on the segments, unless it overrides the other properties.
-    """
-
-    @property
-    def segments(self) -> tuple["Segment", ...]:
-        """The pieces of the line that carry the losses different from 0."""
-        ...
-
-    @property
-    def zero_loss_mass(self) -> float:
-        """P mass whose loss is exactly 0 and lies on no segment."""
-        return 0.0
-
-    @property
-    def atoms(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """(losses, log P masses) of single values."""
-        return (), ()
-
-    @property
-    def infinity_mass(self) -> float:
-        """P mass where Q has none: its loss is infinite, and enters no moment."""
-        return 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
-class MixturePair(LossCurve):
+class MixturePair:
     """P = sum_i p_i N(c_i, sigma^2) against Q = sum_i q_i N(c_i, sigma^2).
 
     The privacy loss at y is log P(y)/Q(y); it is computed from the exact weight differences p_i - q_i,
@@ -58,6 +33,11 @@ class MixturePair(LossCurve):
     weights_q: tuple[float, ...]  # q_i, summing to 1
     differences: tuple[float, ...]  # p_i - q_i, rounded once from the exact values
     deviation: float  # sigma > 0, the noise multiplier
+    # as the loss of a step, in the words of `dpcalc.losses.loss.Loss`: all of it is on `segments`
+    losses: ClassVar[tuple[float, ...]] = ()
+    log_masses: ClassVar[tuple[float, ...]] = ()
+    zero_loss_mass: ClassVar[float] = 0.0
+    infinity_mass: ClassVar[float] = 0.0
 
     @classmethod
     def of(cls, p: dict[int, Fraction], q: dict[int, Fraction], *, deviation: float) -> "MixturePair":
@@ -121,7 +101,7 @@ class MixturePair(LossCurve):
     @property
     def segments(self) -> tuple["Segment", ...]:
         """The whole line as one segment."""
-        return (Segment(pair=self, high=math.inf, max_loss=self.max_loss),)
+        return (Segment(pair=self, max_loss=self.max_loss, min_loss=-self.swapped.max_loss),)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
         """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError as in `log_densities`."""
@@ -189,15 +169,79 @@ class Segment:
     """The part low < y < high of the line, with the loss of one pair."""
 
     pair: MixturePair  # the pair whose density P and loss are read
-    high: float  # right end, inf for no end
     max_loss: float  # upper bound on the loss on the segment
-    weight: float = 1.0  # > 0, factor on the densities of P and Q: the probability of this pair in a public mixture
+    min_loss: float  # lower bound on it
+    weight: float = 1.0  # > 0, factor on the densities of P and Q: the probability of this pair under a public draw
     low: float = -math.inf  # left end, -inf for no end
+    high: float = math.inf  # right end, inf for no end
+
+    @property
+    def swapped(self) -> "Segment":
+        """The same part with P and Q exchanged; the whole line also mirrored, so that a loss that fell falls again."""
+        pair = self.pair.swapped.mirrored if self.high == math.inf else self.pair.swapped
+        return replace(self, pair=pair, max_loss=-self.min_loss, min_loss=-self.max_loss)
 
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
         """Return (log of weight * P density, privacy loss) at points y of any shape."""
         log_p, loss = self.pair.log_density_and_loss(y)
         return (log_p, loss) if self.weight == 1 else (log_p + math.log(self.weight), loss)
+
+
+# Half-lines below which a loss exceeds epsilon: where the loss falls, they have all of delta.
+
+
+def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
+    """Return delta, in [0, 1], at epsilon >= 0 of a pair whose loss exceeds epsilon exactly below one point y <= high.
+
+    Source: docs/theory.md, Theorem 4.5.
+    """
+    # Written with the differences of weights, so that the common part costs no digits; for (K) that is eta [Phi(t) -
+    # e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j).
+    return min(1.0, max(0.0, sum(half_line_terms(pair, high, epsilon))))
+
+
+def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
+    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), which is delta; [] from max_loss on."""
+    if epsilon >= pair.max_loss:
+        return []
+    spend(60 * TURN * (1 + len(pair.centers)))
+    root, terms = half_line_end(pair, min(high, pair.centers[-1] + pair.deviation), epsilon), []
+    for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
+        log_below = normal_log_cdf((root - center) / pair.deviation) if root > -math.inf else -math.inf
+        terms += [
+            math.exp(log_below) * difference,
+            -q * -math.expm1(-epsilon) * math.exp(min(epsilon + log_below, 700.0)),
+        ]
+    return terms
+
+
+def half_line_end(pair: MixturePair, high: float, epsilon: float) -> float:
+    """Return the y below which the loss exceeds epsilon, at most `high` and rounded down; -inf if none in 1e9 sigma."""
+    if _loss(pair, high) >= epsilon:  # only for epsilon 0, where the loss at `high` is 0 up to round-off
+        return high
+    # To the left by steps that double until the loss is large enough: 30 of them cover 1e9 deviations.
+    step = pair.deviation
+    low = high - step
+    while _loss(pair, low) < epsilon:
+        step *= 2
+        low -= step
+        if step > 1e9 * pair.deviation:
+            return -math.inf
+    return bracket_root(lambda y: _loss(pair, y) - epsilon, low, high, tolerance=1e-14)[0]
+
+
+def _loss(pair: MixturePair, y: float) -> float:
+    """Return log P(y)/Q(y) at one point, without cancellation where P and Q nearly agree."""
+    # Exponents are relative to the largest of Q; P/Q - 1 from exact differences of weights where it is small.
+    exponents = [(c * y - c * c / 2) / pair.deviation**2 for c in pair.centers]
+    top = max(e for e, q in zip(exponents, pair.weights_q, strict=True) if q)
+    q_sum = sum(q * math.exp(min(e - top, 700.0)) for e, q in zip(exponents, pair.weights_q, strict=True))
+    gap = sum(d * math.exp(min(e - top, 700.0)) for e, d in zip(exponents, pair.differences, strict=True))
+    if abs(gap) < 0.5 * q_sum:
+        return math.log1p(gap / q_sum)
+    above = max(e for e, p in zip(exponents, pair.weights_p, strict=True) if p)
+    p_sum = sum(p * math.exp(min(e - above, 700.0)) for e, p in zip(exponents, pair.weights_p, strict=True))
+    return math.log(p_sum) + above - math.log(q_sum) - top
 
 
 # Grids on the line on which a mixture is smooth between neighbouring points
@@ -271,3 +315,61 @@ def subdivided(y: Array, parts: Array) -> Array:
     if not below[-1] <= _MAX_POINTS:  # also for NaN, of scales that are no floats
         raise ConvergenceError(f"privacy loss: expected at most {_MAX_POINTS} points, needs {below[-1]:.3g}; use rdp")
     return np.interp(np.arange(below[-1] + 1), below, y)
+
+
+# Sets of the line where the loss of two mixtures exceeds epsilon: any such set gives a lower bound on delta.
+
+PER_DEVIATION = 4
+"""Points in a standard deviation: fewer would miss short intervals, more only take longer."""
+_SEARCHED = 40  # deviations from each center that are searched; a normal variable has no mass there that a float holds
+_MAX_WORK = 20_000_000  # points times centers: 2 s
+_BISECTIONS = 60  # of an interval's end: down to the spacing of floats. An end that is off only loosens the bound
+_LARGEST = 1e100  # distance in deviations whose square still is a float
+
+
+def points_around(pair: MixturePair) -> Array | None:
+    """Return rising points, a quarter deviation apart, within 40 deviations of any center; None for too many."""
+    # Points are multiples of a fixed width, so that centers which lie close together share them.
+    width, centers = pair.deviation / PER_DEVIATION, np.array(pair.centers)
+    if not max(pair.span, 1.0) / pair.deviation < _LARGEST:
+        return None
+    reach = np.arange(-_SEARCHED * PER_DEVIATION, _SEARCHED * PER_DEVIATION + 1.0)
+    if min(centers.size * reach.size, pair.span / width + reach.size) * centers.size > _MAX_WORK:
+        return None
+    return np.unique(np.unique(np.concatenate([reach + place for place in np.rint(centers / width)])) * width)
+
+
+def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
+    """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set.
+
+    Each term is good to a few units in the last place of its exponents: what P and Q share costs no digits.
+    """
+    points = points_around(pair)
+    if points is None:
+        return []
+    is_above = pair.log_density_and_loss(points)[1] > epsilon
+    # Where the loss passes epsilon, by bisection of all crossings at once. One that bisection misses only changes the
+    # set: any set gives a lower bound.
+    (changes,) = np.nonzero(is_above[1:] != is_above[:-1])
+    low, high, before = points[changes], points[changes + 1], is_above[changes]
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        is_as_before = (pair.log_density_and_loss(middle)[1] > epsilon) == before
+        low, high = np.where(is_as_before, middle, low), np.where(is_as_before, high, middle)
+    ends = [*([-math.inf] if is_above[0] else []), *low.tolist(), *([math.inf] if is_above[-1] else [])]
+    terms = []
+    for begin, end in zip(ends[::2], ends[1::2], strict=True):
+        for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
+            for sign, log_mass in _tails((begin - center) / pair.deviation, (end - center) / pair.deviation):
+                terms += [
+                    sign * difference * math.exp(log_mass),
+                    sign * q * math.expm1(-epsilon) * math.exp(min(epsilon + log_mass, 700.0)),
+                ]
+    return terms
+
+
+def _tails(low: float, high: float) -> list[tuple[int, float]]:
+    """Return signed log masses of normal tails that add up to the mass of [low, high]; tails without mass left out."""
+    if low > 0:
+        low, high = -high, -low
+    return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]

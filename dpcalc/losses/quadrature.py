@@ -15,7 +15,8 @@ import numpy as np
 
 from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.pair import LossCurve, Segment, length_scales, lower_quantile, rough_points, subdivided
+from dpcalc.losses.loss import LossCurve
+from dpcalc.losses.pair import Segment, length_scales, lower_quantile, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, cached_with_cost, spend
@@ -35,59 +36,6 @@ _LOG_MIN_DIVERGENCE = -230.0
 
 
 @dataclass(frozen=True)
-class _SortedNodes:
-    """Quadrature nodes in order of increasing |loss|, with sums that serve every order z; arrays of shape (n,)."""
-
-    log_mass: Array  # log of the P mass
-    loss: Array  # privacy loss
-    size: Array  # its absolute value
-    mass: Array  # P mass
-    # for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over all nodes, plus
-    # that of the P mass times L over the first i
-    back: Array
-
-    @classmethod
-    def of(cls, log_mass: Array, loss: Array) -> "_SortedNodes":
-        """Return nodes sorted by |loss|, with the sums `back` that log moments near order 0 need."""
-        # For each order the nodes that need a series, or e^x - 1, are then the first ones.
-        by_size = np.argsort(np.abs(loss), kind="stable")
-        log_mass, loss = log_mass[by_size], loss[by_size]
-        size, mass = np.abs(loss), np.exp(log_mass)
-        count = int(np.searchsorted(size, _SMALL))
-        from_node_on = np.cumsum(_mass_times_expm1(-loss, mass, np.exp(log_mass - loss))[::-1])[::-1]
-        back = np.append(from_node_on, 0.0)[: count + 1]
-        back[1:] += np.cumsum(mass[:count] * _exp_remainder(-loss[:count]))
-        return cls(log_mass, loss, size, mass, back)
-
-    def sums(self, orders: Array) -> Array:
-        """Return t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)], each divided by e^t."""
-        # All orders in one call: with the few hundred nodes of a usual step the calls cost more than the arithmetic.
-        exponent = orders[:, None] * self.loss
-        raised = exponent + self.log_mass
-        top = raised.max(axis=1, initial=0.0)
-        tilted = np.exp(raised - top[:, None])
-        total, weighted = tilted.sum(axis=1), (tilted * self.loss).sum(axis=1)
-        return np.array([top, total, weighted, self._growth(orders, exponent, tilted, np.exp(-top))])
-
-    def _growth(self, orders: Array, exponent: Array, tilted: Array, scale: Array) -> Array:
-        """Return scale * E[e^{zL} - 1 + z (e^-L - 1)], computed without cancellation.
-
-        `exponent` is z L and `tilted` scale * mass * e^{zL}, shape (m, n), for orders z and scales of shape (m,).
-        """
-        # E[e^{zL} - 1]: of the smallest losses without its linear term, as a series; then by expm1, then as it is.
-        few = np.searchsorted(self.size, _SMALL / np.maximum(orders, 1.0))
-        near = np.maximum(few, np.searchsorted(self.size, 1 / orders))
-        grown = tilted - scale[:, None] * self.mass
-        for ends, function, bound in ((near, np.expm1, 1.0), (few, _exp_remainder, _SMALL)):
-            last = int(ends.max(initial=0))
-            small = np.clip(exponent[:, :last], -bound, bound)
-            exact = scale[:, None] * (self.mass[:last] * function(small))
-            np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
-        result: Array = grown.sum(axis=1) + scale * orders * self.back[few]
-        return result
-
-
-@dataclass(frozen=True)
 class LossMoments:
     """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes of its loss, 0 < z <= max_order."""
 
@@ -103,21 +51,52 @@ class LossMoments:
         return int(self.loss.size)
 
     @cached_property
-    def _nodes(self) -> _SortedNodes:
-        """The nodes by the size of the loss, sorted at the first use."""
-        return _SortedNodes.of(self.log_mass, self.loss)
+    def _sorted(self) -> tuple[Array, Array, Array, Array]:
+        """(log P mass, loss, P mass) of the nodes by rising |loss|, and the sums that log moments near order 0 need."""
+        # Those are, for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over
+        # all nodes, plus that of the P mass times L over the first i.
+        # For each order the nodes that need a series, or e^x - 1, are then the first ones.
+        by_size = np.argsort(np.abs(self.loss), kind="stable")
+        log_mass, loss = self.log_mass[by_size], self.loss[by_size]
+        mass, count = np.exp(log_mass), int(np.searchsorted(np.abs(loss), _SMALL))
+        from_node_on = np.cumsum(_mass_times_expm1(-loss, mass, np.exp(log_mass - loss))[::-1])[::-1]
+        back = np.append(from_node_on, 0.0)[: count + 1]
+        back[1:] += np.cumsum(mass[:count] * _exp_remainder(-loss[:count]))
+        return log_mass, loss, mass, back
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return (K, K') at orders z, with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0."""
         spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
         at_once = max(_ELEMENTS_AT_ONCE // max(self.size, 1), 1)
-        blocks = [self._nodes.sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
+        blocks = [self._sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
         top, total, weighted, grown = np.concatenate([np.empty((4, 0)), *blocks], axis=1)
         excess = grown - np.exp(-top) * self._surplus(orders)
         moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
         rough = (top > 0) | (moment < _SMALL)
         log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
         return log_moment, weighted / moment
+
+    def _sums(self, orders: Array) -> Array:
+        """Return t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)], each divided by e^t."""
+        # All orders in one call: with the few hundred nodes of a usual step the calls cost more than the arithmetic.
+        log_mass, loss, mass, back = self._sorted
+        exponent = orders[:, None] * loss
+        raised = exponent + log_mass
+        top = raised.max(axis=1, initial=0.0)
+        tilted = np.exp(raised - top[:, None])
+        total, weighted = tilted.sum(axis=1), (tilted * loss).sum(axis=1)
+        # E[e^{zL} - 1] without cancellation: of the smallest losses without its linear term, as a series; then by
+        # expm1, then as it is.
+        scale = np.exp(-top)
+        few = np.searchsorted(np.abs(loss), _SMALL / np.maximum(orders, 1.0))
+        near = np.maximum(few, np.searchsorted(np.abs(loss), 1 / orders))
+        grown = tilted - scale[:, None] * mass
+        for ends, function, bound in ((near, np.expm1, 1.0), (few, _exp_remainder, _SMALL)):
+            last = int(ends.max(initial=0))
+            small = np.clip(exponent[:, :last], -bound, bound)
+            exact = scale[:, None] * (mass[:last] * function(small))
+            np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
+        return np.array([top, total, weighted, grown.sum(axis=1) + scale * orders * back[few]])
 
     def _surplus(self, orders: _Orders) -> _Orders:
         """Return by how much E[e^{zL} - 1 + z (e^-L - 1)] of the nodes exceeds E_P[e^{zL}; L < inf] - 1."""
@@ -178,7 +157,7 @@ def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
     """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms."""
-    losses, log_masses = (np.array(values) for values in curve.atoms)
+    losses, log_masses = np.array(curve.losses), np.array(curve.log_masses)
     pieces = [_segment_nodes(segment, max_order, truncated_mass, frequency) for segment in curve.segments]
     log_mass, loss = (np.concatenate(parts) for parts in zip(*pieces, (log_masses, losses), strict=True))
     if not losses.size:

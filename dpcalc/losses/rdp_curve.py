@@ -10,12 +10,13 @@ Source: docs/theory.md, Definition 3.4 and Theorem 8.6.
 import math
 from collections.abc import Callable, Iterable
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
-from dpcalc.errors import InputError, UnsupportedError
+from dpcalc.errors import InputError
+from dpcalc.losses.pair import Segment
 from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf_array, normal_quantile_array
 from dpcalc.records import dataclass
 
@@ -41,6 +42,8 @@ class RdpCurve:
 
     name: str  # identifies the curve; equal names must have equal values
     points: tuple[tuple[float, float], ...]  # (a, rdp(a)), upper bounds at increasing orders a > 1; finite, >= 0
+    segments: ClassVar[tuple[Segment, ...]] = ()  # nothing is known of its losses, which count as finite
+    infinity_mass: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         """Raise InputError for orders that do not increase from above 1, and divergences not in [0, inf)."""
@@ -54,11 +57,6 @@ class RdpCurve:
     def swapped(self) -> "RdpCurve":
         """The curve of the opposite direction: the same one."""
         return self
-
-    @property
-    def size(self) -> int:
-        """Number of known orders."""
-        return len(self.points)
 
     @cached_property
     def _hull(self) -> tuple[Array, Array]:
@@ -97,15 +95,6 @@ class RdpCurve:
         value = heights[left] + slope * (orders - places[left])
         is_unknown = orders > places[-1]
         return np.where(is_unknown, _BEYOND, value), np.where(is_unknown, _BEYOND**1.25, slope)
-
-    def tilted_moments(self, order: float) -> tuple[float, float]:
-        """Raise UnsupportedError: the loss distribution is unknown."""
-        raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {order}; use rdp")
-
-    def cumulants_on_line(self, real: float, *, step: float, count: int) -> NDArray[np.complex128]:
-        """Raise UnsupportedError: the loss distribution is unknown."""
-        del step, count
-        raise UnsupportedError(f"{self.name}: expected a loss distribution, got Renyi divergences at {real}; use rdp")
 
 
 def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, float], ...]:

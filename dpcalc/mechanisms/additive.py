@@ -6,7 +6,7 @@ Source: docs/theory.md, Theorem 8.3 and Lemma 8.4.
 """
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -14,12 +14,13 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import Key, exact, key
-from dpcalc.losses.atoms import FAR, Atoms, approximate_pair, symmetric_pair
-from dpcalc.losses.rdp_curve import Renyi
+from dpcalc.losses.atoms import FAR, approximate_pair, symmetric_pair
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
 from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
 from dpcalc.numerics.special import log1m_exp, log_sum_exp
 from dpcalc.records import dataclass
+from dpcalc.work import ELEMENT, TURN, spend
 
 SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")
 _SCALE_ADVICE = "the scale of the noise (its deviation is sqrt(2) times that) divided by the sensitivity"
@@ -56,18 +57,23 @@ class Laplace(AdditiveNoise):
         require_positive("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
 
-    def pair(self, shift: int) -> Atoms:
+    def pair(self, shift: int) -> Loss:
         return laplace_pair(shift / self.noise_multiplier)
 
-    def batch_rdp(self, shift: int) -> Renyi:
-        return partial(laplace_rdp, shift / self.noise_multiplier)
-
-    def cell_count(self, centers: list[int]) -> float:
-        return _CELLS + len(centers)
+    def rdp(self, order: float, shift: int = 1) -> float:
+        """Return the exact divergence of Lap(0, 1) and Lap(pure, 1): Mironov 2017 (1702.07476v3), Proposition 6."""
+        pure = shift / self.noise_multiplier
+        if math.isinf(order):
+            return pure
+        # In log space: for large `pure` no float holds the exponentials.
+        head = math.log(order / (2 * order - 1)) + (order - 1) * pure
+        tail = math.log((order - 1) / (2 * order - 1)) - order * pure
+        return float(np.logaddexp(head, tail)) / (order - 1)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
         """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
+        spend((_CELLS + len(centers)) * 3 * ELEMENT + TURN)
         cuts = np.unique(np.append(np.linspace(low, high, _CELLS + 1), centers))
         near = np.where(cuts[:-1] >= center, cuts[:-1] - center, center - cuts[1:])
         inside = math.log(0.5) + log1m_exp(np.diff(cuts) / scale) - near / scale
@@ -76,7 +82,7 @@ class Laplace(AdditiveNoise):
 
 
 @lru_cache(maxsize=256)
-def laplace_pair(pure: float) -> Atoms:
+def laplace_pair(pure: float) -> Loss:
     """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses.
 
     It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
@@ -86,7 +92,7 @@ def laplace_pair(pure: float) -> Atoms:
     return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
 
-def _laplace_chords(losses: Array) -> Atoms:
+def _laplace_chords(losses: Array) -> Loss:
     """Return chords of Laplace noise's profile (Balle et al. 2018, 1807.01647v2, Theorem 3): an upper bound."""
     # The profile is delta(eps) = 1 - e^((eps - pure) / 2) for |eps| < pure: the loss is pure with probability 1/2,
     # -pure with e^-pure / 2, and between them has the density e^((x - pure) / 2) / 4 at x. It is convex in e^eps, so
@@ -107,16 +113,6 @@ def _laplace_losses(pure: float) -> Array:
     from_end = _DOUBLING_DISTANCE * np.expm1(np.linspace(0.0, math.log1p(pure / _DOUBLING_DISTANCE), number + 1))
     negative = from_end[:-1] - pure
     return np.concatenate([negative, [0.0], -negative[::-1]])
-
-
-def laplace_rdp(pure: float, order: float) -> float:
-    """Return the exact divergence of Lap(0, 1) and Lap(pure, 1): Mironov 2017 (1702.07476v3), Proposition 6."""
-    if math.isinf(order):
-        return pure
-    # In log space: for large `pure` no float holds the exponentials.
-    head = math.log(order / (2 * order - 1)) + (order - 1) * pure
-    tail = math.log((order - 1) / (2 * order - 1)) - order * pure
-    return float(np.logaddexp(head, tail)) / (order - 1)
 
 
 # Noise on whole numbers: the discrete Gaussian and the discrete Laplace distribution.
@@ -146,20 +142,18 @@ class DiscreteGaussian(AdditiveNoise):
                 f"noise_multiplier: expected a number above 0 and at most {max_sigma:g}, got {self.noise_multiplier!r}"
             )
 
-    def pair(self, shift: int) -> Atoms:
+    def pair(self, shift: int) -> Loss:
         """Return a pair for numbers `shift` apart (Canonne et al. 2020, 2004.00010v4, Definition 1); cached."""
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
-    def batch_rdp(self, shift: int) -> Renyi:
+    def rdp(self, order: float, shift: int = 1) -> float:
         """Return the upper bound of Canonne et al. 2020 (2004.00010v4), Proposition 5."""
-        return lambda order: order * shift**2 / (2 * self.noise_multiplier**2)
-
-    def cell_count(self, centers: list[int]) -> float:
-        return centers[-1] - centers[0] + 4 * _TAIL_DEVIATIONS * self.noise_multiplier + 3
+        return order * shift**2 / (2 * self.noise_multiplier**2)
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
         """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center."""
         low, high, sigma = centers[0], centers[-1], self.noise_multiplier
+        spend((high - low + 4 * _TAIL_DEVIATIONS * sigma + 3) * 3 * ELEMENT + TURN)
         # What is left out, below e^-760, is taken from both data sets: a lower bound loses nothing that floats hold.
         far = math.ceil(_TAIL_DEVIATIONS * sigma)
         log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
@@ -179,7 +173,7 @@ def _cells(logs: Array, max_cells: int) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _discrete_gaussian_pair(sigma: float, shift: int) -> Atoms:
+def _discrete_gaussian_pair(sigma: float, shift: int) -> Loss:
     """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
     # The infinity mass is more than the noise that is left out has.
     largest = (shift / sigma) * ((shift / sigma) / 2 + math.ceil(_TAIL_DEVIATIONS * sigma) / sigma)
@@ -228,26 +222,21 @@ class DiscreteLaplace(AdditiveNoise):
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
 
-    def pair(self, shift: int) -> Atoms:
+    def pair(self, shift: int) -> Loss:
         """Return the pair of Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2."""
         return _discrete_laplace_pair(self.noise_multiplier, shift)
-
-    def batch_rdp(self, shift: int) -> Renyi:
-        return self.pair(shift).rdp
-
-    def cell_count(self, centers: list[int]) -> float:
-        return centers[-1] - centers[0] + 3.0
 
     def cell_log_masses(self, center: int, centers: list[int]) -> Array:
         """Return log masses of each number between the first and last center, and of the two tails that these begin."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
+        spend((high - low + 3) * 3 * ELEMENT + TURN)
         log_total = math.log1p(math.exp(-1 / scale))
         inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale
         return np.concatenate([[-(center - low) / scale - log_total], inside, [-(high - center) / scale - log_total]])
 
 
 @lru_cache(maxsize=256)
-def _discrete_laplace_pair(scale: float, shift: int) -> Atoms:
+def _discrete_laplace_pair(scale: float, shift: int) -> Loss:
     """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
     if shift / scale > FAR:
         return approximate_pair(shift / scale)

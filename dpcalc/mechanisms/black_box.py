@@ -7,9 +7,8 @@ Source: docs/theory.md, Theorem 3.3, Lemma 8.4 and Theorem 8.5.
 """
 
 import math
-from dataclasses import fields
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,8 +16,9 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, require_positive
 from dpcalc.keys import CHANCE, DATA_FILE, Structure, WholeNumber, Word, exact, key
-from dpcalc.losses.atoms import Atoms, approximate_pair, log_answers, symmetric_pair
-from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve, Renyi
+from dpcalc.losses.atoms import approximate_pair, symmetric_pair
+from dpcalc.losses.loss import Loss
+from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly
 from dpcalc.records import dataclass
 
@@ -60,12 +60,9 @@ class ApproximateDp(PairOnly, Promise):
         if not 0 <= self.delta < 1:
             raise InputError(f"delta: expected a number in [0, 1), got {self.delta!r}")
 
-    def pair(self) -> Atoms:
+    def pair(self) -> Loss:
         """Return the exact symmetric pair: Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1."""
         return approximate_pair(self.epsilon, self.delta)
-
-    def batch_rdp(self, shift: int) -> Renyi | None:  # noqa: ARG002  no sum is shifted
-        return None if self.delta else partial(pure_dp_rdp, self.epsilon)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,18 +76,6 @@ class PureDp(Promise):
     @classmethod
     def of(cls, **parameters: Any) -> ApproximateDp:
         return ApproximateDp(**parameters)
-
-
-def pure_dp_rdp(epsilon: float, order: float) -> float:
-    """Return epsilon-DP's largest divergence of order > 1: Mironov 2017 (1702.07476v3), Proposition 5."""
-    if math.isinf(order) or epsilon == 0:
-        return epsilon
-    log_true, log_false = log_answers(epsilon)
-    # log E_Q[(P/Q)^order] over the two answers, on the scale of the larger term.
-    first = order * log_true + (1 - order) * log_false
-    second = order * log_false + (1 - order) * log_true
-    top = max(first, second)
-    return (top + math.log(math.exp(first - top) + math.exp(second - top))) / (order - 1)
 
 
 # Randomized response of drawn records.
@@ -124,7 +109,7 @@ class RandomizedResponse(PairOnly):
         if not self.truth_probability < 1:
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
-    def pair(self, answers: int = 1) -> Atoms:
+    def pair(self, answers: int = 1) -> Loss:
         """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
 
         Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
@@ -132,7 +117,7 @@ class RandomizedResponse(PairOnly):
         """
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:
-            return Atoms(losses=(), log_masses=())
+            return Loss()
         # Log probabilities of an answer: the category that a record is exchanged for, all third ones, its own.
         log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
@@ -144,9 +129,6 @@ class RandomizedResponse(PairOnly):
             left //= 2
             square = _log_convolve(square, square) if left else square
         return symmetric_pair(loss * np.arange(-answers, answers + 1, dtype=np.float64), logs)
-
-    def batch_rdp(self, shift: int) -> Renyi:  # noqa: ARG002  no sum is shifted
-        return self.pair().rdp
 
 
 def _log_convolve(a: Array, b: Array) -> Array:
@@ -210,12 +192,6 @@ class Exponential(RdpOnly, Promise):
     def rdp(self, order: float) -> float:
         """Return min(epsilon, epsilon^2 a / 8): Cesar, Rogers 2020 (2004.07223v2), Lemma 3.2."""
         return min(self.epsilon, self.epsilon**2 * order / 8)
-
-    @property
-    def pure(self) -> ApproximateDp:
-        """What it is, too: an epsilon-DP mechanism, whose losses are known; with the same keys."""
-        shared = {each.name for each in fields(ApproximateDp)} & {each.name for each in fields(self)}
-        return ApproximateDp(**{name: getattr(self, name) for name in shared})
 
 
 OddMoments = Literal["unknown", "nonnegative"]

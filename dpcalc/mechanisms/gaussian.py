@@ -13,7 +13,7 @@ from dpcalc.mechanisms.kinds import CLIP, SUM, Mechanism
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits
-    from dpcalc.losses.rdp_curve import Renyi
+    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 
 NOISE_MEANING = "Standard deviation of the noise divided by the clip norm; 0 is no noise and no privacy."
 NOISE_ADVICE = "the noise standard deviation divided by the clip norm"
@@ -42,6 +42,24 @@ def also_key() -> Any:
     )
 
 
+def check_sums(mechanism: "Gaussian | MatrixFactorization") -> None:
+    """Raise InputError for noise < 0, a clip norm or noise of another sum that is not > 0."""
+    require_nonnegative("noise_multiplier", mechanism.noise_multiplier)
+    require_positive("max_grad_norm", mechanism.max_grad_norm)
+    for other in mechanism.also:
+        if not (math.isfinite(other) and other > 0):
+            raise InputError(f"also: expected finite noise multipliers > 0, got {other!r}")
+
+
+def joint_noise_multiplier(mechanism: "Gaussian | MatrixFactorization") -> float:
+    """Return the noise multiplier of all sums together, rounded down, as `Gaussian.joint` proves."""
+    if not mechanism.also or mechanism.noise_multiplier == 0:
+        return mechanism.noise_multiplier
+    # 1e-15 covers the round-off of hypot: less noise than the exact value, hence an upper bound.
+    inverse = math.hypot(*(1 / multiplier for multiplier in (mechanism.noise_multiplier, *mechanism.also)))
+    return (1 - 1e-15) / inverse
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
     """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample."""
@@ -54,45 +72,19 @@ class Gaussian(Mechanism):
     also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
-        require_nonnegative("noise_multiplier", self.noise_multiplier)
-        require_positive("max_grad_norm", self.max_grad_norm)
-        for other in self.also:
-            if not (math.isfinite(other) and other > 0):
-                raise InputError(f"also: expected finite noise multipliers > 0, got {other!r}")
+        check_sums(self)
 
-    @classmethod
-    def of(cls, *, also: tuple[OtherSum, ...] = (), **parameters: float) -> "Gaussian":
-        return cls(**parameters, also=tuple(float(other.noise_multiplier) for other in also))
-
-    def batch_rdp(self, shift: int) -> "Renyi":
-        """Return a function: order -> order shift^2 / (2 sigma^2), exact, sigma > 0 that of all sums together."""
-        noise = self.joint.noise_multiplier
-        return lambda order: order * shift**2 / (2 * noise**2)
+    def rdp(self, order: float, shift: int = 1) -> float:
+        """Return order shift^2 / (2 sigma^2), exact, sigma > 0 that of all sums together."""
+        return order * shift**2 / (2 * joint_noise_multiplier(self) ** 2)
 
     @property
     def joint(self) -> "Gaussian":
         """The Gaussian mechanism equal to all sums together, noise rounded down; itself without other sums or noise.
 
-        Note:
-            Let the owner of one clipped vector (whatever is clipped: a record, a task, the batch) add v_i to the i-th
-            sum, |v_i| <= C_i, which gets noise of deviation sigma_i C_i. Divide the i-th release by sigma_i C_i and
-            write all of them one after the other: the result is the sum over the owners drawn of
-            u = (v_1 / (sigma_1 C_1), v_2 / (sigma_2 C_2), ...) plus N(0, I), and
-            |u|^2 = sum_i (|v_i| / (sigma_i C_i))^2 <= sum_i 1 / sigma_i^2 = 1 / sigma^2. So this is the Gaussian
-            mechanism with vectors clipped at 1 / sigma and noise of deviation 1: its noise multiplier is sigma. Nothing
-            was assumed about who is drawn, protected or exchanged, so every bound on that mechanism holds for all sums
-            together, under any sampling, adjacency, clipping level and group. It is attained where the v_i may be any
-            vectors within their norms.
-
-            Composing the sums as sampled mechanisms of their own is no bound: they share the sample, and one loss
-            log(1 - q + q e^(L_1 + L_2)) is larger than two draws would make it.
-
-        References:
-            Andrew, Thakkar, McMahan, Ramaswamy 2021 (1905.03871v5), Theorem 1: a count of bits less 1/2 with noise of
-            deviation sigma_b has the multiplier 2 sigma_b.
+        Source: docs/theory.md, Theorem 7.5; Andrew, Thakkar, McMahan, Ramaswamy 2021 (1905.03871v5), Theorem 1: a count
+        of bits less 1/2 with noise of deviation sigma_b has the multiplier 2 sigma_b.
         """
         if not self.also or self.noise_multiplier == 0:
             return self
-        # 1e-15 covers the round-off of hypot: less noise than the exact value, hence an upper bound.
-        inverse = math.hypot(*(1 / multiplier for multiplier in (self.noise_multiplier, *self.also)))
-        return Gaussian(noise_multiplier=(1 - 1e-15) / inverse, max_grad_norm=self.max_grad_norm)
+        return Gaussian(noise_multiplier=joint_noise_multiplier(self), max_grad_norm=self.max_grad_norm)

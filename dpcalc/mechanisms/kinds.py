@@ -16,8 +16,7 @@ from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
     from dpcalc.arrays import Array
-    from dpcalc.losses.atoms import Atoms
-    from dpcalc.losses.rdp_curve import Renyi
+    from dpcalc.losses.loss import Loss
 
 MECHANISMS: dict[str, str] = {
     "gaussian": "dpcalc.mechanisms.gaussian:Gaussian",
@@ -64,6 +63,9 @@ class Mechanism(ABC):
 
     @classmethod
     def of(cls, **parameters: Any) -> "Mechanism":
+        """Return the mechanism with the values of a config's keys."""
+        if "also" in parameters:  # sums with a noise multiplier each
+            parameters["also"] = tuple(float(other.noise_multiplier) for other in parameters["also"])
         return cls(**parameters)
 
     @property
@@ -79,10 +81,6 @@ class Mechanism(ABC):
     def with_noise(self, value: float) -> Self:
         return replace(self, noise_multiplier=value)  # type: ignore[call-arg]  # subclasses have it
 
-    def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  of no use where no sum is shifted
-        """Return a bound on the neighbouring batches' divergence by order > 1, tight but for `RdpOnly`; or None."""
-        return None
-
 
 class BlackBox(Mechanism):
     """A mechanism that is accounted for by its dominating pair or its Renyi divergences alone."""
@@ -95,16 +93,12 @@ class AdditiveNoise(BlackBox):
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
 
     @abstractmethod
-    def pair(self, shift: int) -> "Atoms":
+    def pair(self, shift: int) -> "Loss":
         """Return a dominating pair for sums that differ by `shift` >= 1 clip norms; it is symmetric."""
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
         """Declare the log masses of noise around `center` in cells that are equal for all `centers`."""
-
-    @abstractmethod
-    def cell_count(self, centers: list[int]) -> float:
-        """Return about how many values `cell_log_masses` computes."""
 
 
 RELATIONS: dict[str, str] = {
@@ -148,7 +142,7 @@ class PairOnly(BlackBox):
     """A mechanism known by a dominating pair for batches with one change between them; more changes are chained."""
 
     @abstractmethod
-    def pair(self) -> "Atoms":
+    def pair(self) -> "Loss":
         """Return a dominating pair for batches with one change between them; it is symmetric."""
 
 
@@ -165,9 +159,6 @@ class RdpOnly(BlackBox):
     @abstractmethod
     def rdp(self, order: float) -> float:
         """Return an upper bound on the Renyi divergence of an order above 1; `inf` if none is known."""
-
-    def batch_rdp(self, shift: int) -> "Renyi | None":  # noqa: ARG002  no sum is shifted
-        return self.rdp
 
 
 def mechanism_class(name: str) -> type[Mechanism]:

@@ -10,7 +10,6 @@ Source: docs/theory.md, Definition 16.1 to Theorem 16.6.
 import json
 import math
 import re
-from abc import ABC, abstractmethod
 from dataclasses import field, fields, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -21,7 +20,7 @@ import numpy as np
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError
 from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key
-from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, Gaussian, OtherSum, also_key
+from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.records import dataclass
 
@@ -280,62 +279,31 @@ def _deviations(variances: Array) -> tuple[float, float] | None:
 # The strategies
 
 
-class Strategy(ABC):
-    """A lower triangular matrix C, or trees over the steps, by which the noise of the steps is correlated."""
-
-    @property
-    def max_steps(self) -> int:
-        return MAX_COUNT
-
-    @property
-    @abstractmethod
-    def text(self) -> str:
-        """Value of `mechanism.strategy` as a config states it."""
-
-    @property
-    def identity(self) -> str:
-        """Text that only strategies with the same entries share."""
-        return self.text
-
-    @property
-    def short_text(self) -> str:
-        return self.text if len(self.text) <= _SHOWN else f"{self.text[:_SHOWN]}..."
-
-    @property
-    def is_rising(self) -> bool:
-        """True if mu is proved not to fall with the number of steps (docs/theory.md, Theorem 16.9)."""
-        return True
-
-    @abstractmethod
-    def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Declare the sensitivity in the first steps, an upper bound and a value attained; InputError if too long."""
-
-    @abstractmethod
-    def bands(self, steps: int) -> int:
-        """Return w with C_ij = 0 for i - j >= w; 0 for trees, which have no such matrix."""
-
-    def full_steps(self, steps: int, groups: int) -> int:
-        """Return how many of the steps 0, groups, 2 groups, ... have columns of C that the run's end does not cut."""
-        return (steps - self.bands(steps)) // groups + 1  # the first columns, which do not end early
-
-    def even_noise(self, steps: int, period: int) -> EvenNoise:  # noqa: ARG002  columns of most are even
-        """Return the factors on the noise that make up for unequal norms of columns: 1 and 1 unless overridden."""
-        return EvenNoise(for_upper=1.0, for_lower=1.0)
-
-    @abstractmethod
-    def prefix_errors(self, steps: int) -> tuple[float, float] | None:
-        """Declare estimates of the (RMS, largest) deviation of prefix sums; None if too long or not finite."""
+# Of a strategy, a lower triangular matrix C or trees over the steps, by which the noise of the steps is correlated:
+#
+# - text: value of `mechanism.strategy` as a config states it
+# - max_steps: the most steps that it has noise for
+# - is_rising: whether mu is proved not to fall with the number of steps (docs/theory.md, Theorem 16.9)
+# - sensitivity(steps, participation): that of the first steps, an upper bound and a value attained; InputError if they
+#   are too many
+# - bands(steps): w with C_ij = 0 for i - j >= w; 0 for trees, which have no such matrix
+# - prefix_errors(steps): estimates of the (RMS, largest) deviation of prefix sums; None if too long or not finite
 
 
 @dataclass(frozen=True, kw_only=True)
-class Toeplitz(Strategy):
+class Toeplitz:
     """C_ij = c_(i - j)."""
 
     coefficients: tuple[float, ...]  # c_0 other than 0, c_1, ...; 0 after their end
+    shorthand: str = ""  # what a config states in place of the coefficients
+    roundings: int = 0  # of the squared sensitivity, since the coefficients are rounded themselves
+    max_steps: ClassVar[int] = MAX_COUNT
 
     @property
     def text(self) -> str:
-        return f"{{toeplitz: [{', '.join(map(_number_text, self.coefficients))}]}}"
+        whole = (float(c).is_integer() and abs(c) < MAX_COUNT for c in self.coefficients)
+        numbers = [repr(int(c) if is_whole else c) for c, is_whole in zip(self.coefficients, whole, strict=True)]
+        return self.shorthand or f"{{toeplitz: [{', '.join(numbers)}]}}"
 
     @property
     def is_rising(self) -> bool:
@@ -344,7 +312,10 @@ class Toeplitz(Strategy):
         return c[-1] >= 0 and all(later <= earlier for earlier, later in pairwise(c))
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        return toeplitz_sensitivity(self.coefficients[:steps], steps, participation)
+        of_floats = toeplitz_sensitivity(self.coefficients[:steps], steps, participation)
+        lower, upper = of_floats.squared
+        margin = self.roundings * _UNIT
+        return replace(of_floats, squared=Bounds(lower * (1 - margin), upper * (1 + margin)))
 
     def bands(self, steps: int) -> int:
         return min(len(self.coefficients), steps)
@@ -364,49 +335,26 @@ class Toeplitz(Strategy):
             return _deviations(np.cumsum(np.cumsum(inverse) ** 2) * float(c @ c))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Identity(Toeplitz):
-    """Independent noise in every step, as in DP-SGD."""
-
-    coefficients: tuple[float, ...] = (1.0,)
-
-    @property
-    def text(self) -> str:
-        return "identity"
+IDENTITY = Toeplitz(coefficients=(1.0,), shorthand="identity")
+"""Independent noise in every step, as in DP-SGD."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BandedSquareRoot(Toeplitz):
-    """The first `band_count` of 1, 1/2, 3/8, ...: banded square root, Kalinin, Lampert 2024 (2405.13763)."""
-
-    coefficients: tuple[float, ...] = field(default=(), init=False, repr=False, compare=False)
-    band_count: int
-
-    def __post_init__(self) -> None:
-        places = np.arange(1, self.band_count)
-        values = np.cumprod(np.concatenate(([1.0], (2 * places - 1) / (2 * places))))
-        object.__setattr__(self, "coefficients", tuple(values.tolist()))
-
-    @property
-    def text(self) -> str:
-        return f"{{banded: {{bands: {self.band_count}}}}}"
-
-    def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        """Return the Toeplitz sensitivity, widened on both sides by the round-off of the coefficients."""
-        of_floats = super().sensitivity(steps, participation)
-        # The j-th coefficient is a product of j rounded quotients: off by 2 j roundings, and its square by twice that.
-        margin = 10 * self.band_count * 2.0**-53
-        lower, upper = of_floats.squared
-        return replace(of_floats, squared=Bounds(lower * (1 - margin), upper * (1 + margin)))
+def banded_square_root(bands: int) -> Toeplitz:
+    """Return the first `bands` of 1, 1/2, 3/8, ...: banded square root, Kalinin, Lampert 2024 (2405.13763)."""
+    places = np.arange(1, bands)
+    values = np.cumprod(np.concatenate(([1.0], (2 * places - 1) / (2 * places))))
+    # The j-th coefficient is a product of j rounded quotients: off by 2 j roundings, and its square by twice that.
+    shorthand = f"{{banded: {{bands: {bands}}}}}"
+    return Toeplitz(coefficients=tuple(values.tolist()), shorthand=shorthand, roundings=10 * bands)
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrefixSum(Strategy):
+class PrefixSum:
     """Lower triangle of ones: independent noise in every prefix sum."""
 
-    @property
-    def text(self) -> str:
-        return "prefix-sum"
+    text: ClassVar[str] = "prefix-sum"
+    max_steps: ClassVar[int] = MAX_COUNT
+    is_rising: ClassVar[bool] = True
 
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
         """Return the exact sensitivity in closed form (docs/theory.md, Theorem 16.3)."""
@@ -424,10 +372,12 @@ class PrefixSum(Strategy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tree(Strategy):
+class Tree:
     """Binary trees whose nodes get noise of their own; after `restart_every` steps the next tree begins."""
 
     restart_every: int | None = None
+    max_steps: ClassVar[int] = MAX_COUNT
+    is_rising: ClassVar[bool] = True
 
     @property
     def text(self) -> str:
@@ -483,13 +433,14 @@ class Tree(Strategy):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Matrix(Strategy):
+class Matrix:
     """A lower triangular matrix from a file; a shorter run uses its beginning, with the same noise."""
 
     name: str = field(compare=False)  # of the file, as the config has it
     # SHA-256 of the number of rows, a newline and the entries as float64, row by row; 64 hexadecimal digits
     digest: str
     entries: Array = field(compare=False, repr=False)  # n x n, finite, the diagonal nowhere 0
+    is_rising: ClassVar[bool] = False
 
     @property
     def max_steps(self) -> int:
@@ -500,45 +451,11 @@ class Matrix(Strategy):
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
         return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
 
-    @property
-    def identity(self) -> str:
-        return f"sha256 {self.digest}"
-
-    @property
-    def short_text(self) -> str:
-        return f"{self.text.partition(', sha256')[0][:_SHOWN]}, sha256: {self.digest[:16]}...}}"
-
-    @property
-    def is_rising(self) -> bool:
-        return False
-
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
         return _matrix_sensitivity(self, steps, participation)
 
     def bands(self, steps: int) -> int:
         return matrix_bands(self.entries[:steps, :steps])
-
-    def full_steps(self, steps: int, groups: int) -> int:
-        """Return the largest number of steps i, i + groups, ... whose columns have the whole matrix's largest norm."""
-        # Of the whole matrix, as the noise is: columns that end early in a shorter run still have their full noise.
-        norms = np.einsum("ij,ij->j", self.entries, self.entries)
-        is_full = norms[:steps] >= norms.max() * (1 - ALMOST)
-        return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
-
-    def even_noise(self, steps: int, period: int) -> EvenNoise:
-        """Return C's largest column norm over the RMS norm at a period's worst place, and over its least uncut norm.
-
-        Source: docs/theory.md, Theorem 16.10.
-        """
-        largest = np.einsum("ij,ij->j", self.entries, self.entries).max()
-        part = self.entries[:steps, :steps]
-        # The last columns end early in a shorter run, so that the least norm is taken of those before them.
-        norms = np.einsum("ij,ij->j", part, part)
-        mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
-        smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
-        margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
-        for_upper = max(1.0, math.sqrt(largest / mean) * (1 - margin))
-        return EvenNoise(for_upper=for_upper, for_lower=math.sqrt(largest / smallest) * (1 + margin))
 
     def prefix_errors(self, steps: int) -> tuple[float, float] | None:
         from scipy.linalg import solve_triangular
@@ -563,8 +480,45 @@ def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participati
     return replace(of_part, column=whole.column)
 
 
-def _number_text(value: float) -> str:
-    return repr(int(value)) if float(value).is_integer() and abs(value) < MAX_COUNT else repr(value)
+Strategy = Toeplitz | PrefixSum | Tree | Matrix
+
+
+def short_text(strategy: Strategy) -> str:
+    """Return the text of a strategy, cut to 60 characters, a sum of a matrix to 16."""
+    if isinstance(strategy, Matrix):
+        return f"{strategy.text.partition(', sha256')[0][:_SHOWN]}, sha256: {strategy.digest[:16]}...}}"
+    return strategy.text if len(strategy.text) <= _SHOWN else f"{strategy.text[:_SHOWN]}..."
+
+
+def full_steps(strategy: Strategy, steps: int, groups: int) -> int:
+    """Return how many of the steps i, i + groups, ... have columns of C that the run's end does not cut, at most."""
+    if not isinstance(strategy, Matrix):
+        return (steps - strategy.bands(steps)) // groups + 1  # from the first step on, which do not end early
+    # Those with the largest norm of the whole matrix, as the noise is: columns that end early in a shorter run still
+    # have their full noise.
+    norms = np.einsum("ij,ij->j", strategy.entries, strategy.entries)
+    is_full = norms[:steps] >= norms.max() * (1 - ALMOST)
+    return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
+
+
+def even_noise(strategy: Strategy, steps: int, period: int) -> EvenNoise:
+    """Return C's largest column norm over the RMS norm at a period's worst place, and over its least uncut norm.
+
+    1 and 1 where norms are equal: all but a matrix of any numbers.
+
+    Source: docs/theory.md, Theorem 16.10.
+    """
+    if not isinstance(strategy, Matrix):
+        return EvenNoise(for_upper=1.0, for_lower=1.0)
+    largest = np.einsum("ij,ij->j", strategy.entries, strategy.entries).max()
+    part = strategy.entries[:steps, :steps]
+    # The last columns end early in a shorter run, so that the least norm is taken of those before them.
+    norms = np.einsum("ij,ij->j", part, part)
+    mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
+    smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
+    margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
+    for_upper = max(1.0, math.sqrt(largest / mean) * (1 - margin))
+    return EvenNoise(for_upper=for_upper, for_lower=math.sqrt(largest / smallest) * (1 + margin))
 
 
 def _mapping_schema(name: str, value: Schema) -> Schema:
@@ -643,17 +597,7 @@ class MatrixFactorization(Mechanism):
     also: tuple[float, ...] = also_key()
 
     def __post_init__(self) -> None:
-        _ = self._as_gaussian
-
-    @classmethod
-    def of(cls, *, also: tuple[OtherSum, ...] = (), **parameters: object) -> "MatrixFactorization":
-        noises = tuple(float(other.noise_multiplier) for other in also)
-        return cls(**parameters, also=noises)  # type: ignore[arg-type]  # checked by the keys
-
-    @property
-    def _as_gaussian(self) -> Gaussian:
-        """Independent Gaussian noise with the same numbers."""
-        return Gaussian(noise_multiplier=self.noise_multiplier, max_grad_norm=self.max_grad_norm, also=self.also)
+        check_sums(self)
 
     @property
     def parameters(self) -> dict[str, object]:
@@ -663,7 +607,8 @@ class MatrixFactorization(Mechanism):
 
     @property
     def identity(self) -> dict[str, object]:
-        return self.parameters | {"strategy": self.strategy.identity}
+        strategy = self.strategy
+        return self.parameters | ({"strategy": f"sha256 {strategy.digest}"} if isinstance(strategy, Matrix) else {})
 
     @property
     def limits(self) -> Participation:
@@ -675,17 +620,10 @@ class MatrixFactorization(Mechanism):
         )
 
     @property
-    def joint_noise_multiplier(self) -> float:
-        return self._as_gaussian.joint.noise_multiplier
-
-    def sensitivity(self, steps: int) -> Sensitivity:
-        return self.strategy.sensitivity(steps, self.limits)
-
-    @property
     def words(self) -> str:
         """The strategy and its noise multiplier in words; with further sums also their noise and the joint one."""
         relative = "of each node" if isinstance(self.strategy, Tree) else "relative to the largest column norm"
         others = ", ".join(f"{noise:g}" for noise in self.also)
-        joint = f" (with sums at {others} on the same sample: together {self.joint_noise_multiplier:.6g})"
+        joint = f" (with sums at {others} on the same sample: together {joint_noise_multiplier(self):.6g})"
         noise = f"noise multiplier {self.noise_multiplier:g} ({relative})"
-        return f"{self.strategy.short_text}, {noise}{joint if others else ''}"
+        return f"{short_text(self.strategy)}, {noise}{joint if others else ''}"

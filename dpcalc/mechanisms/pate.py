@@ -9,8 +9,7 @@ Source: docs/theory.md, Theorem 12.1 and Lemma 12.3.
 """
 
 import math
-from abc import abstractmethod
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
 from typing import ClassVar, Self
 
@@ -20,9 +19,9 @@ from numpy.typing import NDArray
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import POSITIVE_NOISE, Key, Structure, exact, key
+from dpcalc.losses.loss import Loss, of_two_halves
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile
 from dpcalc.losses.rdp_curve import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.kinds import Mechanism
@@ -47,29 +46,9 @@ class Votes:
             raise InputError(f"votes: expected counts >= 0 that sum to {self.teachers} in every row")
 
     @property
-    def queries(self) -> int:
-        return len(self.counts)
-
-    @property
-    def labels(self) -> int:
-        return int(self.counts.shape[1])
-
-    @property
     def top(self) -> NDArray[np.int64]:
         """Votes of the most frequent label, shape (queries,)."""
         return np.asarray(self.counts.max(axis=1), dtype=np.int64)
-
-    @property
-    def leads(self) -> NDArray[np.int64]:
-        """Votes by which the most frequent label is ahead of the second, shape (queries,)."""
-        # A partition is linear in the labels, of which there may be thousands; a sort would order all of them.
-        first_two = np.partition(self.counts, -2, axis=1)[:, -2:]
-        return np.asarray(first_two[:, 1] - first_two[:, 0], dtype=np.int64)
-
-    @property
-    def max_other_wins(self) -> float:
-        """Largest probability that another label than the most frequent one wins: it wins at least 1/labels."""
-        return 1 - 1 / self.labels
 
     def union_bound(self, overtake: Array) -> Array:
         """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels.
@@ -79,7 +58,7 @@ class Votes:
         leads = self.top[:, None] - self.counts
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
-        probabilities[np.arange(self.queries), self.counts.argmax(axis=1)] = 0.0
+        probabilities[np.arange(len(self.counts)), self.counts.argmax(axis=1)] = 0.0
         return np.asarray(probabilities.sum(axis=1), dtype=np.float64)
 
 
@@ -98,23 +77,22 @@ _VOTES_FILE = Key(
 )
 
 
-class PateMechanism(Mechanism):
-    """Base of the aggregations: rules with their noise by which votes become a label; a phase holds its `votes`."""
-
-    assumptions: ClassVar[tuple[str, ...]] = VOTES
-    clips: ClassVar[bool] = False
-
-    @abstractmethod
-    def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        """Return losses that together bound a query's if `teachers` >= 1 change."""
+# An aggregation is a rule with its noise by which votes become a label; a phase holds its `votes`.
+#
+# - dominating_curves(teachers): losses that together bound a query's if `teachers` >= 1 change
+# - overtake_probability(leads): the probability, rounded up, that noise makes up for a lead
+# - log_moments(other_wins, top, orders): upper bounds on the log moments K(z) of (D||D', D'||D), D the data with these
+#   votes, each of the shape (queries, orders); the orders z are > 0
 
 
 @dataclass(frozen=True, kw_only=True)
-class LNMax(PateMechanism):
+class LNMax(Mechanism):
     """The label with the most votes after Laplace noise of scale 1/gamma on each count; (2 gamma, 0)-DP."""
 
     name: ClassVar[str] = "pate-lnmax"
     noise_key: ClassVar[str] = "gamma"
+    assumptions: ClassVar[tuple[str, ...]] = VOTES
+    clips: ClassVar[bool] = False
     votes: ClassVar[Key] = _VOTES_FILE
     gamma: float = key(
         exact("1e-6", 50, "from 1e-6 to 50"),
@@ -132,16 +110,9 @@ class LNMax(PateMechanism):
     def with_noise(self, value: float) -> Self:
         return replace(self, gamma=1 / value)
 
-    @property
-    def epsilon(self) -> float:
-        """Pure epsilon of one query: one count falls by one, another one rises by one."""
-        return 2 * self.gamma
-
-    def louder(self, factor: float) -> Self:
-        return replace(self, gamma=self.gamma / factor)
-
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
-        return (ApproximateDp(epsilon=self.epsilon * teachers).pair(),)
+        # (2 gamma, 0)-DP for each: one count falls by one, another one rises by one.
+        return (ApproximateDp(epsilon=2 * self.gamma * teachers).pair(),)
 
     def overtake_probability(self, leads: Array) -> Array:
         """Return Pr[difference of two Laplace variables > lead]: Papernot et al. 2017 (1610.05755v4), Lemma 4."""
@@ -149,18 +120,16 @@ class LNMax(PateMechanism):
         return np.asarray((2 + x) / 4 * np.exp(-x))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        """Return upper bounds on the log moments K(z) of (D||D', D'||D), D the data with these votes.
-
-        Each has the shape (queries, orders); the orders z are > 0. Only ConfidentGNMax uses `top`.
-        """
-        return pure_dp_moments(other_wins, orders, epsilon=self.epsilon)
+        return pure_dp_moments(other_wins, orders, epsilon=2 * self.gamma)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GNMax(PateMechanism):
+class GNMax(Mechanism):
     """The most votes after Gaussian noise on each count: Papernot et al. 2018 (1802.08908v1), Propositions 7, 8."""
 
     name: ClassVar[str] = "pate-gnmax"
+    assumptions: ClassVar[tuple[str, ...]] = VOTES
+    clips: ClassVar[bool] = False
     votes: ClassVar[Key] = _VOTES_FILE
     noise_multiplier: float = key(
         POSITIVE_NOISE,
@@ -171,23 +140,16 @@ class GNMax(PateMechanism):
     def __post_init__(self) -> None:
         require_positive("sigma", self.noise_multiplier)
 
-    def louder(self, factor: float) -> Self:
-        return replace(self, noise_multiplier=self.noise_multiplier * factor)
-
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
         """Return the Gaussian loss of the counts: of each teacher one falls by one, another one rises."""
-        return (_gaussian_profile(self._shift * teachers),)
-
-    @property
-    def _shift(self) -> float:
-        return math.sqrt(2) / self.noise_multiplier
+        return (_gaussian_profile(math.sqrt(2) / self.noise_multiplier * teachers),)
 
     def overtake_probability(self, leads: Array) -> Array:
         """Return Phi(-lead / (sqrt(2) sigma)), rounded up: the difference of two counts has sqrt(2) times the noise."""
         return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR))
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
-        return gaussian_moments(other_wins, orders, shift=self._shift)
+        return gaussian_moments(other_wins, orders, shift=math.sqrt(2) / self.noise_multiplier)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +160,6 @@ class ConfidentGNMax(GNMax):
     """
 
     name: ClassVar[str] = "pate-confident-gnmax"
-    votes: ClassVar[Key] = _VOTES_FILE
     threshold: float = key(
         exact(0, 10**9, "from 0 to 1e9"),
         "Votes that the most frequent label must reach, after the noise of the check, to be released; for type "
@@ -217,13 +178,6 @@ class ConfidentGNMax(GNMax):
         if not math.isfinite(self.threshold):
             raise InputError(f"threshold: expected a finite number of votes, got {self.threshold!r}")
 
-    def louder(self, factor: float) -> Self:
-        return replace(
-            self,
-            noise_multiplier=self.noise_multiplier * factor,
-            threshold_noise_multiplier=self.threshold_noise_multiplier * factor,
-        )
-
     def dominating_curves(self, teachers: int) -> tuple[Curve, ...]:
         """Return the losses of the label and of the check, whose count each teacher changes by one at most."""
         return (
@@ -231,23 +185,19 @@ class ConfidentGNMax(GNMax):
             _gaussian_profile(teachers / self.threshold_noise_multiplier),
         )
 
-    def answer_probability(self, top: NDArray[np.int64]) -> Array:
-        """Return the probability that a query passes the check, given the votes of its top label; shape of `top`."""
-        return np.asarray(np.exp(self._log_check_probabilities(top)[0]))
-
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:
         """Return upper bounds as `LNMax.log_moments` does, of check and label, for top votes of D' one off at most."""
         # The check is one bit, whose moment is exact, and its "yes" carries that of the label. The largest count of a
         # neighbour is equal or differs by one: the worst of the three counts.
         ahead, back = GNMax.log_moments(self, other_wins, top, orders)
-        own = self._log_check_probabilities(top)
-        neighbours = [self._log_check_probabilities(top + change) for change in (-1, 0, 1)]
+        own = self.log_check_probabilities(top)
+        neighbours = [self.log_check_probabilities(top + change) for change in (-1, 0, 1)]
         return (
             np.maximum.reduce([_log_moments_with_check(own, other, ahead, orders) for other in neighbours]),
             np.maximum.reduce([_log_moments_with_check(other, own, back, orders) for other in neighbours]),
         )
 
-    def _log_check_probabilities(self, top: NDArray[np.int64]) -> BothWays:
+    def log_check_probabilities(self, top: NDArray[np.int64]) -> BothWays:
         """Return the log probabilities, by query, that the check passes and that it does not."""
         # Thousands of queries have few different counts: one exact scalar evaluation each.
         counts, index = np.unique(top, return_inverse=True)
@@ -256,14 +206,23 @@ class ConfidentGNMax(GNMax):
         return logs[0, index], logs[1, index]
 
 
-Aggregation = LNMax | GNMax
+PateMechanism = LNMax | GNMax
 
 
-def other_wins_bound(aggregation: Aggregation, votes: Votes) -> Array:
+def louder(aggregation: PateMechanism, factor: float) -> PateMechanism:
+    """Return the aggregation with all of its noise times a factor."""
+    if isinstance(aggregation, LNMax):
+        return replace(aggregation, gamma=aggregation.gamma / factor)
+    noises = {"noise_multiplier", "threshold_noise_multiplier"} & {each.name for each in fields(aggregation)}
+    return replace(aggregation, **{name: getattr(aggregation, name) * factor for name in noises})
+
+
+def other_wins_bound(aggregation: PateMechanism, votes: Votes) -> Array:
     """Return upper bounds, by query, on the probability that another label than the top one wins."""
     # A table by lead: thousands of queries share its few values.
     overtake = aggregation.overtake_probability(np.arange(votes.teachers + 1.0))
-    return np.minimum(votes.union_bound(overtake), votes.max_other_wins)
+    bounds: Array = np.minimum(votes.union_bound(overtake), 1 - 1 / votes.counts.shape[1])  # it wins at least 1/labels
+    return bounds
 
 
 def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Array, orders: Array) -> Array:
@@ -276,7 +235,7 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
     return np.asarray(moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack)
 
 
-def _gaussian_profile(shift: float) -> GluedProfile:
+def _gaussian_profile(shift: float) -> Loss:
     """Return the profile of N(0, 1) against N(shift, 1), which is symmetric."""
     pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
-    return GluedProfile(own=pair, other=pair, shift=1.0)
+    return of_two_halves(own=pair, other=pair, shift=1.0)

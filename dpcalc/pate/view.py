@@ -4,10 +4,11 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
+
 from dpcalc.config.source import visible
-from dpcalc.mechanisms.pate import Aggregation, ConfidentGNMax, LNMax
-from dpcalc.pate.answer import PateAnswer
-from dpcalc.planner.pate import DataDependentResult
+from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, PateMechanism
+from dpcalc.pate.answer import DataDependentResult, PateAnswer
 from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
 from dpcalc.report.output import Json, Lines, Output, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
@@ -28,17 +29,17 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
 
     `verbose` adds the costliest queries for people, and every query to JSON.
     """
-    question, votes, safe_epsilon = answer.question, answer.question.votes, answer.by_number.epsilon
-    aggregation, queries = question.aggregation, question.queries
+    aggregation, queries, votes = answer.aggregation, answer.queries, answer.votes
+    safe_epsilon = answer.by_number.epsilon
     ensemble = f"{queries} {_queries(queries)}"
     if votes is not None:
-        ensemble += f", {votes.labels} labels, {votes.teachers} teachers"
+        ensemble += f", {votes.counts.shape[1]} labels, {votes.teachers} teachers"
 
     by_votes, terms = answer.by_votes, answer.sanitised
     answered: Json | None = None
     answered_words = votes_words = sanitised_words = ""
     if isinstance(aggregation, ConfidentGNMax) and votes is not None:
-        expected = float(aggregation.answer_probability(votes.top).sum())
+        expected = float(np.exp(aggregation.log_check_probabilities(votes.top)[0]).sum())
         answered = {"private": True, "expected": expected}
         answered_words = f"about {expected:.4g} of {queries} queries on average ({PRIVATE})"
     if by_votes is not None:
@@ -62,9 +63,9 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     # JSON has one object; people see a row for each text, under one label.
     target: Json | None = None
     targets: Lines = []
-    if answer.target is not None:
-        count, count_by_votes, least_noise = answer.target
-        limit = as_given(question.target or 0.0)
+    count, count_by_votes, least_noise = answer.max_queries, answer.max_queries_by_votes, answer.least_noise
+    if answer.target is not None and count is not None and least_noise is not None:
+        limit = as_given(answer.target)
         targets.append(("labels", f"epsilon {limit} buys {count} {_queries(count)} whatever the votes are"))
         if count_by_votes is not None:
             text = f"{count_by_votes} of {queries} with these votes ({PRIVATE})"
@@ -74,7 +75,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         )
         targets.append(("least_noise", f"all {queries} queries keep to it, whatever the votes are, from {noise}"))
         target = {
-            "epsilon": question.target,
+            "epsilon": answer.target,
             "queries": count,
             "queries_with_these_votes": count_by_votes,
             "least_noise": _noise_json(least_noise),
@@ -92,7 +93,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         "aggregation": _noise_json(aggregation),
         "queries": queries,
         "teachers": None if votes is None else votes.teachers,
-        "labels": None if votes is None else votes.labels,
+        "labels": None if votes is None else votes.counts.shape[1],
         "protects": PROTECTS,
         "guarantee": answer.by_number.to_dict(),
         "with_these_votes": None if by_votes is None else votes_json(by_votes),
@@ -105,7 +106,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     }
     if verbose:
         result["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    given_delta = as_given(question.delta)
+    given_delta = as_given(answer.delta)
     head = [
         ("aggregation", _noise_text(aggregation, as_given, as_given)),
         ("ensemble", ensemble),
@@ -162,15 +163,17 @@ def query_csv(answer: PateAnswer) -> str:
 
 def query_rows(answer: PateAnswer) -> Iterator[tuple[int, int, int, float, float]]:
     """Yield number, top votes, lead, bound on another label's win and divergence by query; nothing without votes."""
-    votes, by_votes = answer.question.votes, answer.by_votes
+    votes, by_votes = answer.votes, answer.by_votes
     if votes is None or by_votes is None:
         return
     # `count` has no end, so that the lengths cannot be strictly equal.
-    columns = (votes.top, votes.leads, by_votes.chances, by_votes.costs)
+    # A partition is linear in the labels, of which there may be thousands; a sort would order all of them.
+    second, first = np.partition(votes.counts, -2, axis=1)[:, -2:].T
+    columns = (votes.top, first - second, by_votes.chances, by_votes.costs)
     yield from zip(itertools.count(1), *(column.tolist() for column in columns), strict=False)
 
 
-def _noise_json(aggregation: Aggregation) -> Json:
+def _noise_json(aggregation: PateMechanism) -> Json:
     if isinstance(aggregation, LNMax):
         return {"gamma": aggregation.gamma}
     label: Json = {"sigma": aggregation.noise_multiplier}
@@ -180,7 +183,7 @@ def _noise_json(aggregation: Aggregation) -> Json:
     return {"label": label, "threshold": aggregation.threshold, "check_sigma": check}
 
 
-def _noise_text(aggregation: Aggregation, up: Callable[[float], str], down: Callable[[float], str]) -> str:
+def _noise_text(aggregation: PateMechanism, up: Callable[[float], str], down: Callable[[float], str]) -> str:
     """Return an aggregation and its noise in words; `up` writes a deviation, `down` gamma: each as costs no more."""
     if isinstance(aggregation, LNMax):
         return f"LNMax, gamma {down(aggregation.gamma)}"

@@ -4,26 +4,30 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from typing import TypeVar
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Bound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.black_box import RdpTable
-from dpcalc.mechanisms.kinds import Promise, change_of
-from dpcalc.planner.composition import Composition
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import AdditiveNoise, Promise, change_of
+from dpcalc.planner.composition import Composition, releases_of, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
 from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Poisson, Shuffle
 from dpcalc.work import PART
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
 _NEARLY_FREE = 1.01  # factor on epsilon below which a cap on batches costs next to nothing
 _Cost = Callable[[Composition], float]
+_Value = TypeVar("_Value", int, float)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +62,7 @@ def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note,
                 others.append(Note(text=text, epsilons=(epsilon, lower)))
     else:
         others += _promise_notes(composition, epsilon, cost)
+    others += _secret_order_notes(composition)
     return (*_cap_notes(composition, uncut, epsilon, cost), *others)  # last, since its search takes what work is left
 
 
@@ -77,7 +82,7 @@ def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) ->
     # changes one vector, which may turn around under Poisson draws just as well.
     plan = composition.plan
     levels = (level for phase in plan.phases for level in phase.hierarchy.levels[: min(plan.unit, phase.clip)])
-    fixed = next((level for level in levels if isinstance(level.scheme, (Fixed, WithReplacement))), None)
+    fixed = next((x for x in levels if x.scheme.has_stand_in or x.scheme.can_repeat), None)
     farthest = max((d for entry in composition.units for bound in entry.bounds for d in _distances(bound)), default=0)
     if fixed is not None and plan.adjacency is not Adjacency.REPLACE_ONE and farthest > plan.group_size:
         yield Note(
@@ -92,7 +97,7 @@ def _promise_notes(composition: Composition, epsilon: float, cost: _Cost) -> Ite
     for phase in plan.phases:
         mechanism, levels = phase.mechanism, phase.hierarchy.levels[: plan.unit]
         exchanges = plan.adjacency is Adjacency.REPLACE_ONE or phase.hierarchy.episodes is not None
-        exchanges = exchanges or any(isinstance(level.scheme, Fixed | WithReplacement | Shuffle) for level in levels)
+        exchanges = exchanges or any(level.scheme.amount_key == "size" for level in levels)
         if isinstance(mechanism, Promise) and exchanges and change_of(mechanism, plan.adjacency).exchange > 1:
             yield Note(
                 text=f"the guarantee of {mechanism.name} is stated for {mechanism.relation or plan.adjacency}, and a "
@@ -113,6 +118,57 @@ def _promise_notes(composition: Composition, epsilon: float, cost: _Cost) -> Ite
             "`odd_moments: nonnegative` may be said: epsilon {} -> {}"
         )
         yield Note(text=text, epsilons=(epsilon, lower))
+
+
+def _secret_order_notes(composition: Composition) -> Iterator[Note]:
+    """Yield, for the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
+    plan, protected = composition.plan, composition.likeliest
+    unused = (
+        (phase, phase.hierarchy.level(1), phase.hierarchy.level(1).scheme)
+        for place, phase in enumerate(plan.phases)
+        if any(each.secret for each in valid_bounds(plan, phase, protected.choices[place]))
+        and not any(bounds[place].secret for bounds in composition.bounds)
+    )
+    phase, level, shuffle = next(unused, (None, None, None))
+    if phase is None or level is None or not isinstance(shuffle, Shuffle):
+        return
+
+    def helps(noise: float | None, size: int) -> bool:
+        """Return True if a pass at this noise and batch size tells less by a tenth than one in known order."""
+        mechanism = phase.mechanism if noise is None else phase.mechanism.with_noise(noise)
+        levels = (replace(level, scheme=replace(shuffle, size=size)), *phase.hierarchy.levels[1:])
+        changed = with_levels(replace(phase, mechanism=mechanism), levels)
+        run = composition.changed(replace(plan, phases=(changed,)))
+        told = {True: 1.0, False: 1.0}
+        for bound in run.likeliest.choices[0]:
+            ahead, _ = releases_of(run.plan, run.likeliest, 0, bound)
+            largest = max(curve.delta(0.0) for curve in ahead if isinstance(curve, Loss))
+            told[bool(bound.secret)] = min(told[bool(bound.secret)], largest)
+        return WORTH_SAYING * told[True] < told[False]
+
+    ways = []
+    with suppress(WorkExceededError):
+        if phase.noise_multiplier and isinstance(phase.mechanism, Gaussian | AdditiveNoise):
+            noises = [float(f"{phase.noise_multiplier * 2 ** (k / 4):.2g}") for k in range(1, 17)]
+            noise = _first(noises, lambda noise: helps(noise, shuffle.size))
+            ways += [f"from a noise multiplier of {noise:g} on"] if noise else []
+        size = _first([shuffle.size >> k for k in range(1, shuffle.size.bit_length())], lambda size: helps(None, size))
+        if size:
+            before, after = (each.steps_of_a_pass(level.count) for each in (shuffle, replace(shuffle, size=size)))
+            ways.append(f"with batches of {size} ({before} -> {after} in a pass)")
+    if ways:
+        yield Note(text=f"the secret order lowers nothing here; it would {' or '.join(ways)}")
+
+
+def _first(values: list[_Value], is_enough: Callable[[_Value], bool]) -> _Value | None:
+    """Return the first of the values that is enough, where all later ones are, too; None if the last one is not."""
+    low, high = -1, len(values) - 1
+    if not values or not is_enough(values[-1]):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(values[middle]) else (middle, high)
+    return values[high]
 
 
 # Caps on batches.
@@ -213,14 +269,14 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     poisson, binned, bins = [], [], dict[int, None]()
     for phase in plan.phases:
         levels = phase.hierarchy.levels
-        shuffled = [at for at, level in enumerate(levels) if isinstance(level.scheme, Shuffle)]
+        shuffled = [at for at, level in enumerate(levels) if level.scheme.is_shuffled]
         # Poisson draws of the same expected size, down to the unit or a shuffle below: passes become Poisson draws all
         # together or not at all.
         drawn = list(levels)
         if all(levels[at].is_equal for at in shuffled):
             for at in range(max([plan.unit, *(at + 1 for at in shuffled)])):
                 level = levels[at]
-                if level.is_equal and isinstance(level.scheme, (Fixed, Shuffle, WithReplacement)):
+                if level.is_equal and level.scheme.amount_key == "size":
                     rate = min(Fraction(1), Fraction(level.scheme.size, level.count))
                     drawn[at] = replace(level, scheme=Poisson(probability=rate))
         poisson.append(with_levels(phase, drawn))
@@ -228,13 +284,13 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
         in_bins = list(levels)
         if len(shuffled) == 1 and not phase.hierarchy.allocation:
             (at,), level = shuffled, levels[shuffled[0]]
-            if isinstance(level.scheme, Shuffle) and level.is_equal and all(above.is_whole for above in levels[:at]):
+            if level.is_equal and all(above.is_whole for above in levels[:at]):
                 number = level.scheme.steps_of_a_pass(level.count)
                 in_bins[at] = replace(level, scheme=BallsInBins(bins=number))
         binned.append(with_levels(phase, in_bins))
         allocation = binned[-1].hierarchy.allocation
         if allocation:
-            bins[allocation.steps_of_a_pass] = None
+            bins[allocation.steps_of_a_pass(1)] = None
     if tuple(poisson) != plan.phases:
         changed = composition.changed(replace(plan, phases=tuple(poisson)))
         yield "draw Poisson batches of the same expected size", changed

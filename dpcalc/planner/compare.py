@@ -43,7 +43,6 @@ from dpcalc.planner.published import (
 )
 from dpcalc.planner.vary import refusal
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import CappedPoisson, Fixed, Shuffle
 from dpcalc.work import SECOND, allowance, optional
 
 OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
@@ -89,7 +88,7 @@ def gdp_row(plan: Plan | Composition) -> Row:
     if math.isinf(mu):
         return replace(row, note="does not apply: with so little noise a step is far from any limit")
     note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
-    if any(isinstance(level.scheme, Fixed) for phase in phases for level in phase.hierarchy.levels[:1]):
+    if any(level.scheme.has_stand_in for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
     return replace(row, epsilon=epsilon_of_mu(mu, delta=run.delta) if mu else 0.0, note=note)
 
@@ -199,9 +198,9 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     # What the tools assume and the run does not do: the first difference of its draws, all of its units.
     schemes = [level.scheme for phase in releasing_phases(run) for level in phase.hierarchy.levels[: run.unit]]
     differences = []
-    if any(isinstance(scheme, Fixed) for scheme in schemes):
+    if any(scheme.has_stand_in for scheme in schemes):
         differences.append("Poisson draws, not batches of a fixed size")
-    elif any(isinstance(scheme, CappedPoisson) for scheme in schemes):
+    elif any(scheme.is_cut for scheme in schemes):
         differences.append("Poisson batches that are never cut")
     elif run.group_size == 1 and not composition.is_plain:
         differences.append("one Poisson draw, made afresh in every step")
@@ -210,31 +209,29 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     if run.unit > 1:
         differences.append(f"one level of draws, not {run.unit}")
     # Where another unit comes in its place, the distance is 2 with a single contribution, too.
-    is_replaced = any(isinstance(scheme, Fixed | CappedPoisson | Shuffle) for scheme in schemes)
+    is_replaced = any(scheme.has_stand_in or scheme.is_cut or scheme.is_shuffled for scheme in schemes)
     if run.adjacency is Adjacency.REPLACE_ONE:
         differences.append("add-remove, not replace-one")
     elif not is_replaced and any(composition.phase_bound(phase).shift > 1 for phase in releasing_phases(run)):
         differences.append("one clipped contribution of the unit, not several")
     assumed = f"assumes {'; '.join(differences) or 'another run'}"
-    return (*_opacus_rows(composition, flat, assumed), *_tf_privacy_rows(composition, assumed))
 
-
-def _opacus_rows(composition: Composition, flat: Row, assumed: str) -> tuple[Row, Row]:
-    """Return the two rows of Opacus, its default `prv` and its `rdp`; `flat` says whether they hold."""
+    # The two rows of Opacus, its default `prv` and its `rdp`; `flat` says whether they hold.
     prv, rdp = (replace(flat, method=name, kind=Kind.AS_PUBLISHED) for name in ("opacus-prv", "opacus-rdp"))
     steps = opacus_steps(composition, told="hook")
-    if not steps:
+    if steps:
+        asked = f"asked with the rate {rates_in_words(steps)}"
+        printed, epsilon = opacus_epsilon(composition), _renyi_epsilon(steps, OPACUS_ORDERS, run.delta)
+        note = f"{'the same bound, to which it adds 0.01 for its own error' if flat.valid else assumed}; {asked}"
+        if printed is None:
+            note = "prints no number that means anything: exponentials overflow above 700"
+        by_orders = f"{'the best of its fixed orders, 1.1 to 63' if flat.valid else assumed}; {asked}"
+        by_orders += "; it prints a negative number" if epsilon < 0 else ""
+        rows = replace(prv, epsilon=printed, note=note), replace(rdp, epsilon=max(0.0, epsilon), note=by_orders)
+    else:
         note = NO_LOADER if steps is None else "prints nothing before the first step"
-        return replace(prv, epsilon=None, note=note), replace(rdp, epsilon=None, note=note)
-    asked = f"asked with the rate {rates_in_words(steps)}"
-    printed = opacus_epsilon(composition)
-    note = f"{'the same bound, to which it adds 0.01 for its own error' if flat.valid else assumed}; {asked}"
-    if printed is None:
-        note = "prints no number that means anything: exponentials overflow above 700"
-    by_orders = f"{'the best of its fixed orders, 1.1 to 63' if flat.valid else assumed}; {asked}"
-    epsilon = _renyi_epsilon(steps, OPACUS_ORDERS, composition.plan.delta)
-    by_orders += "; it prints a negative number" if epsilon < 0 else ""
-    return replace(prv, epsilon=printed, note=note), replace(rdp, epsilon=max(0.0, epsilon), note=by_orders)
+        rows = replace(prv, epsilon=None, note=note), replace(rdp, epsilon=None, note=note)
+    return (*rows, *_tf_privacy_rows(composition, assumed))
 
 
 def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
@@ -274,7 +271,7 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
         and not run.parts
         and all(
             phase.hierarchy.depth == phase.clip == 1
-            and isinstance(phase.hierarchy.level(1).scheme, Shuffle)
+            and phase.hierarchy.level(1).scheme.is_shuffled
             and phase.hierarchy.level(1).redraw_every == 1
             for phase in phases
         )

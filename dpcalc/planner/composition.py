@@ -6,7 +6,7 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import permutations, product
 
 from dpcalc.accountants.pld import pld
@@ -16,6 +16,7 @@ from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     black_box_releases,
     repeated_releases,
+    secret_releases,
     unamplified_releases,
 )
 from dpcalc.amplification.counts import Bound
@@ -28,13 +29,14 @@ from dpcalc.amplification.schedule import (
     phase_steps,
     query_steps,
     secret_pass_steps,
+    step_profile,
 )
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
-from dpcalc.losses.profile import PrivacyProfile
-from dpcalc.mechanisms.black_box import Exponential
+from dpcalc.mechanisms.black_box import ApproximateDp, Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
@@ -174,44 +176,42 @@ def is_noiseless(plan: Plan) -> bool:
 
 
 def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Steps, Steps]:
-    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered."""
+    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
+
+    Passes in secret order are bounded for use at about delta, a bound at every epsilon; where they are not amplified
+    the first of the valid bounds is taken.
+    """
     phase = plan.phases[place]
-    if isinstance(phase.mechanism, Gaussian):
-        with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
-            return gaussian_releases(phase, bound, plan.delta, protected.choices[place][0])
-    if isinstance(phase.mechanism, PateMechanism):
+    mechanism, hierarchy = phase.mechanism, phase.hierarchy
+    if isinstance(mechanism, PateMechanism):
         return ensemble_release(plan, phase)
-    why = black_box_refusal(
-        phase.mechanism, phase.hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size
-    )
+    why = black_box_refusal(mechanism, hierarchy, unit=plan.unit, adjacency=plan.adjacency, group_size=plan.group_size)
     if why:
         raise UnsupportedError(f"{phase.name}: {why}")
-    steps = black_box_steps(plan, protected, place, bound)
+    with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
+        if bound.secret:
+            if isinstance(mechanism, Gaussian):
+                loss = partial(step_profile, noise_multiplier=mechanism.noise_multiplier)
+                steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=plan.delta)
+            else:
+                steps = secret_releases(black_box_steps(plan, protected, place, bound), plan.delta)
+            if steps is not None:
+                return steps
+            bound = protected.choices[place][0]
+        if isinstance(mechanism, Gaussian):
+            return gaussian_releases(phase, bound)
+    black_box = black_box_steps(plan, protected, place, bound)
     try:
-        return black_box_releases(steps)
+        return black_box_releases(black_box)
     except WorkExceededError:  # not amplified
         with own_allowance(math.inf):
-            return unamplified_releases(steps)
+            return unamplified_releases(black_box)
 
 
-def gaussian_releases(
-    phase: Phase, bound: PhaseBound, delta: float = 1e-5, otherwise: PhaseBound | None = None
-) -> tuple[Steps, Steps]:
-    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise.
-
-    Passes in secret order are bounded for use at about `delta`, a bound at every epsilon; where they are not amplified
-    the bound `otherwise` is taken.
-    """
-    noise = phase.gaussian.noise_multiplier
-    if bound.secret:
-        if otherwise is None:
-            raise TypeError("gaussian_releases: expected a bound for passes that are not amplified, got none")
-        steps = secret_pass_steps(bound, steps=phase.steps, noise_multiplier=noise, delta=delta)
-        if steps is not None:
-            return steps
-        bound = otherwise
+def gaussian_releases(phase: Phase, bound: PhaseBound) -> tuple[Steps, Steps]:
+    """Return the upper releases (forward, backward) of a Gaussian phase; UnsupportedError for other noise."""
     releases = phase_steps if bound.allocation is None else allocated_gaussian_steps
-    return releases(bound, steps=phase.steps, noise_multiplier=noise)
+    return releases(bound, steps=phase.steps, noise_multiplier=phase.gaussian.noise_multiplier)
 
 
 def ensemble_release(plan: Plan, phase: Phase) -> tuple[Steps, Steps]:
@@ -251,31 +251,35 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     )
 
 
-def cheapest_bound(choices: tuple[PhaseBound, ...], phase: Phase, delta: float) -> PhaseBound:
-    """Return the bound with the least epsilon for the phase alone; the first one if they cannot be compared."""
-    first, mechanism = choices[0], phase.mechanism
-    # Without noise or steps epsilon ranks nothing, nor does it for PATE, and for a black box with passes.
+def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBound:
+    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared."""
+    phase = plan.phases[place]
+    mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
+    first, has_secret = choices[0], any(bound.secret for bound in choices)
+    # Without noise or steps epsilon ranks nothing, nor for PATE or a black box with passes in known order.
     is_single = first.steps_of_a_pass == first.squared == 1
-    is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and is_single)
-    if len(choices) == 1 or not (phase.noise_multiplier and phase.steps and is_known):
+    is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
+    if len(choices) == 1 or not (phase.noise_multiplier != 0 and phase.steps and is_known):
         return first
 
     def cost(bound: PhaseBound) -> float:
         """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
-        if isinstance(mechanism, BlackBox):
+        if has_secret:
+            releases = releases_of(plan, protected, place, bound)
+        elif isinstance(mechanism, BlackBox):
             releases = repeated_releases(mechanism, bound, phase.steps)
         else:
-            releases = gaussian_releases(phase, bound, delta, first)
+            releases = gaussian_releases(phase, bound)
         steps = [each for each in releases if each]
-        if any(each.secret for each in choices):  # passes all: those that tell more cost more
-            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, PrivacyProfile)]
-            is_hopeless = any(curve.infinity_mass * number > delta / 2 for curve, number in curves)
+        if has_secret:  # passes all: those that tell more cost more
+            curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
+            is_hopeless = any(curve.infinity_mass * number > plan.delta / 2 for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
-            return max((pld(each, delta=delta).epsilon for each in steps), default=0.0)
+            return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
-        return max((trimmed_epsilon(each, delta=delta).value for each in steps), default=0.0) / worth
+        return max((trimmed_epsilon(each, delta=plan.delta).value for each in steps), default=0.0) / worth
 
     return min(choices, key=cost)
 
@@ -292,8 +296,11 @@ def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> t
         )
         return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
     # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
-    # sum of squared distances.
-    return (choices[0], *(each for each in choices[1:] if each.squared == 1 and not each.is_gaussian_alone))
+    # sum of squared distances. In secret order the loss of a step must be known for the unit, and for any other one in
+    # its place, which a mechanism that counts units knows at level 1 alone.
+    may_hide = isinstance(mechanism, AdditiveNoise) or (isinstance(mechanism, PairOnly) and plan.unit == 1)
+    others = (each for each in choices[1:] if each.squared == 1 and not each.is_gaussian_alone)
+    return (choices[0], *(each for each in others if may_hide or not each.secret))
 
 
 class Composition:
@@ -390,11 +397,12 @@ class Composition:
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
         with own_allowance(_CHOICE_WORK) as meter:
-            return tuple(self._cheapest_bounds(each_unit.choices, meter) for each_unit in self.units)
+            return tuple(self._cheapest_bounds(each_unit, meter) for each_unit in self.units)
 
-    def _cheapest_bounds(self, choices: tuple[tuple[PhaseBound, ...], ...], meter: Meter) -> tuple[PhaseBound, ...]:
+    def _cheapest_bounds(self, protected: ProtectedUnit, meter: Meter) -> tuple[PhaseBound, ...]:
         """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
-        phases, chosen, alike = self.plan.phases, dict[int, PhaseBound](), dict[int, list[int]]()
+        phases, choices = self.plan.phases, protected.choices
+        chosen, alike = dict[int, PhaseBound](), dict[int, list[int]]()
 
         def cheapest(place: int) -> PhaseBound:
             # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
@@ -404,7 +412,7 @@ class Composition:
                 if len(valid) == 1 or meter.spent > meter.limit:
                     return valid[0]
                 try:
-                    self._chosen[key] = cheapest_bound(valid, phases[place], self.plan.delta)
+                    self._chosen[key] = cheapest_bound(self.plan, protected, place)
                 except ConvergenceError:  # for too much work, too, or centers too far apart
                     return valid[0]
             return self._chosen[key]
@@ -430,7 +438,9 @@ class Composition:
         Each of them bounds the run.
         """
         phases = tuple(
-            replace(phase, mechanism=phase.mechanism.pure) if isinstance(phase.mechanism, Exponential) else phase
+            replace(phase, mechanism=ApproximateDp(epsilon=phase.mechanism.epsilon, relation=phase.mechanism.relation))
+            if isinstance(phase.mechanism, Exponential)
+            else phase
             for phase in self.stated.phases
         )
         return (self,) if phases == self.stated.phases else (self, self.changed(replace(self.stated, phases=phases)))

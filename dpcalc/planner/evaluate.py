@@ -55,23 +55,14 @@ place (4.5 together); what they leave is for the lower bound, other rows and adv
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A guarantee with everything that is printed beside it.
-
-    Attributes:
-        guarantee: the reported number.
-        alternatives: what other accountants and bounds say, valid first, ascending.
-        steps: noisy releases in all.
-        phases: one summary a phase.
-        assumptions: one sentence each, without which the guarantee does not hold.
-        notes: comparison with other tools, advice.
-    """
+    """A guarantee with everything that is printed beside it."""
 
     guarantee: Guarantee
-    alternatives: tuple[Row, ...]
-    steps: int
+    alternatives: tuple[Row, ...]  # what other accountants and bounds say, valid first, ascending
+    steps: int  # noisy releases in all
     phases: tuple[PhaseSummary, ...]
-    assumptions: tuple[str, ...]
-    notes: tuple[Note, ...]
+    assumptions: tuple[str, ...]  # one sentence each, without which the guarantee does not hold
+    notes: tuple[Note, ...]  # comparison with other tools, advice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,10 +87,7 @@ class DeltaResult(Result):
 
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
-    """Return the guarantee with a certified upper bound on epsilon, infinite without noise; without a lower end.
-
-    If auto or rdp run out of work, it is a looser bound, with a note.
-    """
+    """Return the guarantee without a lower end; where auto or rdp run out of work by a looser bound, with a note."""
     composition = composed(plan)
     run = composition.plan
     name, tuning, delta = method or run.method, run.tuning, run.delta
@@ -131,7 +119,27 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 )
             main = replace(main, epsilon=epsilon, method="rdp", bound=f"{BOUND}, best of several runs")
         else:
-            bound = _composed_bound(composition, name)
+            stated = composition
+            if name in NEED_LOSSES:
+                stated = composition.statements[-1]  # an exponential mechanism is a pure one, whose losses are known
+                for phase in releasing_phases(stated.plan):
+                    if isinstance(phase.mechanism, RdpOnly):
+                        kind = phase.mechanism.name
+                        where = f"phase {phase.name} ({kind})" if len(stated.plan.phases) > 1 else f"type {kind}"
+                        raise UnsupportedError(
+                            f"method: expected rdp, rdp-classic or moments for {where}, of which only Renyi "
+                            f"divergences are known, got {name}; `auto` takes the best of them"
+                        )
+            bound = within_work(
+                stated.steps, name, delta=delta, moment_bound=lambda counts: stated.moment_bound(counts)[0]
+            )
+            for other in composition.statements[1:] if name == "auto" else ():
+                with suppress(ArithmeticError, UnsupportedError):
+                    bound = min(
+                        bound, within_work(other.steps, name, delta=delta), key=lambda each: each.result.epsilon
+                    )
+            if math.isnan(bound.result.epsilon):
+                raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
             note = bound.note
             accountant = "rdp" if note else name
             if name == "auto" and not note:
@@ -139,30 +147,8 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 note = LOOSER_NOTE if accountant == "rdp" and run.knows_losses else ""
             main = replace(main, epsilon=bound.result.epsilon, method=accountant, direction=bound.direction)
     cause = "" if main.finite else _infinite_note(composition)
-    return replace(main, notes=_noted(note, cause, ROUGH_COUNTS if composition.is_rough else ""))
-
-
-def _composed_bound(composition: Composition, name: str) -> "WorkBound":
-    """Return the smallest bound of an accountant; UnsupportedError if it needs losses that are not known."""
-    stated = composition
-    if name in NEED_LOSSES:
-        stated = composition.statements[-1]  # an exponential mechanism is a pure one, too, whose losses are known
-        for phase in releasing_phases(stated.plan):
-            if isinstance(phase.mechanism, RdpOnly):
-                kind = phase.mechanism.name
-                where = f"phase {phase.name} ({kind})" if len(stated.plan.phases) > 1 else f"type {kind}"
-                raise UnsupportedError(
-                    f"method: expected rdp, rdp-classic or moments for {where}, of which only Renyi divergences are "
-                    f"known, got {name}; `auto` takes the best of them"
-                )
-    delta = composition.plan.delta
-    bound = within_work(stated.steps, name, delta=delta, moment_bound=lambda counts: stated.moment_bound(counts)[0])
-    for other in composition.statements[1:] if name == "auto" else ():
-        with suppress(ArithmeticError, UnsupportedError):
-            bound = min(bound, within_work(other.steps, name, delta=delta), key=lambda each: each.result.epsilon)
-    if math.isnan(bound.result.epsilon):
-        raise ConvergenceError(f"{name}: expected a number, got nan; try another --method")
-    return bound
+    rough = ROUGH_COUNTS if composition.is_rough else ""
+    return replace(main, notes=tuple(filter(None, (note, cause, rough))))
 
 
 class WorkBound(NamedTuple):
@@ -207,11 +193,6 @@ def within_work(
     return WorkBound(result, direction, note)
 
 
-def _noted(*notes: str) -> tuple[str, ...]:
-    """Return the notes that are not ""."""
-    return tuple(text for text in notes if text)
-
-
 @contextmanager
 def _run_in_errors(plan: Plan) -> Iterator[None]:
     """Context that prefixes ConvergenceErrors with a summary of the plan; WorkExceededErrors pass unchanged."""
@@ -248,9 +229,9 @@ def _infinite_note(composition: Composition) -> str:
         for place, bound in enumerate(bounds):
             if run.phases[place] in releasing:
                 releases = releases_of(run, protected, place, bound)
-                mass = max(total_infinity_mass(each.items()) for each in releases)
+                mass = max(total_infinity_mass(each) for each in releases)
                 masses[names[place]] = max(mass, masses[names[place]])
-    total = max(total_infinity_mass(counts.items()) for counts in composition.one_run.steps.values())
+    total = max(total_infinity_mass(counts) for counts in composition.one_run.steps.values())
     costly = sorted((name for name in names if masses[name]), key=lambda name: -masses[name])[:_NAMED_PHASES]
     if not costly:
         return f"{INFINITE}no bound that is known on the steps says enough"
@@ -263,11 +244,7 @@ def _infinite_note(composition: Composition) -> str:
 
 
 def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
-    """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows.
-
-    The guarantee (an upper bound) with the certified cost of an actual data set as its lower end. What needs more
-    work than the guarantee has left is missing, with a note.
-    """
+    """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows."""
     with allowance(EVALUATION_WORK):
         composition = composed(plan)
         with own_allowance(math.inf):  # it has allowances of its own, and always answers
@@ -357,7 +334,7 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         units=LOWER_WORK,
     )
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(best, delta_lower=lower, notes=_noted(*best.notes, rough, missing))
+    return replace(best, delta_lower=lower, notes=tuple(filter(None, (*best.notes, rough, missing))))
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
@@ -391,7 +368,12 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResul
         note=CLOSED_FORM_NOTE,
     )
     return DeltaResult(
-        epsilon=epsilon, delta=delta, delta_lower=None, direction=direction, method=accountant, notes=_noted(note)
+        epsilon=epsilon,
+        delta=delta,
+        delta_lower=None,
+        direction=direction,
+        method=accountant,
+        notes=(note,) if note else (),
     )
 
 

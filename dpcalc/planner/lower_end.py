@@ -39,8 +39,9 @@ from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, composed_moments
-from dpcalc.losses.pair import LossCurve, MixturePair
+from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise
@@ -50,18 +51,7 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import binomial, drop_rare_tail
 from dpcalc.sampling.paths import Path, one_pass
-from dpcalc.sampling.schemes import (
-    All,
-    AllocatedPass,
-    Allocation,
-    BallsInBins,
-    CappedPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import AllocatedPass, Allocation, BallsInBins, Fixed, RandomAllocation
 from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
@@ -237,7 +227,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
     phases = releasing_phases(plan)
     for phase in phases:  # the copies of a unit that draws with replacement can make
         schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
-        sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if isinstance(scheme, WithReplacement))
+        sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
         if math.prod(sizes) > _MAX_COPIES:
             return
     data_sets = [_data_set(plan, phase, protected) for phase in phases]
@@ -416,7 +406,7 @@ def _drawn_data_set(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) 
 
     # One parent must hold the group, with as many units left as a pass draws, if the group is removed from it.
     scheme, left = co_sampled.path.schemes[-1], 0
-    if isinstance(path.schemes[-1], Shuffle) and plan.adjacency is Adjacency.ADD_REMOVE and isinstance(scheme, Fixed):
+    if path.schemes[-1].is_shuffled and plan.adjacency is Adjacency.ADD_REMOVE and scheme.has_stand_in:
         left = scheme.size
     if co_sampled.path.counts[-1] - left < members:
         return None
@@ -424,30 +414,25 @@ def _drawn_data_set(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) 
     # Numbers of records are not known where draws are cut beside a shuffle; below the clip above Poisson draws; below
     # clip or unit among unequal parents. Nor for Poisson draws below an `at_most` draw, of which smaller units have
     # fewer, or below the unit together with a shuffle, whose last batches hold fewer.
-    has_shuffle = any(isinstance(scheme, Shuffle) for scheme in schemes)
-    has_limit = False
+    random = [at for at, scheme in enumerate(schemes) if scheme.is_independent or scheme.is_cut]
     for at, scheme in enumerate(schemes):
-        below = schemes[at + 1 :]
-        if isinstance(scheme, CappedPoisson):
-            is_above_poisson = any(isinstance(each, Poisson | CappedPoisson) for each in below)
-            is_uneven = at >= min(clip, unit) and not levels[at].is_equal
-            if has_shuffle or is_uneven or (at >= clip and is_above_poisson):
-                return None
-        if isinstance(scheme, Fixed) and scheme.at_most:
-            has_limit = True
-        if has_limit and isinstance(scheme, Poisson):
+        is_above_random = bool(random) and at < random[-1]
+        is_uneven = at >= min(clip, unit) and not levels[at].is_equal
+        if scheme.is_cut and (any(x.is_shuffled for x in schemes) or is_uneven or (at >= clip and is_above_random)):
             return None
-    if all(any(isinstance(scheme, kind) for scheme in schemes[unit:]) for kind in (Shuffle, Poisson)):
+        if scheme.at_most and any(below.is_independent for below in schemes[at:]):
+            return None
+    if any(x.is_shuffled for x in schemes[unit:]) and any(x.is_independent for x in schemes[unit:]):
         return None
 
     # A sum is Gaussian if all levels, from below the clip (or the unit if higher) to the last Poisson draw (or the unit
     # if lower, or its children if they differ), are held for as long as the unit.
     length = steps_of_a_pass(path, Group())
-    shuffled = [number for number, scheme in enumerate(path.schemes, start=1) if isinstance(scheme, Shuffle)]
+    shuffled = [number for number, scheme in enumerate(path.schemes, start=1) if scheme.is_shuffled]
     is_aligned = all(path.rate(number) == 1 for number in shuffled[:-1])  # it is known when innermost passes begin
     lowest = unit + 1 if co_sampled.child_contributions else unit
     for number, scheme in enumerate(schemes, start=1):
-        if isinstance(scheme, Poisson | CappedPoisson) and scheme.probability < 1:
+        if (scheme.is_independent or scheme.is_cut) and scheme.probability < 1:
             lowest = max(lowest, number)
     is_held = all(level.redraw_every == hold for level in levels[min(clip, unit - 1) : lowest])
     if isinstance(phase.mechanism, AdditiveNoise) or not is_held:
@@ -479,7 +464,7 @@ def _drawn_data_set(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) 
     if clip < unit and loses_a_step:  # of vectors clipped above the unit it may leave one out
         return None
     # A sum of several clipped vectors, each of which may be empty, is certain only where they are 0.
-    is_poisson_below = any(isinstance(scheme, Poisson) for scheme in schemes[clip:])
+    is_poisson_below = any(scheme.is_independent for scheme in schemes[clip:])
     may_be_empty = clip < unit and (is_poisson_below or not _keeps_a_record(plan, path, clip))
     whole, remaining = divmod(phase.steps, length) if is_aligned else (0, 0)
     sums = [(co_sampled, length, whole)] if whole else []
@@ -487,7 +472,7 @@ def _drawn_data_set(plan: Plan, phase: Phase, co_sampled: CoSampled, hold: int) 
         # The units of a begun pass are one fixed draw as large as its batches.
         begun = list(co_sampled.path.schemes)
         for at, scheme in enumerate(path.schemes):
-            if isinstance(scheme, Shuffle):
+            if scheme.is_shuffled:
                 begun[at] = Fixed(size=remaining * scheme.size)
         sums.append((replace(co_sampled, path=replace(co_sampled.path, schemes=tuple(begun))), remaining, 1))
     for drawn, steps, number in sums:
@@ -525,19 +510,14 @@ def needs_zero_others(co_sampled: CoSampled, plan: Plan) -> bool:
     # contributions tell less. Others, fewer of whom are drawn the more own there are, can hide larger numbers better.
     path = co_sampled.path
     above = zip(path.schemes[: min(co_sampled.clip, plan.unit - 1)], path.counts, strict=False)
-    if any(isinstance(scheme, WithReplacement) and is_rough(scheme.size, Fraction(1, n)) for scheme, n in above):
+    if any(scheme.can_repeat and is_rough(scheme.size, Fraction(1, n)) for scheme, n in above):
         return True
-    match path.schemes[-1]:
-        case _ if co_sampled.clip < plan.unit:
-            return False
-        case WithReplacement(size=size):
-            # In a single draw, but for zero-out, P or Q is one point: then fewer own contributions tell less as well.
-            is_half_line = plan.unit == 1 and plan.adjacency is not Adjacency.ZERO_OUT
-            return not is_half_line and is_rough(size, Fraction(plan.group_size, path.counts[-1]))
-        case Poisson(probability=rate):
-            return is_rough(plan.group_size, rate)
-        case _:
-            return False
+    scheme = path.schemes[-1]
+    if co_sampled.clip >= plan.unit and scheme.can_repeat:
+        # In a single draw, but for zero-out, P or Q is one point: then fewer own contributions tell less as well.
+        is_half_line = plan.unit == 1 and plan.adjacency is not Adjacency.ZERO_OUT
+        return not is_half_line and is_rough(scheme.size, Fraction(plan.group_size, path.counts[-1]))
+    return co_sampled.clip >= plan.unit and scheme.is_independent and is_rough(plan.group_size, scheme.probability)
 
 
 def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
@@ -553,9 +533,9 @@ def _keeps_a_record(plan: Plan, path: Path, clip: int) -> bool:
     for scheme, count, removed in levels:
         # The fewest different units of a parent in a step that draws any, a last batch too; 0 if left to chance.
         fewest = 0
-        if isinstance(scheme, Shuffle):
+        if scheme.is_shuffled:
             fewest = scheme.size if scheme.drop_last else count % scheme.size or scheme.size
-        elif isinstance(scheme, Fixed | All):
+        elif scheme.has_stand_in or scheme.is_whole:
             fewest = scheme.max_drawn(count)
         if fewest > removed:
             return True

@@ -10,7 +10,7 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
-from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CappedPoisson, CyclicPoisson, Poisson, RandomAllocation
+from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
@@ -198,7 +198,7 @@ class Plan:
                 raise InputError(
                     f"part: expected {listed(tuple(scheme.name for scheme in allowed))} at level {outermost.name} of a "
                     f"part, whose size is not known, got {drawn.name}"
-                    f"{' with max_batch_size' if isinstance(drawn, CappedPoisson) else ''}; without `partition` all "
+                    f"{' with max_batch_size' if drawn.is_cut else ''}; without `partition` all "
                     "phases are composed, each with any draw"
                 )
             if phase.part and is_moved and (not phase.clips or phase.is_correlated):

@@ -28,24 +28,17 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.additive import DiscreteGaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import Promise, RdpOnly, change_of
+from dpcalc.mechanisms.kinds import AdditiveNoise, PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial, hypergeometric, nonzero_probability
-from dpcalc.sampling.hierarchy import scheme_for_count
 from dpcalc.sampling.schemes import (
-    All,
-    CappedPoisson,
-    Fixed,
-    Poisson,
     RandomAllocation,
     Scheme,
-    Shuffle,
-    WithReplacement,
 )
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
@@ -166,9 +159,9 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     ones: list[_PairSteps] = []
     for phase in phases:
         level = phase.hierarchy.level(1)
-        if isinstance(level.scheme, Fixed) and level.redraw_every == 1:
+        if level.scheme.has_stand_in and level.redraw_every == 1:
             law = hypergeometric(level.count, members, level.scheme.size)
-        elif isinstance(level.scheme, Poisson) and level.redraw_every == 1:
+        elif level.scheme.is_independent and level.redraw_every == 1:
             law = binomial(members, level.scheme.probability)
         else:
             return ()
@@ -177,7 +170,7 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
             pair = {count: chance for count, chance in members_law.items() if chance}, {0: Fraction(1)}
             steps.append((pair, phase.gaussian.noise_multiplier, phase.steps))
     why = ""
-    if not all(isinstance(phase.hierarchy.level(1).scheme, Poisson) for phase in phases):
+    if not all(phase.hierarchy.level(1).scheme.is_independent for phase in phases):
         why = "as published, not valid here: leaves out whoever is drawn in place of a missing example"
     elif run.adjacency is Adjacency.REPLACE_ONE:
         why = "as published, not valid here: knows examples that are removed, not exchanged"
@@ -252,8 +245,8 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
     products = []
     for counts in {each_unit.paths[place].counts for each_unit in composition.units}:
         frames = (*counts, *(level.count for level in levels[len(counts) :]))
-        drawn = [(scheme_for_count(level.scheme, count), count) for level, count in zip(levels, frames, strict=True)]
-        drawn = [(scheme, count) for scheme, count in drawn if not isinstance(scheme, All)]
+        drawn = [(level.scheme.for_counts(count, count), count) for level, count in zip(levels, frames, strict=True)]
+        drawn = [(scheme, count) for scheme, count in drawn if not scheme.is_whole]
         shares = [_share(scheme, count, told if len(drawn) == 1 else "step") for scheme, count in drawn]
         if None in shares:
             return None
@@ -268,21 +261,15 @@ def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
     of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts it, 1/233
     where its Poisson loader draws with 1/234.
     """
-    match scheme:
-        case Fixed(size=size) | WithReplacement(size=size) if told in {"loader", "hook"}:
-            return Fraction(1, -(-count // size))
-        case WithReplacement(size=size):
-            return Fraction(size, count)
-        case Shuffle(size=size):
-            return Fraction(size, count) if told == "batch" else Fraction(1, scheme.steps_of_a_pass(count))
-        case RandomAllocation(times=times) if times > 1:
-            return None
-        case CappedPoisson():
-            rate = scheme.probability
-        case _:
-            rate = scheme.rate(count)
+    if scheme.amount_key == "size" and not scheme.is_shuffled and told in {"loader", "hook"}:
+        return Fraction(1, -(-count // scheme.size))
+    if scheme.is_shuffled and told == "batch":
+        return Fraction(scheme.size, count)
+    if isinstance(scheme, RandomAllocation) and scheme.times > 1:
+        return None
+    rate = scheme.share(count)
     # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
-    if told == "hook" and isinstance(scheme, Poisson | CappedPoisson) and rate.numerator == 1:
+    if told == "hook" and (scheme.is_independent or scheme.is_cut) and rate.numerator == 1:
         return Fraction(1, int(1 / float(rate)))
     return rate
 
@@ -385,24 +372,23 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
         return ()
     change = change_of(mechanism, plan.adjacency)
-    is_promise, is_fixed = isinstance(mechanism, Promise), isinstance(level.scheme, Fixed)
+    is_promise, is_fixed = isinstance(mechanism, Promise), level.scheme.has_stand_in
     # Each with the distance at which it takes the batch's divergence.
     theorems: list[tuple[str, Kind, Callable[[Renyi, float, int], float], int]]
-    match level.scheme:
-        case Fixed(at_most=False):
-            shift = 1 if plan.adjacency is Adjacency.ZERO_OUT else 2
-            theorems = [
-                (UPPER, Kind.UPPER if replaces else Kind.AS_PUBLISHED, fixed_size_upper, 2),
-                (LOWER, Kind.LOWER, fixed_size_lower, shift),
-            ]
-        case Poisson() if not replaces and (change.covers_missing or not is_promise):
-            theorems = [(UPPER, Kind.UPPER, poisson_upper, 1), (LOWER, Kind.LOWER, fixed_size_lower, 1)]
-            # The odd moments of P/Q - 1 are >= 0 for Gaussian and Laplace noise, or as a table states.
-            is_stated = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative"
-            if is_stated or isinstance(mechanism, (Gaussian, Laplace)):
-                theorems.insert(1, (SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
-        case _:
-            return ()
+    if is_fixed and not level.scheme.at_most:
+        shift = 1 if plan.adjacency is Adjacency.ZERO_OUT else 2
+        theorems = [
+            (UPPER, Kind.UPPER if replaces else Kind.AS_PUBLISHED, fixed_size_upper, 2),
+            (LOWER, Kind.LOWER, fixed_size_lower, shift),
+        ]
+    elif level.scheme.is_independent and not replaces and (change.covers_missing or not is_promise):
+        theorems = [(UPPER, Kind.UPPER, poisson_upper, 1), (LOWER, Kind.LOWER, fixed_size_lower, 1)]
+        # The odd moments of P/Q - 1 are >= 0 for Gaussian and Laplace noise, or as a table states.
+        is_stated = isinstance(mechanism, RdpTable) and mechanism.odd_moments == "nonnegative"
+        if is_stated or isinstance(mechanism, (Gaussian, Laplace)):
+            theorems.insert(1, (SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
+    else:
+        return ()
 
     rate = float(level.rate)
 
@@ -412,9 +398,17 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
 
     bounds = []
     for name, kind, theorem, shift in theorems:
-        base = mechanism.batch_rdp(shift)
-        if base is None or (kind is Kind.LOWER and is_promise and isinstance(mechanism, RdpOnly)):  # known from above
-            continue
+        match mechanism:
+            case Gaussian() | Laplace() | DiscreteGaussian():
+                base: Renyi = partial(mechanism.rdp, shift=shift)
+            case AdditiveNoise():
+                base = mechanism.pair(shift).rdp
+            case PairOnly() if not getattr(mechanism, "delta", 0):
+                base = mechanism.pair().rdp
+            case RdpOnly() if not (kind is Kind.LOWER and is_promise):  # known from above
+                base = mechanism.rdp
+            case _:
+                continue
         if is_promise and is_fixed and kind is not Kind.LOWER:
             base = partial(group_divergence, base, change.exchange)
         step = partial(amplified, base, theorem)

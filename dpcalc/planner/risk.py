@@ -107,22 +107,20 @@ def both_profiles(
     # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
     certified: list[tuple[Profiles, Array]] = []
     for cheap, both_counts, detected in sorted(rough, key=lambda entry: -float(np.max(entry[2]))):
-        if not any(
-            np.all(detected <= known_detected) and (not deltas or _lies_below(cheap, known))
-            for known, known_detected in certified
-        ):
+        for known, known_detected in certified:
+            is_covered = bool(np.all(detected <= known_detected))
+            if is_covered and deltas:  # both profiles lie below the known ones at the epsilons of these, too
+                # Between epsilons of its own a profile, which is convex in e^epsilon, lies below the chord; above the
+                # last one it falls.
+                at, own = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
+                forward, backward = (np.interp(at, own, x) for x in (cheap.forward, cheap.backward))
+                is_covered = bool(np.all(forward <= known.forward) and np.all(backward <= known.backward))
+            if is_covered:
+                break
+        else:
             sharp = _sharp_profiles(cheap, both_counts, rates, deltas)
             certified.append((sharp, sharp.attack_rates(np.array(rates))[0]))
     return tuple(known for known, _ in certified)
-
-
-def _lies_below(cheap: Profiles, known: Profiles) -> bool:
-    """Return True if both profiles lie below the `known` ones at the epsilons of these, where deltas are looked up."""
-    # Between epsilons of its own a profile, which is convex in e^epsilon, lies below the chord; above the last one it
-    # falls.
-    known_powers, cheap_powers = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
-    ahead, back = (np.interp(known_powers, cheap_powers, x) for x in (cheap.forward, cheap.backward))
-    return bool(np.all(ahead <= known.forward) and np.all(back <= known.backward))
 
 
 def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]) -> Profiles:
@@ -144,9 +142,7 @@ def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas:
             epsilons = grid(best.value for best in bests if best)
             forward, backward = (
                 # The moments are those of finite losses.
-                moment_profile(
-                    best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts.items())
-                )
+                moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts))
                 for best, counts in zip(bests, both_counts, strict=True)
             )
             return Profiles(epsilons, forward, backward)
@@ -298,15 +294,22 @@ def risk(
     delta = composition.plan.delta
     with allowance(RISK_WORK):
         at_rates = _profiles_at(composition, false_positive_rates)
+        largest_gain, is_rough = _advantage(composition)  # before what a statement does not ask for
         sides = _profiles_at(composition, false_positive_rates, (delta,))
-        largest_gain, is_rough = _advantage(composition)
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
     (present, absent), (present_missed, absent_missed) = _attack_rates(at_rates, false_positive_rates)
     bounds = zip(false_positive_rates, present, absent, present_missed, absent_missed, strict=True)
     # Bayes: the posterior odds are the prior odds times the likelihood ratio, which stays below e^growth except with
     # the probability delta. After an alarm it is the ratio of the true to the false positive rate.
-    growths = (max(_max_log_odds_growth(side, delta) for side in units) for units in sides)
+    # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
+    # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so take x = epsilon - log(1 - delta(epsilon) / p).
+    growths = []
+    for units in sides:
+        growths.append(0.0)
+        for side, deltas in ((each, own) for each in units for own in (each.forward, each.backward)):
+            ends = side.epsilons[deltas < delta] - np.log1p(-deltas[deltas < delta] / delta)
+            growths[-1] = max(growths[-1], float(ends.min(initial=math.inf)))
     successes = _attack_rates(at_baselines, baselines)[0][0]
     is_rough = is_rough or gdp.is_rough or any(map(_is_rough, (at_rates, sides, at_baselines)))
     return Risk(
@@ -403,15 +406,3 @@ def _attack_rates(alternatives: _Alternatives, rates: tuple[float, ...]) -> tupl
         detected = np.minimum(detected, np.max([ahead for ahead, _ in of_units], axis=0))
         missed = np.maximum(missed, np.min([back for _, back in of_units], axis=0))
     return detected, missed
-
-
-def _max_log_odds_growth(sides: Profiles, exception: float) -> float:
-    """Return a bound on the growth of log odds, exceeded with probability `exception` at most; inf if none holds."""
-    # The loss exceeds x with probability p, p (1 - e^{epsilon - x}) <= delta(epsilon) for every epsilon < x, by the
-    # definition of delta as the mean of (1 - e^{epsilon - loss})_+; so take x = epsilon - log(1 - delta(epsilon) / p).
-    best = 0.0
-    for deltas in (sides.forward, sides.backward):
-        used = deltas < exception
-        ends = sides.epsilons[used] - np.log1p(-deltas[used] / exception)
-        best = max(best, float(ends.min(initial=math.inf)))
-    return best

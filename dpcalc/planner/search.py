@@ -7,6 +7,8 @@ A goal measures plans; its measure falls with more noise. `certified` is an uppe
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from operator import attrgetter
@@ -19,12 +21,14 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
 from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, DpcalcError, InputError, UnsupportedError
+from dpcalc.guarantee import Guarantee
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.risk import advantage, true_positive_rates
+from dpcalc.planner.risk import RISK_WORK, advantage, true_positive_rates
 from dpcalc.records import dataclass
+from dpcalc.work import own_allowance, spend
 
 Value = float | int | Fraction
 _REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
@@ -40,9 +44,10 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Goal(ABC):
-    """A measure of plans and the largest value allowed of it, `limit`."""
+    """A measure of plans and the largest value allowed of it, `limit`; by a `looser` bound where that is named."""
 
     limit: float
+    looser: str = ""  # of epsilon a method; that of an attacker's success is by closed forms, whatever the name
 
     @property
     @abstractmethod
@@ -50,8 +55,13 @@ class Goal(ABC):
         """Name of the measure, in words."""
 
     @abstractmethod
-    def certified(self, plan: Plan | Composition) -> float:
+    def bound(self, composition: Composition) -> float:
         """Return a certified upper bound on the measure of a plan."""
+
+    def certified(self, plan: Plan | Composition) -> float:
+        """Return `bound`; WorkExceededError if the work that is allowed is used up: `bound` would still answer."""
+        spend(1.0)
+        return self.bound(composed(plan))
 
     def estimate(
         self,
@@ -74,10 +84,12 @@ class EpsilonGoal(Goal):
         if not 0 < self.limit < math.inf:
             raise InputError(f"target epsilon: expected a finite number > 0, got {self.limit!r}")
 
-    def certified(self, plan: Plan | Composition) -> float:
-        return guarantee(plan).epsilon
+    def bound(self, composition: Composition) -> float:
+        return guarantee(composition, method=self.looser or None).epsilon
 
     def estimate(self, plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
+        if self.looser:
+            return Estimate(self.certified(plan))
         return estimate_epsilon(plan, direction=direction, nearby=nearby)
 
 
@@ -99,8 +111,9 @@ class DetectionGoal(Goal):
     def name(self) -> str:
         return f"true positive rate at false positive rate {self.false_positive_rate!r}"
 
-    def certified(self, plan: Plan | Composition) -> float:
-        rates = true_positive_rates(require_pld_method(plan), (self.false_positive_rate,))
+    def bound(self, composition: Composition) -> float:
+        with own_allowance(0.0) if self.looser else nullcontext():
+            rates = true_positive_rates(require_pld_method(composition), (self.false_positive_rate,))
         return max(float(detected[0]) for detected in rates)
 
 
@@ -114,8 +127,25 @@ class AdvantageGoal(Goal):
         if not 0 < self.limit < 1:
             raise InputError(f"target advantage: expected a number between 0 and 1, both excluded, got {self.limit!r}")
 
-    def certified(self, plan: Plan | Composition) -> float:
-        return advantage(require_pld_method(plan))
+    def bound(self, composition: Composition) -> float:
+        with own_allowance(0.0) if self.looser else nullcontext():
+            return advantage(require_pld_method(composition))
+
+
+def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
+    """Return (upper bound on a goal's measure of a plan, the plan's guarantee without a lower end).
+
+    A looser bound that does not meet the goal gives way to the sharp one: no search ends without a value for want of
+    work.
+    """
+    composition, is_epsilon = composed(plan), isinstance(goal, EpsilonGoal)
+    with own_allowance(math.inf) if goal.looser else nullcontext():
+        main = guarantee(composition, method=goal.looser if is_epsilon and goal.looser else None)
+        reached = main.epsilon if is_epsilon else goal.certified(composition)
+    if goal.looser and reached > goal.limit:
+        with own_allowance(RISK_WORK):
+            return certified_measure(composition, replace(goal, looser=""))
+    return reached, main
 
 
 def require_pld_method(plan: Plan | Composition) -> Composition:
@@ -188,8 +218,11 @@ def largest_whole(
     certified = cache(lambda value: goal.certified(at(value)))
     # The estimate of any other goal is its bound.
     estimated = cache(lambda value: goal.estimate(at(value)).value) if isinstance(goal, EpsilonGoal) else certified
-    if certified(lowest) > goal.limit:
-        raise NoSolution(name, goal, lowest, certified(lowest))
+    reached = certified(lowest)
+    if reached > goal.limit and goal.looser:
+        reached, _ = certified_measure(at(lowest), goal)
+    if reached > goal.limit:
+        raise NoSolution(name, goal, lowest, reached)
 
     # Where the estimate says: between two powers of `growth`, then at the root.
     near = lowest if start is None else start

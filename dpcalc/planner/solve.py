@@ -18,17 +18,17 @@ from dpcalc.accountants.pld import auto
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Guarantee, Result
 from dpcalc.keys import Exact, keys_of
-from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, short_text
 from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
-from dpcalc.planner.evaluate import CLOSED_FORM, guarantee
+from dpcalc.planner.evaluate import CLOSED_FORM
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, largest_whole
+from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, certified_measure, largest_whole
 from dpcalc.planner.vary import (
     is_covered,
-    is_refused,
     largest_group,
     longest_run,
+    refusal,
     replace_phase,
     select_phase,
     with_epochs,
@@ -39,21 +39,15 @@ from dpcalc.planner.vary import (
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import (
-    All,
     AnyOrder,
     BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
     RandomAllocation,
     Scheme,
-    Shuffle,
 )
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK, _LAST_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND, 3.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND
 _FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -132,26 +126,22 @@ def solve(
                 f"epochs: expected none beside {quantity}, got {float(epochs):g}; they stay for a rate or batch"
             )
         search = partial(search, epochs=epochs)
-    methods = [(plan.method, _SEARCH_WORK)]
-    if plan.method == "auto" and isinstance(goal, EpsilonGoal):
-        methods += [("rdp", _ROUGH_SEARCH_WORK), (CLOSED_FORM, _LAST_SEARCH_WORK)]
+    # The first search whose work is allowed: one that went on by looser bounds would not end where it began. The last
+    # one always ends, but for an allowance around the question.
+    searches = [(goal, _SEARCH_WORK)]
+    if isinstance(goal, EpsilonGoal) and plan.method == "auto":
+        searches.append((replace(goal, looser="rdp"), math.inf if plan.tuning else _ROUGH_SEARCH_WORK))
+    if not isinstance(goal, EpsilonGoal) or plan.method in {"auto", "rdp"}:
+        searches.append((replace(goal, looser=CLOSED_FORM), math.inf))
     base = composed(plan)
-    for method, units in methods:
-        # The first search whose work is allowed: one that went on by looser bounds would not end where it began.
+    for asked, units in searches:
         with suppress(WorkExceededError), allowance(units):
-            solution = search(base.changed(replace(plan, method=method)), goal, phase)
+            solution = search(base, asked, phase)
             main = solution.guarantee
-            if method != plan.method:  # said once, and last
+            if asked.looser:  # said once, and last
                 main = replace(main, notes=(*(note for note in main.notes if note != ROUGH_SEARCH), ROUGH_SEARCH))
-            return replace(solution, plan=replace(solution.plan, method=plan.method), guarantee=main, epochs=epochs)
+            return replace(solution, goal=goal, guarantee=main, epochs=epochs)
     raise ConvergenceError(f"{quantity}: expected a search that takes less work; fewer phases or levels take less")
-
-
-def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
-    """Return an upper bound on a goal's measure of a plan, and the plan's guarantee, without a lower end."""
-    composition = composed(plan)
-    main = guarantee(composition)
-    return main.epsilon if isinstance(goal, EpsilonGoal) else goal.certified(composition), main
 
 
 def _solution(
@@ -177,6 +167,25 @@ def _solution(
         plan=composed(solved).stated,
         phase=phase,
     )
+
+
+def _most(
+    with_value: Callable[[int], Plan | Composition],
+    ends: tuple[int, int],
+    goal: Goal,
+    name: str,
+    names: tuple[str, str],
+    *,
+    growth: int = 16,
+) -> Solution:
+    """Return the largest whole number that meets a goal as a solution with (name, config key)."""
+    value, fails_at = largest_whole(with_value, ends, goal, name, growth=growth)
+    return _solution(with_value(value), (value, fails_at), names, goal)
+
+
+def _at_end(plan: Plan | Composition, goal: Goal) -> float:
+    """Return the certified measure at the end of a range, by the sharp bound where a looser one fails."""
+    return certified_measure(plan, goal)[0] if goal.looser else goal.certified(plan)
 
 
 def _disagreement_error(name: str, root: float) -> ConvergenceError:
@@ -223,7 +232,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
         ends = math.log(least), math.log(largest)
         root = falling_root(excess, min(max(math.log(start), ends[0]), ends[1]), ends, value_tolerance=_NEAREST)
-        if root == ends[1] and (reached := goal.certified(with_value(largest))) > goal.limit:
+        if root == ends[1] and (reached := _at_end(with_value(largest), goal)) > goal.limit:
             raise NoSolution(name, goal, largest, reached)
         return {ends[0]: least, ends[1]: largest}.get(root, math.exp(root)), looked_at
 
@@ -252,11 +261,11 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
             raise _disagreement_error(name, root)
 
     # Downwards to noise that fails. The direction that decided often shows it, at less work than all.
-    fails_at: float | None = root
-    is_by_pld = isinstance(goal, EpsilonGoal) and base.plan.method in {"auto", "pld"} and main.direction
+    fails_at: float | None = root if root < value or not goal.looser else value * (1 - step)
+    is_sharp = isinstance(goal, EpsilonGoal) and not goal.looser and base.plan.method in {"auto", "pld"}
     while fails_at is not None:
         tried = with_value(fails_at)
-        counts = tried.steps.get(main.direction) if is_by_pld else None
+        counts = tried.steps.get(main.direction) if is_sharp and main.direction else None
         if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
             break
         if goal.certified(tried) > goal.limit:
@@ -290,18 +299,18 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         if not mechanism.strategy.is_rising and (is_limited or mechanism.strategy.max_steps < _MAX_STEPS):
             raise UnsupportedError(
                 f"steps: expected a strategy whose cost is proved to rise with them in {chosen.name}, got "
-                f"{mechanism.strategy.short_text}; solve for noise, or compare runs by `dpcalc epsilon`"
+                f"{short_text(mechanism.strategy)}; solve for noise, or compare runs by `dpcalc epsilon`"
             )
         fewest = ((mechanism.limits.max_times or 1) - 1) * mechanism.limits.separation + 1
     if isinstance(allocation, BallsInBins):
         fewest = allocation.bins
-    ends = fewest, longest_run(plan, chosen, (fewest, _MAX_STEPS))
-
-    def with_value(value: int) -> Composition:
-        return base.changed(replace_phase(plan, chosen, replace(chosen, steps=value)))
-
-    values = largest_whole(with_value, ends, goal, "steps")
-    return _solution(with_value(values[0]), values, ("steps", "steps"), goal)
+    return _most(
+        lambda steps: base.changed(replace_phase(plan, chosen, replace(chosen, steps=steps))),
+        (fewest, longest_run(plan, chosen, (fewest, _MAX_STEPS))),
+        goal,
+        "steps",
+        ("steps", "steps"),
+    )
 
 
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
@@ -309,14 +318,11 @@ def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
     plan = base.stated
-
-    def with_value(value: int) -> Plan:
-        return replace(plan, group_size=value)
-
-    values = largest_whole(with_value, (1, largest_group(plan)), goal, "group_size", growth=2)
-    if values[1] is None:
+    name, ends = "group_size", (1, largest_group(plan))
+    solution = _most(lambda size: replace(plan, group_size=size), ends, goal, name, (name, name), growth=2)
+    if solution.fails_at is None:
         _refuse_assumed(plan.phases[0].hierarchy.level(plan.unit), "group")
-    return _solution(with_value(values[0]), values, ("group_size", "group_size"), goal)
+    return solution
 
 
 def _refuse_assumed(level: Level, what: str) -> None:
@@ -337,7 +343,7 @@ def _solve_draw(
     """Return the largest rate, size or times, or the fewest bins, or the largest batch (`is_batch`) within a goal."""
     plan = base.stated
     chosen = select_phase(plan, phase, "rate")
-    place = next((at for at, each in enumerate(chosen.hierarchy.levels) if not isinstance(each.scheme, All)), None)
+    place = next((at for at, each in enumerate(chosen.hierarchy.levels) if not each.scheme.is_whole), None)
     if place is None:
         what = "only `all`" if chosen.hierarchy.episodes is None else "constructed tasks"
         raise InputError(f"rate: expected a level that is sampled, got {what}; there is no rate to choose")
@@ -347,31 +353,42 @@ def _solve_draw(
         changed = with_level(plan, chosen, place, replace(level, scheme=scheme))
         return changed if epochs is None else with_epochs(changed, plan.phases.index(chosen), epochs)
 
-    match level.scheme:
-        case BallsInBins(name=name) | RandomAllocation(name=name) if is_batch:
-            raise InputError(f"batch: expected batches of a stated size, got {name}; `solve-rate` finds its `bins`")
-        case Poisson() | CappedPoisson() | CyclicPoisson() as drawn:
-            solution = (_largest_expected if is_batch else _largest_rate)(level, drawn, goal, with_scheme)
-        case RandomAllocation() as allocated:
-            values = largest_whole(
-                lambda times: with_scheme(replace(allocated, times=times)), (1, allocated.steps), goal, "times"
+    scheme = level.scheme
+    if scheme.is_allocated and is_batch:
+        raise InputError(f"batch: expected batches of a stated size, got {scheme.name}; `solve-rate` finds its `bins`")
+    if scheme.amount_key == "rate" and is_batch:
+        if not level.is_equal:
+            raise InputError(
+                f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
             )
-            solution = _solution(with_scheme(replace(allocated, times=values[0])), values, ("rate", "times"), goal)
-        case BallsInBins() as binned:
-            solution = _fewest_bins(binned, goal, chosen.steps if epochs is None else _MAX_BINS, with_scheme)
-        case _:
-            solution = _largest_size(level, goal, with_scheme)
+        _refuse_assumed(level, "batch")
+        groups: int = getattr(scheme, "groups", 1)
+        limit = level.max_drawn if scheme.is_cut else level.count
+        solution = _most(
+            lambda expected: with_scheme(scheme.with_amount(Fraction(expected * groups, level.count))),
+            (1, limit // groups),
+            goal,
+            "batch size",
+            ("rate", "expected"),
+        )
+    elif scheme.amount_key == "rate":
+        solution = _largest_rate(level, goal, with_scheme)
+    elif scheme.amount_key == "times":
+        ends = 1, scheme.steps_of_a_pass(level.count)
+        solution = _most(lambda n: with_scheme(scheme.with_amount(n)), ends, goal, "times", ("rate", "times"))
+    elif isinstance(scheme, BallsInBins):
+        solution = _fewest_bins(scheme, goal, chosen.steps if epochs is None else _MAX_BINS, with_scheme)
+    else:
+        solution = _largest_size(level, goal, with_scheme)
     return replace(solution, phase=plan.phases.index(chosen), level=place)
 
 
-def _largest_rate(
-    level: Level, drawn: Poisson | CappedPoisson | CyclicPoisson, goal: Goal, with_scheme: _WithScheme
-) -> Solution:
+def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solution:
     """Return about the largest rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution below 1e-15."""
-    largest = Fraction(level.max_drawn, level.count) if isinstance(drawn, CappedPoisson) else Fraction(1)
+    largest = Fraction(level.max_drawn, level.count) if level.scheme.is_cut else Fraction(1)
 
     def with_rate(value: Fraction) -> Plan:
-        return with_scheme(replace(drawn, probability=value))
+        return with_scheme(level.scheme.with_amount(value))
 
     def estimated(rate: float) -> float:
         return goal.estimate(with_rate(Fraction(rate))).value
@@ -383,7 +400,10 @@ def _largest_rate(
     while estimated(low) > goal.limit:
         high, low = low, low / 8
         if low < 1e-15:
-            raise NoSolution("rate", goal, low, goal.certified(with_rate(Fraction(low))))
+            reached = _at_end(with_rate(Fraction(low)), goal)
+            if reached > goal.limit:
+                raise NoSolution("rate", goal, low, reached)
+            return _solution(with_rate(Fraction(low)), (Fraction(low), Fraction(high)), names, goal)
     _, log_root = bracket_root(
         lambda x: goal.limit - estimated(math.exp(x)), math.log(low), math.log(high), tolerance=1e-9
     )
@@ -400,25 +420,6 @@ def _largest_rate(
     while goal.certified(with_rate(fails_at)) <= goal.limit:  # it ends, for the largest rate fails
         fails_at = min(largest, fails_at * Fraction(1 + step))
     return _solution(with_rate(value), (value, fails_at), names, goal)
-
-
-def _largest_expected(
-    level: Level, drawn: Poisson | CappedPoisson | CyclicPoisson, goal: Goal, with_scheme: _WithScheme
-) -> Solution:
-    """Return the largest expected batch that meets a goal; InputError unless a stated number of units is everywhere."""
-    if not level.is_equal:
-        raise InputError(
-            f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
-        )
-    _refuse_assumed(level, "batch")
-    groups = drawn.groups if isinstance(drawn, CyclicPoisson) else 1
-    limit = level.max_drawn if isinstance(drawn, CappedPoisson) else level.count
-
-    def with_expected(value: int) -> Plan:
-        return with_scheme(replace(drawn, probability=Fraction(value * groups, level.count)))
-
-    values = largest_whole(with_expected, (1, limit // groups), goal, "batch size")
-    return _solution(with_expected(values[0]), values, ("rate", "expected"), goal)
 
 
 def _fewest_bins(drawn: BallsInBins, goal: Goal, max_bins: int, with_scheme: _WithScheme) -> Solution:
@@ -453,16 +454,15 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none."""
 
     def with_size(value: int) -> Plan:
-        return with_scheme(replace(level.scheme, size=value))  # type: ignore[arg-type]  # all but Poisson draws have a size
+        return with_scheme(level.scheme.with_amount(value))
 
     def accepted(sizes: range) -> int | None:
-        return next((size for size in sizes if not is_refused(with_size(size))), None)
+        return next((size for size in sizes if refusal(with_size(size)) is None), None)
 
     # Up to one less than the units of the smallest parent, of `at_most` those of the largest.
-    limited = isinstance(level.scheme, Fixed) and level.scheme.at_most
-    largest = max(1, (level.count if limited else level.min_count) - 1)
+    largest = max(1, (level.count if level.scheme.at_most else level.min_count) - 1)
     ranges = [(1, largest)]  # in each of which larger sizes cost more, largest first
-    if isinstance(level.scheme, Shuffle) and level.scheme.drop_last:
+    if level.scheme.drop_last:
         # The sizes that divide the data leave nobody out of a pass, and the next larger ones the most: among those with
         # equally many steps in a pass larger ones cost more. Sizes of many steps are one range.
         firsts = [level.min_count // (steps + 1) + 1 for steps in range(1, _FEW_STEPS)]
@@ -472,7 +472,7 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     for first, last in ranges:
         # A removed group spans a multiple of every size up to its own, so that the search may begin above it.
         together = with_size(last).group_size
-        is_spanned = is_refused(with_size(min(together, last)))
+        is_spanned = refusal(with_size(min(together, last))) is not None
         smallest = accepted(range(max(first, together + 1) if is_spanned else first, last + 1))
         if smallest is None:
             continue

@@ -39,15 +39,14 @@ from dpcalc.planner.composition import (
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
-from dpcalc.planner.risk import FALSE_POSITIVE_RATES, ROUGH_NOTE, AttackBounds, attack_bounds
+from dpcalc.planner.risk import FALSE_POSITIVE_RATES, RISK_WORK, ROUGH_NOTE, AttackBounds, attack_bounds
 from dpcalc.planner.search import estimate_epsilon
 from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.work import FAILURES, SECOND, allowance, optional
 
 _LOG_DELTA_TOLERANCE = 1e-3  # how near the whole delta is used up, in its log
-_GROUPS_WORK, _ATTACK_WORK = 3.0 * SECOND, 1.5 * SECOND  # for all groups, and for the bounds on attacks
+_GROUPS_WORK = 3.0 * SECOND  # for all groups
 _ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
@@ -70,8 +69,8 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     if run.adjacency is Adjacency.ADD_REMOVE:
         if any(hierarchy.episodes is not None for hierarchy in hierarchies):
             return None
-        if not all(isinstance(scheme, Poisson | All) for scheme in schemes):
-            sizes = [scheme.size for scheme in schemes if isinstance(scheme, Fixed)]
+        if not all(scheme.is_independent or scheme.is_whole for scheme in schemes):
+            sizes = [scheme.size for scheme in schemes if scheme.has_stand_in]
             is_held = any(level.redraw_every > 1 for hierarchy in hierarchies for level in hierarchy.levels)
             level = hierarchies[0].level(run.unit)
             if not level.is_equal or hierarchies[0].tree is not None or is_held or len(sizes) < len(schemes):
@@ -98,6 +97,15 @@ def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
     def spent(log_delta: float) -> float:
         """Log of the delta that the chain needs when each link has its own, by the estimate."""
         return log_delta + log_links(estimate_epsilon(with_delta(log_delta)).value)
+
+    if has_secret_order(run):  # of which each delta is a pass of its own: no search, but from the whole delta down
+        log_delta = math.log(delta)
+        for less in (0.1, 0.2, 0.4, 0.8):
+            epsilon = guarantee(with_delta(log_delta), method="auto").epsilon
+            if log_delta + log_links(epsilon) <= math.log(delta):
+                return size * epsilon
+            log_delta = math.log(delta) - log_links(epsilon) - less
+        return math.inf
 
     # The largest delta per link at which the chain keeps to delta, by the estimate.
     goal = math.log(delta) - _ESTIMATE_ERROR
@@ -142,7 +150,13 @@ def statement(plan: Plan) -> Statement:
     evaluation = evaluate(composition)
     main = evaluation.guarantee
     if plan.tuning is not None:
-        attack = _attack_bounds_from(main.epsilon, plan.delta)
+        # From epsilon and delta alone (Theorem 11.1 of docs/theory.md), with the advantage where both lines meet.
+        shrink, delta = math.exp(-main.epsilon), plan.delta
+        ahead = [(rate, rate / shrink + delta if shrink > rate else 1.0) for rate in FALSE_POSITIVE_RATES]
+        attack = AttackBounds(
+            advantage=min(1.0, (1 - shrink + 2 * delta * shrink) / (1 + shrink)),
+            detection=tuple((rate, min(1.0, tpr, 1 - shrink * (1 - rate - delta))) for rate, tpr in ahead),
+        )
         return Statement(evaluation=evaluation, unsampled=main.epsilon, groups=(), attack=attack)
     notes = [*main.notes]
     groups: list[tuple[int, float | None]] = [] if main.finite else [(size, math.inf) for size in GROUP_SIZES]
@@ -153,7 +167,7 @@ def statement(plan: Plan) -> Statement:
             )
             groups.append((size, bound))
             notes.append(missing)
-    with allowance(_ATTACK_WORK):
+    with allowance(RISK_WORK):  # as `risk` may take, so that both say the same
         attack = attack_bounds(composition)
     gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
     notes += [ROUGH_NOTE if attack.is_rough else "", missing]
@@ -166,31 +180,25 @@ def statement(plan: Plan) -> Statement:
     )
 
 
-def _attack_bounds_from(epsilon: float, delta: float) -> AttackBounds:
-    """Return upper bounds on advantage and true positive rates from (epsilon, delta) alone; 1 for an infinite epsilon.
-
-    Source: docs/theory.md, Theorem 11.1; the advantage is that of both lines where they meet.
-    """
-    shrink = math.exp(-epsilon)
-
-    def detected(rate: float) -> float:
-        ahead = rate / shrink + delta if shrink > rate else 1.0
-        return min(1.0, ahead, 1 - shrink * (1 - rate - delta))
-
-    return AttackBounds(
-        advantage=min(1.0, (1 - shrink + 2 * delta * shrink) / (1 + shrink)),
-        detection=tuple((rate, detected(rate)) for rate in FALSE_POSITIVE_RATES),
-    )
-
-
 def group_epsilon(plan: Plan | Composition, size: int) -> float | None:
     """Return the smaller of two bounds on a group's epsilon, by a chain and as one unit; None if neither is known."""
     composition = composed(plan)
-    bounds = [chain_epsilon(composition, size)]
+    bounds: list[float | None] = []
+    # Passes in secret order are chained one by one for a group as it is: the chain of whole runs is no better.
+    has_passes = has_secret_order(composition.plan) and (composition.plan.unit == 1 or size <= MOST_PLACED)
+    if not has_passes:
+        bounds.append(chain_epsilon(composition, size))
     if composition.plan.unit == 1 or size <= MOST_PLACED:
         with contextlib.suppress(*FAILURES):  # a group that does not fit, or no certified answer
             bounds.append(guarantee(replace(composition.stated, group_size=size), method="auto").epsilon)
+    if not bounds:
+        bounds.append(chain_epsilon(composition, size))
     return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def has_secret_order(plan: Plan) -> bool:
+    """Return True if some phase has passes over units of the outermost level in secret order."""
+    return any(phase.hierarchy.level(1).scheme.is_secret for phase in plan.phases)
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:

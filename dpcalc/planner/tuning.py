@@ -167,7 +167,7 @@ def _refuse_mean(mean: float) -> None:
 
 def _infinity_mass(runs: Runs) -> float:
     """Return the largest probability, over units and directions, that the loss of a run is infinite."""
-    return max(total_infinity_mass(counts.items()) for counts in runs)
+    return max(total_infinity_mass(counts) for counts in runs)
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:

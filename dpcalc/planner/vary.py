@@ -10,7 +10,7 @@ from dpcalc.errors import InputError, KeyedInputError, require_whole
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import AnyOrder, Shuffle
+from dpcalc.sampling.schemes import AnyOrder
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
@@ -103,7 +103,7 @@ def largest_group(plan: Plan) -> int:
         largest = max(size for size in sizes if not group_refusal(size, hierarchies, unit=plan.unit))
 
     def is_too_large(size: int) -> bool:
-        return is_refused(replace(plan, group_size=size))
+        return refusal(replace(plan, group_size=size)) is not None
 
     # A larger group never makes a pass longer, so that the sizes which are refused are those above some size.
     return max(1, bisect_left(range(1, largest + 1), 1, key=is_too_large)) if is_too_large(largest) else largest
@@ -130,16 +130,11 @@ def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
     return shortest + bisect_left(range(shortest + 1, longest + 1), 1, key=is_too_long)
 
 
-def is_refused(plan: Plan | Composition) -> bool:
-    """Return True if the protected level is shuffled in a phase and its units have no bound; see `refusal`."""
-    return refusal(plan) is not None
-
-
 def refusal(plan: Plan | Composition) -> InputError | None:
     """Return the InputError of finding a run's protected units, if a phase shuffles their level; else None."""
     composition = composed(plan)
     run = composition.plan
-    if all(not isinstance(phase.hierarchy.level(run.unit).scheme, Shuffle) for phase in run.phases):
+    if all(not phase.hierarchy.level(run.unit).scheme.is_shuffled for phase in run.phases):
         return None
     try:
         _ = composition.units

@@ -8,26 +8,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import (
-    All,
-    Allocation,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CheckIn,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import AnyOrder, BallsInBins, CheckIn, CyclicPoisson
 
 if TYPE_CHECKING:  # few plans need them
     from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
@@ -53,11 +39,11 @@ def sampling_text(phase: Phase) -> str:
     if built is not None:
         classes, records = levels
         return (
-            f"{built.tasks} tasks built of {built.ways} of {_count_text(classes)} ({classes.name}), "
-            f"each {built.records} of {_count_text(records)} ({records.name})"
+            f"{built.tasks} tasks built of {built.ways} of {classes.count_words} ({classes.name}), "
+            f"each {built.records} of {records.count_words} ({records.name})"
         )
     texts = [
-        _level_text(level) + (f", held for {level.redraw_every} steps" if level.redraw_every > 1 else "")
+        level.scheme.words(level) + (f", held for {level.redraw_every} steps" if level.redraw_every > 1 else "")
         for level in levels
     ]
     mechanism = _correlated(phase.mechanism)
@@ -105,55 +91,6 @@ def other_sums_text(mechanism: Mechanism) -> str | None:
     return f" (with sums at {others} on the same sample: together {mechanism.joint.noise_multiplier:.6g})"
 
 
-def _level_text(level: Level) -> str:
-    """Return the draw of one level in words, such as "4 of 10 (user) expected, Poisson"."""
-    match level.scheme:
-        case Fixed(size=size, at_most=at_most):
-            return f"{'up to ' if at_most else ''}{size} of {_count_text(level)} ({level.name}), fixed size"
-        case Poisson(probability=rate) | CappedPoisson(probability=rate) as scheme:
-            cut = f", cut at random to {scheme.max_batch_size}" if isinstance(scheme, CappedPoisson) else ""
-            if level.is_assumed:
-                return f"each {level.name}, with probability {_number_text(rate)}, Poisson (their number is not stated)"
-            if level.is_equal:
-                return f"{_number_text(rate * level.count)} of {level.count} ({level.name}) expected, Poisson{cut}"
-            return f"each of {_count_text(level)} ({level.name}) with probability {_number_text(rate)}, Poisson{cut}"
-        case WithReplacement(size=size) | Shuffle(size=size) as scheme:
-            is_secret = isinstance(scheme, Shuffle) and scheme.is_secret
-            way = "with replacement" if isinstance(scheme, WithReplacement) else f"{'secretly ' * is_secret}shuffled"
-            turn = " in turn" if isinstance(scheme, Shuffle) else ""
-            is_cut = isinstance(scheme, Shuffle) and scheme.drop_last
-            left_out = ", dropping the last incomplete batch of a pass" if is_cut else ""
-            return f"{size} of {_count_text(level)} ({level.name}){turn}, {way}{left_out}"
-        case RandomAllocation(times=times, steps=steps):
-            return f"each of {_count_text(level)} ({level.name}) in {times} of all {steps} steps, chosen at random"
-        case BallsInBins(bins=bins, is_held=is_held):
-            chosen = f"one of {bins} steps of a pass, chosen {'once' if is_held else 'anew in each pass'}"
-            return f"each of {_count_text(level)} ({level.name}) in {chosen}"
-        case CyclicPoisson(probability=rate, max_group_size=most) as cyclic:
-            groups = f"{cyclic.groups} groups{f' of at most {most}' if most is not None else ''}"
-            cap = f", cut at random to {cyclic.max_batch_size}" if cyclic.max_batch_size is not None else ""
-            drawn = f"each with probability {_number_text(rate)}, Poisson{cap}"
-            return f"{_count_text(level)} ({level.name}) in {groups}, one of them a step, {drawn}"
-        case AnyOrder():
-            return f"batches of {_count_text(level)} ({level.name}) in any order"
-        case All() if level.is_assumed:
-            return f"everything ({level.name})"
-        case All():
-            return f"all {_count_text(level)} ({level.name})"
-
-
-def _count_text(level: Level) -> str:
-    """Return the number of units under one parent: "5", or "3 to 5" where it differs."""
-    if level.is_assumed:
-        return "an unknown number"
-    return str(level.count) if level.is_equal else f"{level.min_count} to {level.count}"
-
-
-def _number_text(value: Fraction) -> str:
-    """Return a whole number as such, other fractions with four digits."""
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):.4g}"
-
-
 FIXED = "noise, sampling, clipping and lengths are fixed before the first output, not chosen after seeing any output"
 """Assumption of composition without adaptively chosen settings: docs/theory.md, Theorem 13.1."""
 _CAPPED = (
@@ -189,13 +126,13 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     # Draws, and parts of the data.
     lines = []
     if not all(isinstance(scheme, AnyOrder) for scheme in outermost):
-        shuffles = [level.scheme for level in levels if isinstance(level.scheme, Shuffle)]
+        shuffles = [level.scheme for level in levels if level.scheme.is_shuffled]
         if shuffles:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
             when = "in every pass" + ("" if is_used else _ANY_ORDER)
             if is_used:
                 lines.append(_UNKNOWN_ORDER)
-        elif any(isinstance(level.scheme, Allocation) for level in levels):
+        elif any(level.scheme.is_allocated for level in levels):
             when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
         else:
             when = "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
@@ -221,14 +158,18 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
 
     # Counts: of passes and batches, and where units are missing or empty. What concerns sampling stands together.
     counts = []
-    if any(sum(isinstance(level.scheme, Shuffle) for level in phase.hierarchy.levels) > 1 for phase in phases):
+    if any(sum(level.scheme.is_shuffled for level in phase.hierarchy.levels) > 1 for phase in phases):
         counts.append(_NESTED)
-    if adds_or_removes and any(_keeps_passes(plan, phase) for phase in phases):
+    units = [(phase.hierarchy, phase.hierarchy.level(plan.unit).scheme) for phase in phases]
+    if adds_or_removes and any(
+        scheme.is_shuffled and not hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
+        for hierarchy, scheme in units
+    ):
         counts.append(_EXACT_COUNTS)
     is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
     if is_cut:
         counts.append(_CAPPED)
-    if is_cut or any(isinstance(level.scheme, Fixed) for level in levels):
+    if is_cut or any(level.scheme.has_stand_in for level in levels):
         counts.append("counts are those of the larger of the two data sets")
     if any(_may_lack_units(plan, phase) for phase in phases):
         counts.append("where fewer units are left than a draw takes, it takes all that are left")
@@ -273,24 +214,17 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     return (*lines, *dict.fromkeys(zeroed))
 
 
-def _keeps_passes(plan: Plan, phase: Phase) -> bool:
-    """Return True if the protected level is shuffled and its passes keep their steps without the protected units."""
-    scheme = phase.hierarchy.level(plan.unit).scheme
-    return isinstance(scheme, Shuffle) and not phase.hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
-
-
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     """Return True if noise is added to sums and a drawn unit may be empty, by a Poisson draw below it or a removal."""
     adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False
     below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
-    if any(isinstance(level.scheme, Poisson | CappedPoisson) for level in below):
+    if any(level.scheme.is_independent or level.scheme.is_cut for level in below):
         return True
     # A clipped unit above the protected one is left empty by its removal where no other is drawn in its place.
-    nobody_stands_in = isinstance(
-        phase.hierarchy.level(plan.unit).scheme, Poisson | CappedPoisson | CyclicPoisson | All
-    )
+    scheme = phase.hierarchy.level(plan.unit).scheme
+    nobody_stands_in = scheme.amount_key != "size" and not scheme.is_allocated
     return phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in
 
 
@@ -299,13 +233,8 @@ def _may_lack_units(plan: Plan, phase: Phase) -> bool:
     level = phase.hierarchy.level(plan.unit)
     if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
         return False
-    match level.scheme:
-        case Fixed(size=size):
-            return level.min_count - plan.group_size < size
-        case WithReplacement():
-            return level.min_count <= plan.group_size
-        case _:
-            return False
+    left, scheme = level.min_count - plan.group_size, level.scheme
+    return (scheme.has_stand_in and left < scheme.size) or (scheme.can_repeat and left < 1)
 
 
 # Summary of each phase for the protected unit.
@@ -359,11 +288,11 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
 
         correlated, sensitivity, joint = _correlated(mechanism), None, None
         if correlated is not None:
-            joint = correlated.joint_noise_multiplier
+            joint = joint_noise_multiplier(correlated)
             if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-                sensitivity = correlated.sensitivity(phase.steps)
+                sensitivity = correlated.strategy.sensitivity(phase.steps, correlated.limits)
         elif isinstance(mechanism, Gaussian):
-            joint = mechanism.joint.noise_multiplier
+            joint = joint_noise_multiplier(mechanism)
         is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
         chosen = allocation.rate if isinstance(allocation, CheckIn) else phase.hierarchy.chosen_rate
         summaries.append(

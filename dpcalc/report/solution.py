@@ -28,7 +28,6 @@ from dpcalc.report.guarantees import (
 )
 from dpcalc.report.output import Json, Output, config_json, diagnostics_json, lines, origin_json
 from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up, rounded_up_within
-from dpcalc.sampling.schemes import CappedPoisson, CyclicPoisson, Poisson
 
 NOISE = "noise_multiplier"
 FACTOR = "noise_multiplier factor"
@@ -49,8 +48,8 @@ def with_safe_decimal(
         if isinstance(solution.value, Fraction):  # a rate costs less where it is smaller, noise where it is larger
             value = Fraction(rounded_down(solution.value, digits=digits))
             level = phase.hierarchy.levels[solution.level]
-            if isinstance(level.scheme, Poisson | CappedPoisson | CyclicPoisson):
-                level = replace(level, scheme=replace(level.scheme, probability=value))
+            if level.scheme.amount_key == "rate":
+                level = replace(level, scheme=level.scheme.with_amount(value))
             plan = with_level(solution.plan, phase, solution.level, level)
             if solution.epochs is not None:
                 plan = with_epochs(plan, solution.phase, solution.epochs)

@@ -24,9 +24,9 @@ from dpcalc.sampling.counts import (
     nonzero_probability,
     power,
 )
-from dpcalc.sampling.hierarchy import Hierarchy, Level, scheme_for_count
+from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import Path, Rows, fewest_in_frame, level_rows
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.schemes import All, Scheme
 from dpcalc.sampling.sums import independent_sum
 
 _MAX_BITS = 1024  # of a probability's denominator that is kept exact; longer ones make distributions of counts slow
@@ -39,16 +39,8 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]], *, is_rounded_up:
     rounded = math.ceil if is_rounded_up else math.floor
     chance = Fraction(1)
     for scheme, count in reversed([*levels]):
-        # Children are independent given the draw: only the law of how many are drawn matters. No scheme takes more than
-        # all, which are the least likely to be empty: for any other scheme than these a lower bound.
-        drawn, rate = count, Fraction(1)
-        match scheme:
-            case Poisson(probability=probability) | CappedPoisson(probability=probability):
-                rate = probability
-            case Fixed():
-                drawn = scheme.max_drawn(count)
-            case WithReplacement(size=size) | Shuffle(size=size):
-                drawn = size
+        # Children are independent given the draw: only the law of how many are drawn matters.
+        drawn, rate = scheme.tried(count)
         chance = 1 - power(1 - rate * chance, drawn)
         if chance.denominator.bit_length() > _MAX_BITS:
             chance = min(Fraction(1), Fraction(rounded(chance * (1 << _KEPT_BITS)), 1 << _KEPT_BITS))
@@ -74,20 +66,20 @@ def contribution_distribution(
     `unit` is the protected level, `clip` the same or one below, and no unit makes more than `max_contributions`.
     """
     below, hold = hierarchy.levels[unit:clip], hierarchy.level(unit).redraw_every
-    simple = (level.is_equal and isinstance(level.scheme, Fixed | Poisson | All) for level in below)
+    simple = (level.is_equal and level.scheme.is_simple for level in below)
     in_step = [level.redraw_every == hold for level in below]
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hold) if all(in_step) else Fraction(1)
     if all(in_step) and all(simple) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
         each = binomial(1, nonempty)
         for level in reversed(below):
-            each = drawn_sum(level, level.count, each)
+            each = sum_upper(each, *level.scheme.tried(level.count))
         return each
-    if len(below) == 1 and in_step == [True] and nonempty == 1 and isinstance(capped := below[0].scheme, CappedPoisson):
-        return capped_distribution(binomial(below[0].count, capped.probability), capped.max_batch_size)
+    if len(below) == 1 and in_step == [True] and nonempty == 1 and below[0].scheme.is_cut:
+        return capped_distribution(binomial(*below[0].scheme.tried(below[0].count)), below[0].max_drawn)
     # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
     # so does everything below a level whose draw changes while the protected unit's is held.
     drawn_with = in_step.index(False) if False in in_step else len(below)
-    poisson = next((at for at in reversed(range(drawn_with)) if isinstance(below[at].scheme, Poisson)), None)
+    poisson = next((at for at in reversed(range(drawn_with)) if below[at].scheme.is_independent), None)
     if poisson is not None:
         inside = below[poisson + 1 :]
         most = math.prod(
@@ -113,26 +105,10 @@ def capped_distribution(law: CountDistribution, cap: int) -> CountDistribution:
 
 def number_of_poisson_levels(hierarchy: Hierarchy, unit: int, clip: int) -> int:
     """Return how many levels below `unit`, down to level `clip`, make Poisson draws; cut ones do not count."""
-    return sum(isinstance(level.scheme, Poisson) for level in hierarchy.levels[unit:clip])
+    return sum(level.scheme.is_independent for level in hierarchy.levels[unit:clip])
 
 
-def drawn_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the contributions of a Fixed, Poisson or All draw from `count` units, each of law
-    `each`."""
-    if isinstance(level.scheme, Poisson):
-        return _sum_upper(each, count, level.scheme.probability)
-    return _sum_upper(each, level.scheme.max_drawn(count), Fraction(1))
-
-
-def mates_sum(level: Level, count: int, each: CountDistribution) -> CountDistribution:
-    """Return an upper law of the other units' contributions to a Fixed, Poisson or All draw that holds a given unit."""
-    # A Poisson draw takes each of the others with its rate; a fixed one has so many places, one of them taken.
-    if isinstance(level.scheme, Poisson):
-        return _sum_upper(each, count - 1, level.scheme.probability)
-    return _sum_upper(each, level.scheme.max_drawn(count) - 1, Fraction(1))
-
-
-def _sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
+def sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDistribution:
     """Return an upper law of the sum of `number` independent counts that each enter with probability `rate`."""
     if {*each} <= {0, 1}:
         each, rate = {1: Fraction(1)}, rate * each.get(1, Fraction(0))
@@ -203,7 +179,7 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
             row = rows[at] = int(own[levels[at].unit[own] == place][0])
         sizes = [int(level.sizes[level.parent[row]]) for level, row in zip(levels, rows, strict=False)]
     counts = tuple(fewest_in_frame(scheme, size) for scheme, size in zip(schemes, sizes, strict=False))
-    actual = tuple(scheme_for_count(scheme, count) for scheme, count in zip(schemes, counts, strict=False))
+    actual = tuple(scheme.for_counts(count, count) for scheme, count in zip(schemes, counts, strict=False))
 
     # Any member of a group can be any unit of the frame.
     own_rows = range(rows[-1], rows[-1] + 1)
@@ -223,13 +199,13 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
 
     # Children that differ matter only where a fixed number of them is drawn.
     children: tuple[int, ...] = ()
-    if unit < clip and len(own_rows) == 1 and isinstance(drawn := schemes[unit], Fixed):
+    if unit < clip and len(own_rows) == 1 and (drawn := schemes[unit]).has_stand_in:
         inside = levels[unit].parent == rows[-1]
         values = np.repeat(certain[unit][inside], levels[unit].number[inside])
         if drawn.size <= values.size and 0 < values.min() < values.max():
             children = tuple(values.tolist())
 
-    is_simple = all(type(x) in {Poisson, All} or (type(x) is Fixed and not x.at_most) for x in schemes)
+    is_simple = all(x.is_simple and not x.at_most for x in schemes)
     last = max(unit, clip)
     return CoSampled(
         path=replace(path, counts=counts, max_counts=(), schemes=actual),
@@ -248,22 +224,20 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         own_nonempty=nonempty_probability(
             zip(schemes[last:], fewest_below[last - unit :], strict=True), is_rounded_up=False
         ),
-        is_shuffled=any(isinstance(scheme, Shuffle) for scheme in schemes[clip:unit]),
+        is_shuffled=any(scheme.is_shuffled for scheme in schemes[clip:unit]),
     )
 
 
 def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
     """Return, for each parent, the sum that a draw surely has: of all if whole, else size x smallest value, or 0."""
     smallest: IntArray = np.minimum.reduceat(values, rows.first)
-    match scheme:
-        case All():
-            return rows.sums(values)
-        case Fixed(size=size, at_most=True):
-            return np.where(rows.sizes <= size, rows.sums(values), size * smallest)
-        case Fixed(size=size) | WithReplacement(size=size) | Shuffle(size=size, drop_last=True):
-            return size * smallest
-        case _:  # a draw that can be empty or short
-            return np.zeros_like(smallest)
+    if scheme.is_whole:
+        return rows.sums(values)
+    if scheme.at_most:
+        return np.where(rows.sizes <= scheme.size, rows.sums(values), scheme.size * smallest)
+    if scheme.has_stand_in or scheme.can_repeat or (scheme.is_shuffled and scheme.drop_last):
+        return scheme.size * smallest
+    return np.zeros_like(smallest)  # a draw that can be empty or short
 
 
 def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
@@ -282,10 +256,11 @@ def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> C
         return {0: Fraction(1)}
     law = binomial(1, co_sampled.nonempty[co_sampled.clip])
     for level, fewest in reversed(co_sampled.frames[number:]):
-        contributing = _contributing_units(level.scheme, fewest, limit // max(1, *law))
+        # Which of the units of a larger Fixed draw contribute would be random, too.
+        (drawn, rate), most = level.scheme.tried(fewest), limit // max(1, *law)
+        contributing = 0 if level.scheme.has_stand_in and most < drawn else min(drawn, most)
         if not contributing:
             return {0: Fraction(1)}
-        rate = level.scheme.probability if isinstance(level.scheme, Poisson) else Fraction(1)
         if max(law) == 1:
             law = binomial_lower(contributing, rate * law[1])
             continue
@@ -295,10 +270,3 @@ def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> C
                 total[value] = total.get(value, Fraction(0)) + weight * chance
         law = total
     return law
-
-
-def _contributing_units(scheme: Scheme, count: int, limit: int) -> int:
-    """Return how many units of a frame, at most `limit`, can contribute; 0 if a Fixed draw takes more than `limit`."""
-    # Which of the units of a larger Fixed draw contribute would be random, too.
-    drawn = scheme.max_drawn(count)
-    return 0 if isinstance(scheme, Fixed) and limit < drawn else min(drawn, limit)

@@ -1,7 +1,7 @@
 """Exact distributions of counts, and bounds on them in stochastic order: the number of marked units in a draw."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import comb
 from typing import NamedTuple, TypeVar
@@ -229,14 +229,10 @@ def _max_denominator_bits(law: Mapping[Key, Fraction]) -> int:
     return max((chance.denominator.bit_length() for chance in law.values()), default=0)
 
 
-def _max_bit_length(weights: dict[int, int]) -> int:
-    """Return the bit length of the largest weight; 0 for none."""
-    return max((weight.bit_length() for weight in weights.values()), default=0)
-
-
 def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
     """Return {x + y: sum of products} of whole weights; WorkExceededError if the allowance is too small."""
-    spend(len(left) * len(right) * (2 * TURN + _max_bit_length(left) * _max_bit_length(right) / 1000))
+    longest = [max(map(int.bit_length, each.values()), default=0) for each in (left, right)]
+    spend(len(left) * len(right) * (2 * TURN + math.prod(longest) / 1000))
     weights: dict[int, int] = {}
     for x, p in left.items():
         for y, q in right.items():
@@ -293,43 +289,46 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture of the laws: exact, or a `_rounded_mixture` for over 64 terms with a fraction over
-    1024 bits."""
+    """Return the mixture of the laws: exact, or rounded for over 64 terms with a fraction over 1024 bits."""
     used = [(chance, law) for chance, law in parts if chance]
     longest = max((_max_denominator_bits(law) for _, law in used), default=0)
     number = sum(len(law) for _, law in used)
     if longest > _FEW_BITS and number > _COARSEN_ABOVE:
+        # Each product is rounded down to a multiple of 2^-4096, and the likeliest key gets the rest. Sums of integers
+        # over one power of two need no common factors, for which the time goes with thousands of digits.
         spend(number * (4 * TURN + longest * longest / 1000) + fraction_units(4 * len(used), longest))
-        return _rounded_mixture(used)
+        unit, whole, total = 1 << _MAX_BITS, dict[Key, int](), Fraction(0)
+        for chance, law in used:
+            total += chance * sum(law.values(), start=Fraction(0))
+            factor = chance.numerator * unit // chance.denominator
+            for key, weight in law.items():
+                whole[key] = whole.get(key, 0) + factor * weight.numerator // weight.denominator
+        result = {key: Fraction(weight, unit) for key, weight in whole.items() if weight}
+        result[max(whole, key=whole.__getitem__)] += total - Fraction(sum(whole.values()), unit)
+        return result
     spend(fraction_units(2 * number, 2 * longest))
-    result: dict[Key, Fraction] = {}
+    result = {}
     for chance, law in used:
         for key, weight in law.items():
             result[key] = result.get(key, Fraction(0)) + chance * weight
     return result
 
 
-def _rounded_mixture(parts: Sequence[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:
-    """Return the mixture with each product rounded down to a multiple of 2^-4096; the likeliest key gets the rest."""
-    # Sums of integers over one power of two need no common factors, for which the time goes with thousands of digits.
-    unit = 1 << _MAX_BITS
-    whole: dict[Key, int] = {}
-    total = Fraction(0)
-    for chance, law in parts:
-        total += chance * sum(law.values(), start=Fraction(0))
-        factor = chance.numerator * unit // chance.denominator
-        for key, weight in law.items():
-            whole[key] = whole.get(key, 0) + factor * weight.numerator // weight.denominator
-    result = {key: Fraction(weight, unit) for key, weight in whole.items() if weight}
-    result[max(whole, key=whole.__getitem__)] += total - Fraction(sum(whole.values()), unit)
-    return result
+def rounded(
+    law: dict[Key, Fraction], bits: int, rest: Callable[[dict[Key, Fraction]], Key], *, above: int
+) -> dict[Key, Fraction]:
+    """Return the law; if a denominator has over `above` bits, rounded down to `bits`, and what is missing to `rest`."""
+    if _max_denominator_bits(law) <= above:
+        return law
+    unit = 1 << bits
+    short = {key: Fraction(chance.numerator * unit // chance.denominator, unit) for key, chance in law.items()}
+    short[rest(law)] += sum(law.values(), start=Fraction(0)) - sum(short.values(), start=Fraction(0))
+    return {key: chance for key, chance in short.items() if chance}
 
 
 def round_to_many_bits(law: dict[Key, Fraction]) -> dict[Key, Fraction]:
     """Return the law; if a denominator has over 8192 bits, rounded to 4096 in favour of the likeliest key."""
-    if _max_denominator_bits(law) <= 2 * _MAX_BITS:
-        return law
-    return _rounded_mixture([(Fraction(1), law)])
+    return rounded(law, _MAX_BITS, lambda law: max(law, key=law.__getitem__), above=2 * _MAX_BITS)
 
 
 def drop_rare_tail(law: CountDistribution) -> CountDistribution:
@@ -400,11 +399,7 @@ def compound(number: CountDistribution, each: CountDistribution) -> CountDistrib
 
 def _round_to_few_bits_upper(law: CountDistribution) -> CountDistribution:
     """Return an upper law; if a denominator has over 1024 bits, rounded to 1024 in favour of the largest count."""
-    if _max_denominator_bits(law) <= _FEW_BITS:
-        return law
-    short = {count: Fraction(int(chance * (1 << _FEW_BITS)), 1 << _FEW_BITS) for count, chance in law.items()}
-    short[max(law)] += 1 - sum(short.values())
-    return {count: chance for count, chance in short.items() if chance}
+    return rounded(law, _FEW_BITS, max, above=_FEW_BITS)
 
 
 def nonzero_probability(law: Mapping[int, Fraction]) -> Fraction:

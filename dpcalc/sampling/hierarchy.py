@@ -10,6 +10,7 @@ without replacement; the tasks of a step are independent. Such a task is no unit
 in several.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from fractions import Fraction
@@ -19,20 +20,7 @@ from math import ceil, prod
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, NUMBER, key
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import (
-    All,
-    Allocation,
-    AnyOrder,
-    BallsInBins,
-    CappedPoisson,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    RandomAllocation,
-    Scheme,
-    Shuffle,
-    WithReplacement,
-)
+from dpcalc.sampling.schemes import All, Allocation, Scheme
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 TASK = "task"  # name of a constructed unit in messages
@@ -74,13 +62,9 @@ class Episodes:
         """Return shots + queries, the records of one class in a task that holds the class."""
         return self.shots + self.queries
 
-    def class_rate(self, classes: int) -> Fraction:
-        """Exact probability that one task holds one of `classes` classes."""
-        return Fraction(self.ways, classes)
-
-    def record_rate(self, records: int) -> Fraction:
-        """Exact probability that a task holds one of the `records` records of a class that it holds."""
-        return Fraction(self.records, records)
+    def rate(self, counts: Sequence[int]) -> Fraction:
+        """Return the exact probability that one task holds a class or, of two counts, a record of it."""
+        return prod(map(Fraction, (self.ways, self.records), counts), start=Fraction(1))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +88,9 @@ class Level:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        for fault in _scheme_faults(self.name, self.scheme, (self.min_count, self.count)):
+        for fault in size_faults(self.name, _size_needed(self.scheme), self.min_count, self.count):
             raise fault
-        scheme = scheme_for_count(self.scheme, self.count)
-        if scheme == All() or not isinstance(self.scheme, Fixed) or self.scheme.size <= self.min_count:
-            object.__setattr__(self, "scheme", scheme)  # else it takes a frame to tell what `at_most` draws
+        object.__setattr__(self, "scheme", self.scheme.for_counts(self.min_count, self.count))
 
     @property
     def is_equal(self) -> bool:
@@ -120,19 +102,18 @@ class Level:
         """True if every unit of a drawn parent is surely drawn; False for any capped or with-replacement draw."""
         # A Poisson draw is cut at the largest count, and its exact rate takes long; a unit that is drawn with
         # replacement out of one can be drawn several times.
-        if isinstance(self.scheme, CappedPoisson | WithReplacement):
-            return False
-        return all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
+        is_sure = not (self.scheme.is_cut or self.scheme.can_repeat)
+        return is_sure and all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
 
     @property
     def is_drawn(self) -> bool:
-        """True if the draw can hold a unit: its rate is above 0."""
-        return self.scheme.probability > 0 if isinstance(self.scheme, CappedPoisson) else self.rate > 0
+        """True if the draw can hold a unit."""
+        return self.scheme.share(self.min_count) > 0
 
     @property
     def rate(self) -> Fraction:
         """Return the largest probability that a unit of a drawn parent is drawn; 1 for a shuffle of unequal sizes."""
-        if isinstance(self.scheme, Shuffle) and not self.is_equal:
+        if self.scheme.is_shuffled and not self.is_equal:
             return Fraction(1)  # what drop_last leaves out of a pass neither grows nor falls with the count
         return self.scheme.rate(self.min_count)
 
@@ -141,20 +122,12 @@ class Level:
         """Return the largest number of units drawn from one drawn parent, at the largest count."""
         return self.scheme.max_drawn(self.count)
 
-
-def scheme_for_count(scheme: Scheme, count: int) -> Scheme:
-    """Return the scheme for a frame of `count`: `All` for a full fixed draw or shuffle, Poisson for a draw never cut.
-
-    The scheme of that one parent, `at_most` False. A shuffle with drop_last stays a shuffle: with one unit fewer it
-    has no batch.
-    """
-    # Bounds are tighter for draws of everything and for independent draws, so that those are told apart here.
-    if isinstance(scheme, CappedPoisson) and scheme.max_batch_size >= count:
-        return Poisson(probability=scheme.probability)
-    whole = isinstance(scheme, Fixed) or (isinstance(scheme, Shuffle) and not scheme.drop_last)
-    if whole and scheme.max_drawn(count) == count:
-        return All()
-    return replace(scheme, at_most=False) if isinstance(scheme, Fixed) else scheme
+    @property
+    def count_words(self) -> str:
+        """The number of units under one parent: "5", or "3 to 5" where it differs."""
+        if self.is_assumed:
+            return "an unknown number"
+        return str(self.count) if self.is_equal else f"{self.min_count} to {self.count}"
 
 
 def size_faults(
@@ -182,7 +155,7 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
     """Yield the errors of schemes and redraw periods that do not fit each other or the number of steps."""
     for level in levels:
         if steps is not None and isinstance(level.scheme, Allocation):
-            key = "bins" if isinstance(level.scheme, BallsInBins) else "times"
+            key = level.scheme.amount_key
             chosen = getattr(level.scheme, key)
             if chosen > steps:
                 problem = f"is {chosen}, more than the {steps} steps of the phase"
@@ -210,10 +183,10 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
     for number, level in enumerate(levels):
         # A pass goes over all units of levels drawn whole; a shuffle may lie below a shuffle. Even of an allocation of
         # one bin nothing counts the passes below it.
-        for above in levels[:number] if isinstance(level.scheme, Shuffle | Allocation) else ():
-            may_lie_above = above.is_whole and not isinstance(above.scheme, Allocation)
-            if isinstance(above.scheme, Shuffle):
-                may_lie_above = isinstance(level.scheme, Shuffle)
+        for above in levels[:number] if level.scheme.is_shuffled or level.scheme.is_allocated else ():
+            may_lie_above = above.is_whole and not above.scheme.is_allocated
+            if above.scheme.is_shuffled:
+                may_lie_above = level.scheme.is_shuffled
             if not may_lie_above:
                 yield KeyedInputError(
                     f"{level.name}.scheme",
@@ -222,11 +195,11 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
                     code="DPC107",
                 )
                 break
-        capped = " with max_batch_size" if isinstance(level.scheme, CappedPoisson) else ""
-        if level.redraw_every > 1 and (capped or isinstance(level.scheme, WithReplacement | Shuffle | Allocation)):
+        capped = " with max_batch_size" if level.scheme.is_cut else ""
+        if level.redraw_every > 1 and not level.scheme.can_be_held:
             problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
             yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
-        repeated = next((x for x in levels[:number] if isinstance(x.scheme, WithReplacement)), None)
+        repeated = next((x for x in levels[:number] if x.scheme.can_repeat), None)
         if capped and repeated is not None:
             yield KeyedInputError(
                 f"{level.name}.max_batch_size",
@@ -257,12 +230,9 @@ def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | N
         yield KeyedInputError("episodes", problem, "lower `shots` or `queries`")
 
 
-def _scheme_faults(
-    level: str, scheme: Scheme, sizes: Sequence[int], smallest_parent: str = ""
-) -> Iterator[KeyedInputError]:
-    """Yield an error if a shuffle or fixed draw takes more than the smallest parent holds; none with `at_most`."""
-    if isinstance(scheme, Shuffle) or (isinstance(scheme, Fixed) and not scheme.at_most):
-        yield from size_faults(level, scheme.size, min(sizes), max(sizes), smallest_parent=smallest_parent)
+def _size_needed(scheme: Scheme) -> int:
+    """Return the fewest units that every parent must have."""
+    return scheme.size if scheme.is_shuffled or (scheme.has_stand_in and not scheme.at_most) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -297,7 +267,8 @@ class Hierarchy:
     def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
         """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer than a step draws."""
         for number, (name, scheme) in enumerate(zip(names, schemes, strict=True), start=1):
-            for fault in _scheme_faults(name, scheme, tree.sizes[number - 1], tree.smallest_parent(number)):
+            sizes, smallest = tree.sizes[number - 1], tree.smallest_parent(number)
+            for fault in size_faults(name, _size_needed(scheme), min(sizes), max(sizes), smallest_parent=smallest):
                 raise fault
         levels = (
             Level(name=name, count=max(sizes), min_count=min(sizes), scheme=scheme)
@@ -313,13 +284,13 @@ class Hierarchy:
     @property
     def allocated(self) -> int:
         """Number of the level whose units choose their steps (balls in bins, random allocation); 0 if there is none."""
-        return next((at for at, level in enumerate(self.levels, start=1) if isinstance(level.scheme, Allocation)), 0)
+        return next((at for at, level in enumerate(self.levels, start=1) if level.scheme.is_allocated), 0)
 
     @property
     def allocation(self) -> Allocation | None:
         """The scheme of the allocated level; None if there is none."""
         scheme = self.levels[self.allocated - 1].scheme
-        return scheme if isinstance(scheme, BallsInBins | RandomAllocation) else None
+        return scheme if isinstance(scheme, Allocation) else None
 
     @property
     def chosen_rate(self) -> Fraction:
@@ -333,9 +304,7 @@ class Hierarchy:
         """
         if self.allocation is None:
             return self
-        levels = (
-            replace(level, scheme=All()) if isinstance(level.scheme, Allocation) else level for level in self.levels
-        )
+        levels = (replace(level, scheme=All()) if level.scheme.is_allocated else level for level in self.levels)
         return replace(self, levels=tuple(levels))
 
     @property
@@ -351,7 +320,7 @@ class Hierarchy:
     @property
     def spans_steps(self) -> bool:
         """True if a scheme says how the batches of different steps belong together, and so needs the whole phase."""
-        return any(isinstance(level.scheme, AnyOrder | CyclicPoisson) for level in self.levels)
+        return any(level.scheme.spans_steps for level in self.levels)
 
     def units(self, number: int) -> int:
         """Return the total number of units of a level, the largest possible without a tree; 1 for level 0."""
@@ -359,7 +328,7 @@ class Hierarchy:
             return sum(self.tree.sizes[number - 1])
         return prod(level.count for level in self.levels[:number])
 
-    def loses_steps(self, number: int, scheme: Shuffle, removed: int) -> bool:
+    def loses_steps(self, number: int, scheme: Scheme, removed: int) -> bool:
         """Return True if removing `removed` units of some parent can take a step from its pass."""
         if self.tree is None:
             level = self.level(number)
@@ -369,21 +338,17 @@ class Hierarchy:
 
     def steps_of(self, epochs: Fraction) -> int:
         """Return the steps, rounded up, in which the outermost sampled level is drawn `epochs` times on average."""
-        share = Fraction(1)  # of its units that a step draws, repetitions included, before any cut
+        share = Fraction(1)
         for number, level in enumerate(self.levels, start=1):
-            match level.scheme:
-                case All():  # levels drawn whole leave it to the next one what a pass over the data is
-                    continue
-                case Fixed() as fixed if self.tree is not None:
-                    share = Fraction(sum(map(fixed.max_drawn, self.tree.sizes[number - 1])), self.units(number))
-                case Fixed(size=size) | WithReplacement(size=size):
-                    share = Fraction(size * self.units(number - 1), self.units(number))
-                case CappedPoisson(probability=rate):
-                    share = rate  # loaders count passes by it, whatever a cap leaves
-                case Shuffle() as shuffle:
-                    share = Fraction(1, shuffle.steps_of_a_pass(level.count))
-                case Poisson() | CyclicPoisson() | BallsInBins() | RandomAllocation() as scheme:
-                    share = scheme.rate(level.count)
+            if level.scheme.is_whole:  # levels drawn whole leave it to the next one what a pass over the data is
+                continue
+            # Loaders count passes by it, whatever a cap leaves. The steps of a pass are those of the largest parent.
+            tree = None if level.scheme.is_shuffled else self.tree
+            sizes = Counter((level.count,) if tree is None else tree.sizes[number - 1])
+            drawn = sum(
+                (level.scheme.share(size) * size * parents for size, parents in sizes.items()), start=Fraction(0)
+            )
+            share = drawn / sum(size * parents for size, parents in sizes.items())
             break
         return ceil(epochs / share)
 

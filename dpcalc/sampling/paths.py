@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import IntArray
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import Hierarchy, Level, scheme_for_count
-from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme, Shuffle, WithReplacement
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme
 
 _FEW_SIZES = 16  # of a capped draw, each of which has a path of its own; of more, nine ranges of sizes have
 
@@ -56,16 +56,20 @@ class Path:
         """Return the exact probability that one step draws the unit at level `number`, after cuts; 1 for level 0."""
         return math.prod((self.rate(level) for level in range(1, number + 1)), start=Fraction(1))
 
+    def stand_in(self, number: int) -> int:
+        """Return the most contributions of the unit that is drawn in the place of a missed one; 0 if none is."""
+        return self.siblings[number - 1] if self.schemes[number - 1].has_stand_in else 0
+
     @property
     def uncut(self) -> "Path":
         """The path with Poisson draws in the place of those that are cut to a maximum."""
-        schemes = (Poisson(probability=x.probability) if isinstance(x, CappedPoisson) else x for x in self.schemes)
+        schemes = (Poisson(probability=x.probability) if x.is_cut else x for x in self.schemes)
         return replace(self, schemes=tuple(schemes))
 
     @property
     def with_whole_passes(self) -> "Path":
         """The path with every shuffle as `All`."""
-        return replace(self, schemes=tuple(All() if isinstance(x, Shuffle) else x for x in self.schemes))
+        return replace(self, schemes=tuple(All() if x.is_shuffled else x for x in self.schemes))
 
     def missed(self, number: int) -> Fraction:
         """Return the exact probability that a step draws the unit at level number - 1 but not its child on the path."""
@@ -201,11 +205,11 @@ class PathTable:
                 # Where sizes are not known, or several paths are merged, the frame is as small as its draw allows:
                 # rates are largest. Only a capped draw may be of more.
                 is_unknown = self.is_merged or (level.min_count < level.count and not place)
-                whole = units_in_whole_batches(level.scheme, size) if is_unknown else size
+                whole = level.scheme.drawn_in_a_pass(size) if is_unknown else size
                 fewest = most = fewest_in_frame(level.scheme, whole)
-                if isinstance(level.scheme, CappedPoisson):
-                    most = level.scheme.count if isinstance(level.scheme, CappedGroup) else max_size
-                frames.append((fewest, most, scheme_for_count(level.scheme, most)))
+                if level.scheme.is_cut:
+                    most = level.scheme.most if isinstance(level.scheme, CappedGroup) else max_size
+                frames.append((fewest, most, level.scheme.for_counts(most, most)))
             counts, max_counts, schemes = zip(*frames, strict=True)
             paths.append(
                 Path(
@@ -223,16 +227,7 @@ class PathTable:
 
 def fewest_in_frame(scheme: Scheme, count: int) -> int:
     """Return the fewest units that a frame of `count` can hold; only a CappedGroup has fewer than `count`."""
-    return min(count, scheme.min_count) if isinstance(scheme, CappedGroup) else count
-
-
-def units_in_whole_batches(scheme: Scheme, count: int) -> int:
-    """Return how many of `count` units a pass holds; fewer only for a shuffle with drop_last.
-
-    A count of which a pass costs as much as of any larger one: a pass over more units has at least as many steps,
-    and holds each of them at most once.
-    """
-    return scheme.drawn_in_a_pass(count) if isinstance(scheme, Shuffle) else count
+    return min(count, scheme.fewest) if isinstance(scheme, CappedGroup) else count
 
 
 def one_pass(path: Path) -> Path:
@@ -241,11 +236,10 @@ def one_pass(path: Path) -> Path:
     A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
     innermost one are assumed public.
     """
-    innermost = max((at for at, scheme in enumerate(path.schemes) if isinstance(scheme, Shuffle)), default=0)
-    schemes = list(path.with_whole_passes.schemes)
-    scheme, count = path.schemes[innermost], path.counts[innermost]
-    if isinstance(scheme, Shuffle):
-        schemes[innermost] = scheme_for_count(Fixed(size=scheme.drawn_in_a_pass(count)), count)
+    shuffled, schemes = [at for at, x in enumerate(path.schemes) if x.is_shuffled], list(path.with_whole_passes.schemes)
+    if shuffled:
+        scheme, count = path.schemes[shuffled[-1]], path.counts[shuffled[-1]]
+        schemes[shuffled[-1]] = Fixed(size=scheme.drawn_in_a_pass(count)).for_counts(count, count)
     return replace(path, schemes=tuple(schemes))
 
 
@@ -304,8 +298,8 @@ def _size_ranges(phases: Sequence[Level]) -> list[tuple[int, int]]:
     fewest, largest = phases[0].min_count, phases[0].count
     starts = {fewest, min(fewest + 1, largest)}
     for level in phases:
-        if isinstance(level.scheme, Fixed) and level.scheme.size > fewest:
-            starts.add(level.scheme.size + 1)  # the first size of which an `at_most` draw leaves something out
+        if level.scheme.at_most and level.scheme.size > fewest:
+            starts.add(level.scheme.size + 1)  # the first size of which the draw leaves something out
         if isinstance(level.scheme, CappedPoisson):  # sizes from which batches are cut more often
             if largest - fewest < _FEW_SIZES:
                 starts |= set(range(fewest, largest + 1))
@@ -320,27 +314,21 @@ def _size_ranges(phases: Sequence[Level]) -> list[tuple[int, int]]:
 
 def _largest_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
     """Return, for each parent, the largest sum of the rows' values that one draw of its units can have."""
-    match scheme:
-        case Fixed(size=size) | Shuffle(size=size) | CappedPoisson(max_batch_size=size):
-            return rows.sums_of_largest(values, size)
-        case WithReplacement(size=size):
-            largest: IntArray = size * np.maximum.reduceat(values, rows.first)
-            return largest
-        case _:
-            return rows.sums(values)
+    if scheme.can_repeat:
+        largest: IntArray = scheme.size * np.maximum.reduceat(values, rows.first)
+        return largest
+    return rows.sums(values) if scheme.limit is None else rows.sums_of_largest(values, scheme.limit)
 
 
 def _largest_mates(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
     """Return, for each row, an upper bound on the sum of the other units' values in a draw that holds it."""
     # Exact for Fixed, Poisson and All. Others add the largest draw less the value whose place the row takes.
     largest = _largest_draws(rows, scheme, values)
-    match scheme:
-        case WithReplacement():  # a unit may be drawn as well as others in all places
-            taken = np.zeros_like(values)
-        case Fixed(size=size):  # a unit that is not among the largest takes the place of the smallest of them
-            smallest = largest - rows.sums_of_largest(values, size - 1)
-            taken = np.maximum(values, smallest[rows.parent])
-        case _:
-            taken = values
+    taken = values
+    if scheme.can_repeat:  # a unit may be drawn as well as others in all places
+        taken = np.zeros_like(values)
+    elif scheme.has_stand_in:  # a unit that is not among the largest takes the place of the smallest of them
+        smallest = largest - rows.sums_of_largest(values, scheme.size - 1)
+        taken = np.maximum(values, smallest[rows.parent])
     mates: IntArray = largest[rows.parent] - taken
     return mates

@@ -29,7 +29,7 @@ from dpcalc.sampling.counts import (
     power_by_squaring,
 )
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import CappedPoisson, Scheme, WithReplacement
+from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import TURN, spend
 
 _MARGIN = 1e-7  # relative margin on every tail: a sum of 1e9 counts errs by less, and epsilon hardly moves
@@ -167,7 +167,7 @@ def rough_count_distributions(
 ) -> list[tuple[Fraction, CountDistribution]]:
     """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1})."""
     draws = list(zip(path.schemes, path.counts, strict=True))
-    largest = math.prod(scheme.size for scheme, _ in draws if isinstance(scheme, WithReplacement))
+    largest = math.prod(scheme.size for scheme, _ in draws if scheme.can_repeat)
     log_members = math.log(members)
 
     # Chernoff's bound: log Pr[H >= h] <= log E e^{x H} - x h for every x > 0, at those `_SLOPES` whose log moment is
@@ -180,7 +180,7 @@ def rough_count_distributions(
 
     any_copy = 0.0  # log of the chance that a unit is drawn: the sum by level of log min(1, mean copies), or more
     for scheme, count in draws:
-        expected = scheme.size / count if isinstance(scheme, WithReplacement) else float(scheme.rate(count))
+        expected = float(scheme.share(count) if scheme.can_repeat else scheme.rate(count))
         any_copy += math.log(min(1.0, max(expected, 1e-300)))
     # Pr[some member has at least h copies] by the transform, where the smallest slope shows few copies on average. A
     # rare parent can draw very many: what the transform does not count is added at every point.
@@ -230,7 +230,7 @@ def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type
     for scheme, count in reversed(draws):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             growth = np.expm1(x)
-            if isinstance(scheme, WithReplacement):
+            if scheme.can_repeat:
                 x = scheme.size * np.log1p(growth / count)
             else:
                 x = np.log1p(float(scheme.rate(count)) * growth)
@@ -245,16 +245,14 @@ def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type
 _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the path contribute nothing
 
 
-def cut_sum(
-    scheme: CappedPoisson, count: int, each: CountDistribution, inner: CountDistribution | None
-) -> CountDistribution:
+def cut_sum(scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution | None) -> CountDistribution:
     """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the
     others."""
     nothing = {0: Fraction(1)}
     each = each if count <= _MAX_INDEPENDENT else nothing
     # Where others add nothing, one case stands for all their numbers below the cap.
     others = nothing if each.keys() == {0} else binomial(count - 1, scheme.probability)
-    full, cap = _known_full_batch(scheme, count), scheme.max_batch_size
+    full, cap = _known_full_batch(scheme, count), scheme.limit or count
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them. A case: its chance, the others in the batch
     # without the unit and with it, and the chance that the unit is in it.
@@ -270,16 +268,16 @@ def cut_sum(
     return mixture(parts)
 
 
-def cut_empty_probability(scheme: CappedPoisson, count: int, own_empty: Fraction) -> Fraction:
+def cut_empty_probability(scheme: Scheme, count: int, own_empty: Fraction) -> Fraction:
     """Return the probability that a capped draw holds no record, if only the path's unit can be empty."""
     chance, inclusion = _known_full_batch(scheme, count)
     nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
-    return nobody + (chance * inclusion * own_empty if scheme.max_batch_size == 1 else 0)
+    return nobody + (chance * inclusion * own_empty if scheme.limit == 1 else 0)
 
 
-def _known_full_batch(scheme: CappedPoisson, count: int) -> FullBatch:
+def _known_full_batch(scheme: Scheme, count: int) -> FullBatch:
     """Return `full_batch` for the other units of a capped draw; WorkExceededError if it is too costly."""
-    known = full_batch(count - 1, scheme.probability, scheme.max_batch_size)
+    known = full_batch(count - 1, scheme.probability, scheme.limit or count)
     if known is None:
         raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
     return known

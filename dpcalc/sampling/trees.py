@@ -123,20 +123,17 @@ def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
     """
     if len(names) < 2:
         yield Fault(at=(), text="over two levels or more, got one", hint="the `count` of a single level says how many")
-    elif not _is_sound(counts, len(names)):
-        yield from _faults(counts, names, ())
-
-
-def _is_sound(counts: object, depth: int) -> bool:
-    """Return True if nested lists of this depth are non-empty and end in int counts from 1 to MAX_COUNT (fast test)."""
+        return
     # One flat list a level: a search of every place, which names the fault, takes 0.8 s for a million counts, this .06.
     # Types are compared themselves, since a bool is an int.
     units: list[Any] = [counts]
-    for _ in range(depth - 1):
-        if not set(map(type, units)) <= {list, tuple} or not all(units):
-            return False
-        units = list(chain.from_iterable(units))
-    return set(map(type, units)) == {int} and min(units) >= 1 and max(units) <= MAX_COUNT
+    is_sound = True
+    for _ in names[1:]:
+        is_sound = is_sound and set(map(type, units)) <= {list, tuple} and all(units)
+        units = list(chain.from_iterable(units)) if is_sound else []
+    is_sound = is_sound and set(map(type, units)) == {int} and min(units) >= 1 and max(units) <= MAX_COUNT
+    if not is_sound:
+        yield from _faults(counts, names, ())
 
 
 def _faults(counts: object, names: Sequence[str], at: tuple[int, ...]) -> Iterator[Fault]:

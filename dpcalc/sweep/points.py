@@ -207,12 +207,10 @@ def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> 
                 main = guarantee(composition)
                 epsilon, kind, method = main.epsilon, main.kind, main.method
             outcome = Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
-        except ConfigError as error:
-            outcome = Outcome(values=values, error=error.diagnostics[0].message, code=FIX_INPUT)
-        except InputError as error:
-            outcome = Outcome(values=values, error=str(error), code=FIX_INPUT)
-        except ConvergenceError as error:
-            outcome = Outcome(values=values, error=str(error), code=NO_VERDICT)
+        except (InputError, ConvergenceError) as error:
+            text = error.diagnostics[0].message if isinstance(error, ConfigError) else str(error)
+            code = FIX_INPUT if isinstance(error, InputError) else NO_VERDICT
+            outcome = Outcome(values=values, error=text, code=code)
         outcomes.append(outcome)
     return tuple(outcomes)
 
@@ -230,7 +228,6 @@ def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Out
 
 # Executors of a sweep: this process, other processes of this machine, or a Dask cluster.
 
-TASK_SECONDS = 3600.0  # time limit of one task of up to 50 points: a hundred times what ordinary ones take
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -248,9 +245,9 @@ def _processors() -> int:
 def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
-    """Yield (number, result or exception) from processes; one that takes over TASK_SECONDS is an exception."""
+    """Yield (number, result or exception) from processes."""
     with Workers(function, processes=jobs or _processors(), memory=memory_per_process) as workers:
-        yield from workers.finished(tasks, seconds=TASK_SECONDS)
+        yield from workers.finished(tasks)
 
 
 def dask(

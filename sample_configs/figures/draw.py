@@ -104,17 +104,33 @@ def loaders(points: int) -> Chart:
         "Poisson 256": "{scheme: poisson, expected: 256}",
         "balls in bins, 235": "{scheme: balls-in-bins, bins: 235}",
     }
+    return by_draw(points, draws, "add-remove", noise=1.1)
+
+
+def secret_order(points: int) -> Chart:
+    """The same with much noise, where a shuffled loader gains by an order that nobody knows."""
+    draws = {
+        "shuffle 256": "{scheme: shuffle, size: 256}",
+        "shuffle 256, secret order": "{scheme: shuffle, size: 256, order: secret}",
+        "Poisson 256": "{scheme: poisson, expected: 256}",
+    }
+    return by_draw(points, draws, "replace-one", noise=10)
+
+
+def by_draw(points: int, draws: dict[str, str], adjacency: str, *, noise: float) -> Chart:
+    """Epsilon over epochs of the MNIST run under several draws."""
     grid = tuple(map(float, dict.fromkeys(np.linspace(1, 60, points).round())))
+    run = (f"privacy.adjacency={adjacency}", f"mechanism.noise_multiplier={noise}")
     charts = [
         CURVES["epochs"](
-            CurveRequest(plans=((name, sample("mnist_dpsgd", f"sampling={draw}")),), methods=("pld",), grid=grid),
+            CurveRequest(plans=((name, sample("mnist_dpsgd", f"sampling={draw}", *run)),), methods=("pld",), grid=grid),
         )
         for name, draw in draws.items()
     ]
     lines = tuple(
         replace(series, name=name) for name, chart in zip(draws, charts, strict=True) for series in chart.series
     )
-    shared = "MNIST run: unit one of 60,000 images, add-remove; noise multiplier 1.1"
+    shared = f"MNIST run: unit one of 60,000 images, {adjacency}; noise multiplier {noise}"
     return replace(charts[0], subtitle=shared, series=lines, y=Axis(name="epsilon", scale=LOG))
 
 
@@ -140,6 +156,7 @@ FIGURES = (
     composed_gaussian,
     composed_laplace,
     loaders,
+    secret_order,
 )
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ import itertools
 import math
 from fractions import Fraction
 
-import mpmath
 import numpy as np
 import pytest
 from scipy.optimize import brentq
@@ -13,12 +12,11 @@ from scipy.stats import norm
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.amplification.allocation import allocated_pass
-from dpcalc.losses.atoms import Atoms
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.work import allowance
-from tests.losses.test_likelihood_ratio import gaussian, two_steps
-from tests.oracles.exact_gaussian import exact_delta
+from tests.few_losses import of_masses
+from tests.losses.test_likelihood_ratio import gaussian
 from tests.thinning import thinned
 
 
@@ -105,26 +103,6 @@ def test_total_variation_of_many_passes(bins, passes, sigma, published):
     assert lower == pytest.approx(published, abs=1e-4)
 
 
-@pytest.mark.parametrize("sigma", [0.4, 1.0, 3.0])
-@pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0, 5.0])
-def test_one_step_is_the_mechanism_itself(sigma, epsilon):
-    exact = float(exact_delta(1 / mpmath.mpf(sigma), mpmath.mpf(epsilon)))
-    for low, high in delta_intervals(gaussian(sigma), 1, epsilon):
-        assert low <= exact <= high
-        assert high - low <= 2e-3 * exact + 1e-15
-
-
-@pytest.mark.parametrize(
-    ("sigma", "epsilon"), thinned([(0.5, 0.02), (1.0, 0.02), (4.0, 0.02), (0.5, 0.3), (1.0, 1.5), (4.0, 0.3)], 2)
-)
-def test_one_pass_against_quadrature(sigma, epsilon):
-    exact = two_steps((sigma, sigma), epsilon, 1)
-    for (low, high), value in zip(delta_intervals(gaussian(sigma), 2, epsilon), exact, strict=True):
-        assert low <= value * (1 + 1e-9)
-        assert high >= value * (1 - 1e-9)
-        assert high - low <= 5e-3 * value + 1e-14
-
-
 def enumerated(p, q, bins, epsilon):
     """(delta of D against D', of D' against D) by enumeration of all outputs of a pass, from one step's laws."""
     forward = back = 0.0
@@ -149,7 +127,7 @@ def enumerated(p, q, bins, epsilon):
 def test_finitely_many_losses_against_enumeration(bins, p, q):
     both = [(a, b) for a, b in zip(p, q, strict=True) if a > 0 < b]
     losses = sorted((math.log(a / b), a) for a, b in both)
-    pair = Atoms.of_masses(
+    pair = of_masses(
         [loss for loss, _ in losses],
         [a for _, a in losses],
         infinity_mass=sum(a for a, b in zip(p, q, strict=True) if b == 0),
@@ -166,7 +144,7 @@ def test_finitely_many_losses_against_enumeration(bins, p, q):
 def test_steps_may_depend_on_earlier_outputs():
     """A step that is chosen by the past costs no more: each is a random function of the output of one mechanism."""
     random, (p, q) = np.random.default_rng(5), (np.array([0.8, 0.2]), np.array([0.25, 0.75]))
-    pair = Atoms.of_masses((math.log(0.2 / 0.75), math.log(0.8 / 0.25)), (0.2, 0.8))
+    pair = of_masses((math.log(0.2 / 0.75), math.log(0.8 / 0.25)), (0.2, 0.8))
     bound = allocated_pass(((pair, 2),), Estimate.UPPER)
     largest = 0.0
     for _ in range(200):

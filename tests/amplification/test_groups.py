@@ -18,14 +18,6 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacemen
 from dpcalc.sampling.trees import tree_of
 
 
-def test_every_placement_once_and_none_without_room():
-    assert [len(placements(k, (99, 99))) for k in range(1, 8)] == [1, 2, 3, 5, 7, 11, 15]  # partitions, OEIS A000041
-    assert [len(placements(k, (99, 99, 99))) for k in range(1, 7)] == [1, 3, 6, 14, 27, 58]  # OEIS A001970
-    assert placements(4, (2, 3)) == [(3, 1), (2, 2)]
-    assert placements(5, (2, 2)) == []
-    assert placements(3, (3,)) == [3]
-
-
 @pytest.mark.parametrize("placement", placements(4, (9, 9)))
 def test_a_large_group_is_drawn_no_less_than_any_placement(placement):
     """Given that any parent is drawn, and revealed, the bound on the tails holds."""

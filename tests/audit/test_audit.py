@@ -2,16 +2,18 @@
 
 import math
 import re
-from itertools import chain, count, cycle, islice, repeat
+from itertools import chain, count, cycle, islice, product, repeat
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
+from dpcalc.audit import draws
 from dpcalc.audit.audit import audit_log
 from dpcalc.config.load import load_text
 from tests.audit import loaders
 from tests.audit.loaders import BATCH, STEPS, UNITS, flat_config, jsonl, nested, nested_config
+from tests.thinning import thinned
 
 TREE = [3, 5, 9, 12, 4, 7] * 10
 
@@ -79,6 +81,14 @@ HONEST = {
     "shuffle, drop_last": (
         flat_config("{scheme: shuffle, drop_last: true}", batch=70),
         lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
+    ),
+    "shuffle, secret": (
+        flat_config("{scheme: shuffle, order: secret}", batch=70),
+        lambda rng: loaders.shuffled(rng, size=70),
+    ),
+    "shuffle, secret, of few": (
+        flat_config("{scheme: shuffle, order: secret}", batch=1, units=4, steps=40),
+        lambda rng: loaders.shuffled(rng, units=4, size=1),
     ),
     "balls in bins": (flat_config("{scheme: balls-in-bins, bins: 60}", length=""), loaders.balls_in_bins),
     "balls in bins, held": (
@@ -333,6 +343,47 @@ def test_other_loaders_are_contradicted(audited, name):
     assert sentence in finding
 
 
+def seeded_passes(order):
+    """Shuffled passes of 70 in an order that follows from the number of the pass."""
+    return (order(number)[begin : begin + 70].tolist() for number in count() for begin in range(0, UNITS, 70))
+
+
+def torch_order(number):
+    """Python's generator, seeded as PyTorch seeds its own, and PyTorch's way to shuffle."""
+    twister, order = np.random.RandomState(number), np.arange(UNITS)
+    for place in range(UNITS - 1):
+        other = place + twister.randint(0, 2**32, dtype=np.uint32) % (UNITS - place)
+        order[[place, other]] = order[[other, place]]
+    return order
+
+
+@pytest.mark.parametrize(
+    ("batches", "sentence"),
+    [
+        (
+            lambda: loaders.same_passes(np.random.default_rng(99), size=70),
+            "the order is not drawn anew for each pass",
+        ),
+        (lambda: seeded_passes(torch_order), "begin as torch.randperm does, seeded by the number of the pass"),
+        (
+            lambda: seeded_passes(lambda number: np.random.default_rng(number).permutation(UNITS)),
+            "begin as numpy.random.default_rng does",
+        ),
+    ],
+)
+def test_orders_that_are_not_secret(audited, batches, sentence):
+    result = audited(flat_config("{scheme: shuffle, order: secret}", batch=70), batches())
+    (finding,) = result.findings
+    assert sentence in finding
+    assert audited(flat_config("shuffle", batch=70), batches()).agrees
+
+
+def test_the_order_of_pytorch():
+    # As its documentation prints it: torch.manual_seed(0); torch.randperm(10)
+    orders = dict(draws._public_orders(10, 10, 0))
+    assert orders["torch.randperm"].tolist() == [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
+
+
 def delayed(rng):
     """The second pass begins a step late."""
     batches = list(islice(loaders.same_passes(rng), 60))
@@ -447,8 +498,10 @@ def summed(batches, parts):
     return ([unit for batch in islice(batches, parts) for unit in batch] for _ in count())
 
 
-@pytest.mark.parametrize("parts", [2, 3, 4, 6, 8])
-@pytest.mark.parametrize("declared", ["poisson", "fixed", "shuffle", "{scheme: poisson, max_batch_size: 90}"])
+@pytest.mark.parametrize(
+    ("declared", "parts"),
+    thinned(product(("poisson", "fixed", "shuffle", "{scheme: poisson, max_batch_size: 90}"), (2, 3, 4, 6, 8)), 7),
+)
 def test_accumulated_poisson_batches_are_named(audited, declared, parts):
     """Their sizes vary, as those of draws with replacement do not, and two entries are equal less often."""
     rng = np.random.default_rng(parts)

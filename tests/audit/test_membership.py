@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from dpcalc.audit.p_values import Alarms, Guesses, PrivacyCurve
+from dpcalc.audit.p_values import Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.config.load import load_text
 from dpcalc.planner.risk import both_profiles
 
@@ -180,3 +180,29 @@ def test_the_curve_of_a_config_is_above_that_of_its_mechanism_and_close():
     nothing = PrivacyCurve.of(())
     assert list(nothing.true_positive_rates(rates)) == [1.0] * 50
     assert Guesses(canaries=50, guessed=50, correct=50).p_value(nothing) == 1
+
+
+# Tails of counted events.
+
+
+@pytest.mark.parametrize(("trials", "rate"), [(1, 0.5), (7, 0.3), (40, 0.01), (300, 0.5), (5000, 0.002), (10**6, 0.9)])
+def test_the_bound_is_above_both_binomial_tails_and_not_far(trials, rate):
+    spread = math.sqrt(trials * rate * (1 - rate))
+    for shift in (-8, -3, -1, 0, 1, 3, 8):
+        observed = min(max(round(trials * rate + shift * spread), 0), trials)
+        bound = log_tail(Count(observed=observed, expected=trials * rate, trials=trials))
+        tail = (
+            binom.logsf(observed - 1, trials, rate)
+            if observed > trials * rate
+            else binom.logcdf(observed, trials, rate)
+        )
+        assert tail <= bound + 1e-9 <= 1e-9
+        assert bound <= tail + math.log(4 + 4 * abs(shift)) + 0.5 * math.log(1 + spread)
+
+
+def test_impossible_and_certain_counts():
+    assert log_tail(Count(observed=1, expected=0, trials=5)) == -math.inf
+    assert log_tail(Count(observed=4, expected=5, trials=5)) == -math.inf
+    assert log_tail(Count(observed=6, expected=2, trials=5)) == -math.inf  # more than there are, once an exception
+    assert log_tail(Count(observed=0, expected=0, trials=0)) == 0
+    assert log_tail(Count(observed=5, expected=5, trials=5)) == 0

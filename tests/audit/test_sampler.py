@@ -10,15 +10,10 @@ import pytest
 
 from dpcalc.audit import sampler
 from dpcalc.audit.p_values import mean_interval
-from dpcalc.audit.sampler import draw_rounds, draw_units, round_cost
-from dpcalc.errors import InputError
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
-from dpcalc.sampling.trees import tree_of
+from dpcalc.audit.sampler import draw_units
+from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 ROUNDS = 20_000
-NAMES = ("clinic", "patient", "visit")
-EXAMPLE = [[4, 2, 3], [4, 5]]
 
 
 def drawn_sets(scheme, sizes, *, rounds=ROUNDS):
@@ -80,14 +75,6 @@ def test_cut_draws_are_coins_of_which_any_so_many_stay(rate, cap):
                 assert_near(sets[one], float(chance / comb(frame, size)))
 
 
-def test_poisson_draws_of_nothing():
-    assert drawn_sets(Poisson(probability=Fraction(0)), [3])[0] == {(): ROUNDS}
-
-
-def test_everything_is_everything():
-    assert drawn_sets(All(), [2, 3], rounds=5) == [{(0, 1): 5}, {(0, 1, 2): 5}]
-
-
 def test_draws_with_replacement_are_independent():
     for frame, found in zip((3, 2), drawn_sets(WithReplacement(size=2), [3, 2]), strict=True):
         for one in itertools.combinations_with_replacement(range(frame), 2):
@@ -99,123 +86,3 @@ def test_a_shuffle_is_every_order_alike():
     found = Counter(map(tuple, children.reshape(-1, 3).tolist()))
     for order in itertools.permutations(range(3)):
         assert_near(found[order], 1 / 6)
-
-
-def test_draws_from_nothing():
-    for scheme in (Fixed(size=2), Poisson(probability=Fraction(1, 2)), WithReplacement(size=2), Shuffle(size=2), All()):
-        parents, children = draw_units(scheme, np.zeros(0, dtype=np.int64), np.random.default_rng(3))
-        assert parents.size == children.size == 0
-
-
-def tree_hierarchy(*schemes):
-    return Hierarchy.of_tree(tree_of(EXAMPLE, NAMES), NAMES, schemes)
-
-
-def simulated(hierarchy, level, units, rounds=ROUNDS):
-    rng = np.random.default_rng(5)
-    return draw_rounds(hierarchy, level, units, rounds=rounds, rng=rng, on_progress=lambda _: None)
-
-
-def test_example_3_1():
-    """Tombs, Kotevska, Young 2022, Example 3.1: one of two, one of three or two, one record."""
-    hierarchy = tree_hierarchy(Fixed(size=1), Fixed(size=1), Fixed(size=1))
-    chances = (
-        [1 / 2 / 3 / 4] * 4 + [1 / 2 / 3 / 2] * 2 + [1 / 2 / 3 / 3] * 3 + [1 / 2 / 2 / 4] * 4 + [1 / 2 / 2 / 5] * 5
-    )
-    for unit, chance in enumerate(chances):
-        assert_near(int(simulated(hierarchy, 3, (unit,))[1].sum()), chance)
-
-
-def test_counts_of_levels():
-    hierarchy = tree_hierarchy(All(), Fixed(size=2), All())
-    (clinics, patients, visits), members = simulated(hierarchy, 2, (3, 4), rounds=50)
-    assert (members == 2).all()
-    assert (clinics.frames, clinics.drawn) == ({2: 50}, 100)
-    assert (patients.frames, patients.drawn) == ({3: 50, 2: 50}, 200)
-    assert (np.concatenate(patients.batches) == 4).all()
-    batches = np.concatenate(visits.batches)
-    assert visits.drawn == sum(size * times for size, times in visits.frames.items()) == batches.sum()
-    assert set(batches.tolist()) == {9 + 6, 9 + 7, 9 + 5}
-    assert visits.sizes == [14, 16]
-
-
-def test_sizes_between_two_ends():
-    levels = (
-        Level(name="user", count=3, scheme=All()),
-        Level(name="session", min_count=2, count=5, scheme=Fixed(size=1)),
-    )
-    hierarchy = Hierarchy(levels=levels)
-    assert simulated(hierarchy, 2, (0,), rounds=10)[0][1].frames == {2: 10, 5: 20}
-    assert_near(int(simulated(hierarchy, 2, (1,))[1].sum()), 1 / 2)
-    assert_near(int(simulated(hierarchy, 2, (2,))[1].sum()), 1 / 5)
-    assert_near(int(simulated(hierarchy, 2, (11,))[1].sum()), 1 / 5)
-    assert simulated(hierarchy, 2, (12,))[1].sum() == 0
-
-
-def test_held_draws_last():
-    levels = (
-        Level(name="user", count=9, scheme=Fixed(size=3), redraw_every=4),
-        Level(name="session", count=2, scheme=Fixed(size=1), redraw_every=2),
-    )
-    users = simulated(Hierarchy(levels=levels), 1, (0,), rounds=300)[1]
-    assert users.shape == (300, 4)
-    assert (users == users[:, :1]).all()
-    assert 0 < users.mean() < 1
-    sessions = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300)[1]
-    assert (sessions[:, ::2] == sessions[:, 1::2]).all()
-    assert (sessions[:, 0] != sessions[:, 2]).any()
-    assert (sessions.sum(axis=1) <= 4 * users.max()).all()
-
-
-def test_what_is_redrawn_is_under_what_is_held():
-    levels = (
-        Level(name="user", count=9, scheme=Fixed(size=2), redraw_every=4),
-        Level(name="session", count=2, scheme=Fixed(size=1)),
-    )
-    members = simulated(Hierarchy(levels=levels), 2, (0, 1), rounds=300)[1]
-    assert (members == members[:, :1]).all()
-    assert 0 < members.mean() < 1
-    alone = simulated(Hierarchy(levels=levels), 2, (0,), rounds=300)[1]
-    assert (alone[:, 0] != alone[:, 1]).any()
-
-
-def test_a_pass_holds_every_unit_once():
-    levels = (
-        Level(name="user", count=2, scheme=All()),
-        Level(name="session", count=7, scheme=Shuffle(size=3)),
-        Level(name="example", count=2, scheme=All()),
-    )
-    for level, unit in ((2, 8), (3, 27)):
-        members = simulated(Hierarchy(levels=levels), level, (unit,), rounds=200)[1]
-        assert members.shape == (200, 3)
-        assert (members.sum(axis=1) == 1).all()
-        assert (members.sum(axis=0) > 0).all()
-    counts = simulated(Hierarchy(levels=levels), 1, (0,), rounds=20)[0]
-    assert counts[1].sizes == [2, 6]
-    assert counts[2].sizes == [4, 12]
-
-
-def test_built_tasks_are_drawn_one_by_one():
-    levels = (Level(name="class", count=4, scheme=All()), Level(name="record", count=5, scheme=All()))
-    built = Hierarchy(levels=levels, episodes=Episodes(tasks=2, ways=3, shots=1, queries=1))
-    totals, members = simulated(built, 1, (0,))
-    for count, chance in ((0, 1 / 16), (1, 6 / 16), (2, 9 / 16)):
-        assert_near(int((members == count).sum()), chance)
-    assert totals[1].sizes == [12, 12]
-
-
-def test_many_pieces_are_one_whole(monkeypatch):
-    hierarchy = tree_hierarchy(All(), Fixed(size=2), Poisson(probability=Fraction(1, 2)))
-    monkeypatch.setattr("dpcalc.audit.sampler.CHUNK", 100)
-    heard = []
-    rng = np.random.default_rng(5)
-    totals, members = draw_rounds(hierarchy, 1, (0,), rounds=101, rng=rng, on_progress=heard.append)
-    assert members.shape == (101, 1)
-    assert heard[-1] == 1
-    assert len(heard) > 5
-    assert all(np.concatenate(level.batches).sum() == level.drawn for level in totals)
-
-
-def test_what_cannot_be_drawn():
-    with pytest.raises(InputError, match="at most 2e\\+07 units"):
-        round_cost(Hierarchy(levels=(Level(name="example", count=10**9, scheme=All()),)))

@@ -121,21 +121,6 @@ def test_half_of_the_declared_noise_is_seen(noise, steps, rate, scheme, share):
     assert contradicted_runs(rng, 40, text, canaries=2000, guessed=500, **training) >= 40 * share
 
 
-def test_the_best_of_several_rules_needs_the_correction():
-    """Uncorrected, the best of several numbers of guesses on the same scores contradicts far more honest runs."""
-    rng, epsilon, runs, sizes = np.random.default_rng(5), 1.0, 2000, (8, 16, 32, 64, 128, 256, 512)
-    chance = 1 / (1 + math.exp(-epsilon))
-    is_right = rng.random((runs, 512)) < chance  # by randomized response, the clearest first
-    p_values = np.array([binom.sf(is_right[:, :size].sum(axis=1) - 1, size, chance) for size in sizes])
-    best = p_values.min(axis=0)
-    for run in (0, 1):  # these are the p-values of the audit
-        curve = PrivacyCurve(np.array([0.0, epsilon]), np.array([math.tanh(epsilon / 2), 0.0]))
-        guesses = Guesses(canaries=512, guessed=64, correct=int(is_right[run, :64].sum()))
-        assert guesses.p_value(curve) == pytest.approx(p_values[3, run])
-    assert np.mean(best <= 0.05) > 0.12
-    assert np.mean(len(sizes) * best <= 0.05) <= 0.05
-
-
 def test_several_rules_share_the_error():
     included, values = trained(np.random.default_rng(1), 1000, noise=1.0)
     plan, scores = composition_of(config()), scores_of(included, values)

@@ -1,17 +1,23 @@
 """`check` and `validate`: with stand-ins (epsilon is steps / 1000), and with the real accounting."""
 
 import json
+import math
 import resource
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dpcalc.errors import ConvergenceError, OutOfMemoryError, OutOfTimeError, UnsupportedError
+from dpcalc.gate import diff as reader
+from dpcalc.guarantee import Kind
+from dpcalc.planner import evaluate
 from tests.cli.running import CONFIG, environment
-from tests.cli.stand_in import CRASHING, INFINITE, NOT_A_NUMBER, STUCK
+from tests.cli.stand_in import CRASHING, INFINITE, NOT_A_NUMBER, STUCK, guarantee
 
 
 @pytest.mark.parametrize(
@@ -38,7 +44,7 @@ def test_exit_codes(dpcalc, config, steps, budget, code):
 
 @pytest.mark.parametrize(
     ("steps", "code"),
-    [((500, 5000), 1), ((5000, "x"), 2), (("x", CRASHING), 3), ((STUCK, 5000, 500), 3), ((CRASHING, 500), 3)],
+    [((500, 5000), 1), ((5000, "x"), 2), (("x", CRASHING), 3), (("x", STUCK, 5000, 500), 3), ((CRASHING, 500), 3)],
 )
 def test_several_files_the_worst_decides_and_all_are_told(dpcalc, config, steps, code):
     paths = [config(steps=one, file=f"{number}.yaml") for number, one in enumerate(steps)]
@@ -47,6 +53,92 @@ def test_several_files_the_worst_decides_and_all_are_told(dpcalc, config, steps,
     verdicts = [line for line in ended.out.splitlines() if line.split(": ")[0] in paths]
     assert len(verdicts) >= len(paths)
     assert f"checked {len(paths)} files: " in ended.out
+
+
+@pytest.fixture
+def costs(dpcalc, monkeypatch):  # noqa: ARG001  after its own stand-in
+    """Let every plan have this epsilon, of this kind and lower bound, or end in this error."""
+
+    def of(upper, lower=None, asked=None, **changes):
+        def cost(plan, *, method=None):
+            if asked is not None:
+                asked.append((getattr(plan, "plan", plan).steps, method))
+            if isinstance(upper, BaseException):
+                raise upper
+            return replace(guarantee(plan, method=method), epsilon=upper, **changes)
+
+        def bounded(_, main):
+            if isinstance(lower, Exception):
+                raise lower
+            return replace(main, epsilon_lower=lower, tight=True)
+
+        monkeypatch.setattr(evaluate, "guarantee", cost)
+        monkeypatch.setattr(evaluate, "with_lower_bound", bounded)
+
+    return of
+
+
+def codes(ended):
+    """The verdict of the only file, and the codes of what was found."""
+    (result,) = json.loads(ended.out)["results"]
+    return result["verdict"], [one["code"] for one in result["findings"] if one["level"] != "note"]
+
+
+LOOSE = {"method": "rdp"}
+
+
+@pytest.mark.parametrize(
+    ("upper", "more", "verdict", "found"),
+    [
+        (2.0, {}, "passed", []),
+        (math.nextafter(2.0, 3), {}, "failed", ["DPC301"]),  # the comparison is unrounded
+        (math.nan, {}, "undecided", ["DPC999"]),
+        (-0.1, {}, "undecided", ["DPC999"]),
+        (0.1, {"kind": Kind.ESTIMATE}, "undecided", ["DPC999"]),  # what is no upper bound is no verdict
+        (0.1, {"kind": Kind.LOWER}, "undecided", ["DPC999"]),
+        (1.9, LOOSE, "passed", []),  # a loose bound within the budget is a bound within the budget
+        (5e11, {"lower": 2.1} | LOOSE, "failed", ["DPC301"]),
+        (5e11, {"lower": 2.0} | LOOSE, "undecided", ["DPC901"]),
+        (5e11, {"lower": 0.0} | LOOSE, "undecided", ["DPC901"]),
+        (5e11, LOOSE, "undecided", ["DPC901"]),
+        (5e11, {"lower": TimeoutError()} | LOOSE, "undecided", ["DPC901"]),
+        (math.inf, LOOSE, "failed", ["DPC205"]),
+        (ConvergenceError("did not converge"), {}, "undecided", ["DPC901"]),  # an exception is never yes or no
+        (UnsupportedError("not for shuffling"), {}, "invalid", ["DPC104"]),
+        (RecursionError("too deep"), {}, "undecided", ["DPC999"]),
+        (MemoryError(), {}, "undecided", ["DPC904"]),
+        (OutOfMemoryError("no answer within 4 GB of memory"), {}, "undecided", ["DPC904"]),
+        (OutOfTimeError("no answer"), {}, "undecided", ["DPC902"]),
+        (NotImplementedError(), {}, "undecided", ["DPC999"]),
+    ],
+)
+def test_what_decides(dpcalc, config, costs, upper, more, verdict, found):
+    costs(upper, **more)
+    assert codes(dpcalc("check", config(), "--json")) == (verdict, found)
+    if verdict == "undecided":
+        assert codes(dpcalc("check", config(budget=""), "--json"))[0] == (
+            verdict if not more.get("method") else "passed"
+        )
+
+
+def test_an_interrupt_is_not_swallowed_and_a_missing_answer_says_between_which_numbers(dpcalc, config, costs):
+    costs(KeyboardInterrupt())
+    assert dpcalc("check", config()).code == 130
+    costs(5.0, lower=0.5, method="rdp")
+    said = "epsilon lies between 0.500 and 5.00 (RDP), so it is not known whether it exceeds 2.0; the PLD "
+    assert said in dpcalc("check", config()).out
+
+
+def test_equal_plans_are_computed_once_and_lower_bounds_where_they_are_wanted(dpcalc, config, costs):
+    asked = []
+    costs(1.6, lower=ZeroDivisionError(), asked=asked)
+    paths = [config(file="a.yaml", name="a"), config(file="b.yaml", budget="accounting: {method: rdp}")]
+    paths.append(config(file="c.yaml", steps=2))
+    assert dpcalc("check", *paths).out.endswith("checked 3 files: 2 passed, 1 without a budget, 1 warning\n")
+    assert asked == [(500, "auto"), (2, "auto")]
+    costs(1.6, lower=1.5)
+    (result,) = json.loads(dpcalc("check", config(), "--json").out)["results"]
+    assert (result["guarantee"]["epsilon_lower"], result["guarantee"]["tight"]) == (1.5, True)
 
 
 def test_json(dpcalc, config):
@@ -80,6 +172,9 @@ def test_nothing_to_check(dpcalc, tmp_path, monkeypatch):
         ("", ["--strict"], 1, "DPC304"),
         ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.5"], 0, ": passed"),
         ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.4"], 1, "exceeds --max-epsilon 0.4 "),
+        ("", ["--max-epsilon", "0.5"], 0, "checked 1 file: 1 passed\n"),  # it stands in for a budget
+        ("", ["--max-epsilon", "0.4"], 1, "a.yaml: error[DPC301]"),  # it has no place in the file
+        ("", ["--require-budget", "--max-epsilon", "0.5"], 1, "error[DPC304]"),
         ("budget: {epsilon: 2.0}", ["--delta", "0.001"], 0, "warning[DPC203]"),
         ("budget: {epsilon: 2.0}", ["--delta", "0.001", "--strict"], 1, "DPC203"),
     ],
@@ -103,7 +198,28 @@ def test_a_limit_is_a_finite_number(dpcalc, config, text):
         (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.8", [], 1, "exceeds max_epsilon of policy.toml 1.8 "),
         (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.8", ["--max-epsilon", "1.85"], 1, "of policy.toml 1.8 "),
         (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.8", ["--max-epsilon", "1.7"], 1, "exceeds --max-epsilon 1.7"),
-        (1900, "budget: {epsilon: 2.0}", "max_epsilom = 9", [], 2, ""),
+        *(
+            (1900, "budget: {epsilon: 2.0}", policy, [], 2, said)
+            for policy, said in {
+                **dict.fromkeys(
+                    [f"max_epsilon = {value}" for value in ("-1", "nan", "inf", "true", '"two"', "[1]")],
+                    "max_epsilon of policy.toml: expected a finite number >= 0, got ",
+                ),
+                "require_budget = 1": "require_budget of policy.toml: expected true or false",
+                "max_epsilom = 1": "policy.toml: expected keys of a policy",
+                "max_epsilon 1": "policy.toml: expected TOML",
+                "tool.dpcalc.policy = 1": "expected a table [tool.dpcalc.policy]",
+                "a." * 600 + "b = 1": "points",
+            }.items()
+        ),
+        (
+            1900,
+            "budget: {epsilon: 2.0}",
+            "[tool.dpcalc.policy]\nmax_epsilon = 1.8",
+            [],
+            1,
+            "exceeds max_epsilon of policy",
+        ),
         (500, "", "require_budget = true", [], 1, "error[DPC304]"),
         (500, "", "strict = true", [], 1, "DPC304"),
         (1800, "budget: {epsilon: 2.0}", "warn_at_pct = 90", ["--strict"], 0, ""),
@@ -115,15 +231,33 @@ def test_a_policy(dpcalc, config, tmp_path, steps, budget, policy, options, code
     path = tmp_path / "policy.toml"
     path.write_text(policy, encoding="utf-8")
     ended = dpcalc("check", config(steps=steps, budget=budget), "--policy", str(path), *options)
-    assert (ended.code, said in ended.out) == (code, True), ended.out
+    assert (ended.code, said in ended.out + ended.err) == (code, True), ended
 
 
 def test_a_policy_of_the_project_is_found(dpcalc, config, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    monkeypatch.chdir(inner)
+    (tmp_path / ".git").mkdir()
     (tmp_path / "pyproject.toml").write_text("[tool.dpcalc.policy]\nmax_epsilon = 0.4\n", encoding="utf-8")
+    (tmp_path / "a" / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
     ended = dpcalc("check", config())
     assert (ended.code, "exceeds max_epsilon of pyproject.toml 0.4 " in ended.out) == (1, True)
     assert dpcalc("check", config(), "--policy", "").code == 2
+    for text, said in {
+        "[tool.dpcalc.policy]\nmax_epsilon = 0.3\n": "exceeds max_epsilon of pyproject.toml 0.3 ",  # the nearest one
+        "[tool.dpcalc.polciy]\nmax_epsilon = 1\n": "expected keys of [tool.dpcalc] (configs, maps, policy, run), got `polciy`",
+    }.items():
+        (inner / "pyproject.toml").write_text(text, encoding="utf-8")
+        ended = dpcalc("check", config())
+        assert (ended.code, said in ended.out + ended.err) == (1 if "0.3" in text else 2, True)
+    (inner / "pyproject.toml").write_text("[project]\n", encoding="utf-8")
+    for name, said in {
+        "pyproject.toml": "expected a table [tool.dpcalc.policy], got none",
+        "none": "no such file",
+    }.items():
+        ended = dpcalc("check", config(), "--policy", name)
+        assert (ended.code, said in ended.err) == (2, True)
 
 
 def test_what_a_project_names_is_checked(dpcalc, config, tmp_path, monkeypatch):
@@ -210,15 +344,23 @@ def test_a_crash_of_one_file_is_told_in_short(dpcalc, config, monkeypatch):
     assert "Traceback" in dpcalc("check", path).err
 
 
-def test_validate(dpcalc, config):
+def test_validate(dpcalc, config, monkeypatch):
     good, bad = config(), config(steps="x", file="b.yaml")
     ended = dpcalc("validate", good, bad)
     assert ended.code == 2
     assert ended.out.startswith(f"{good}: passed\n{bad}: invalid\n{bad}:6:")
     assert ended.out.endswith("read 2 files: 1 invalid, 1 passed\n")
     assert dpcalc("validate", good).code == 0
-    results = json.loads(dpcalc("validate", good, bad, "--json").out)["results"]
-    assert [one["verdict"] for one in results] == ["passed", "invalid"]
+
+    def load(path, **more):
+        if path == "odd.yaml":
+            raise RecursionError("too deep")
+        return loaded(path, **more)
+
+    loaded = reader.load
+    monkeypatch.setattr(reader, "load", load)
+    results = json.loads(dpcalc("validate", "odd.yaml", good, bad, "--json").out)["results"]
+    assert [one["verdict"] for one in results] == ["undecided", "passed", "invalid"]
 
 
 # Reports

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.cli import explore
 from tests.cli.solving import FLAT
 
 STEPS = ("curve", "steps", "--range", "10,500")
@@ -46,16 +45,6 @@ def test_csv_json_and_table_tell_the_same(real, file):
     assert table[0].split() == ["steps", "pld", "lower"]
     assert float(table[2].split()[1]) >= pld["points"][1]["y"]
     assert table[-1] == "budget: 1.5"
-
-
-def test_a_person_sees_a_chart(real, file, monkeypatch):
-    monkeypatch.setattr(explore, "on_terminal", lambda: True)
-    monkeypatch.setattr(explore, "width", lambda: 80)
-    lines = real(*STEPS, str(file())).out.splitlines()
-    assert lines[0] == "epsilon over steps, delta = 1e-05"
-    assert "- budget 1.5" in lines
-    assert max(map(len, lines)) <= 80
-    assert not any("\x1b" in line for line in lines)
 
 
 def test_several_configs_and_none(real, file, tmp_path):

@@ -243,7 +243,7 @@ def test_a_limit_is_a_positive_number(dpcalc, config, text):
         assert f"'{words[-2]}': expected a " in ended.err
 
 
-@pytest.mark.parametrize("text", thinned(["1e10", "1e6", "1e300", "1e7", "9.3e9"], 2))
+@pytest.mark.parametrize("text", thinned(["1e300", "1e6", "1e10", "1e7", "9.3e9"], 1))
 def test_no_number_is_too_large_for_the_clocks_of_the_system(real, file, text):
     ended = real("check", str(file()), "--timeout", text, "--memory-limit", text, "--exit-zero")
     assert (ended.code, ended.err) == (0, "")
@@ -295,12 +295,8 @@ def gone(*arguments):
     return ended
 
 
-@pytest.mark.parametrize("arguments", [("epsilon", "--help"), ("--version",), ("--version", "x")])
-def test_the_reader_of_an_answer_is_gone(arguments):
-    assert gone(*arguments) == (141, "")
-
-
-def test_the_reader_of_a_verdict_is_gone(config, tmp_path):
+def test_the_reader_of_an_answer_or_a_verdict_is_gone(config, tmp_path):
+    assert gone("epsilon", "--help") == (141, "")
     report = tmp_path / "report.json"
     assert gone("check", config(steps=2020), "--report", f"json={report}") == (141, "")
     assert report.exists()
@@ -338,7 +334,7 @@ def test_closed_streams(config, words, closed, code):
 
 
 @FULL
-@pytest.mark.parametrize("words", ["--help", "--version", "explain DPC100", "check --help", "epsilon a.yaml -q"])
+@pytest.mark.parametrize("words", ["--help", "epsilon a.yaml -q"])
 def test_a_full_disk_is_no_verdict(config, tmp_path, words):
     config()
     with Path("/dev/full").open("w") as full:
@@ -500,7 +496,7 @@ def test_a_new_file_has_the_permissions_that_the_user_allows(dpcalc, config, mas
 WRITERS = [
     ("--output", ("init",)),
     ("--output", ("scan", "data", "--levels", "user,example")),
-    ("--output", ("import", "call.txt", "--delta", "1e-5")),
+    pytest.param("--output", ("import", "call.txt", "--delta", "1e-5"), marks=pytest.mark.heavy),
     ("--csv", ("pate", "votes.csv", "--sigma", "40", "--delta", "1e-5")),
     pytest.param("--plot", ("curve", "steps", "run.yaml", "--range", "1,2"), marks=pytest.mark.heavy),
 ]

@@ -107,7 +107,7 @@ def test_every_value_that_help_lists_is_completed(words):
             (("import", "--adjacency", "a"), ["add-remove"]),
             (("cur",), ["curve"]),
         ],
-        5,
+        3,
     ),
 )
 def test_the_shell_completes(words, expected):

@@ -1,32 +1,47 @@
-"""`dpcalc ledger`: runs recorded, told and checked from the command line."""
+"""`dpcalc ledger`: runs compose; a ledger only grows, also when several add at once, and its budget is kept by all."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from dpcalc.gate.ledger import account
+from dpcalc import load
+from dpcalc.cli.app import run as command
+from dpcalc.config.files import exclusive_lock
+from dpcalc.errors import InputError
 from tests.cli.repository import Repository
 from tests.cli.running import environment
 from tests.cli.solving import facts
+from tests.oracles.exact_gaussian import exact_epsilon
 
-FLAT = """\
+LEDGER = "all.yaml"
+RUN = """\
 version: 1
-name: clinic
-data: {examples: 1_000}
-sampling: {scheme: all}
-mechanism: {noise_multiplier: 11}
-training: {steps: 5}
-privacy: {adjacency: add-remove, delta: 1e-5}
-budget: {epsilon: 1.5}
+data: {{examples: {count}}}
+sampling: {{scheme: {scheme}}}
+mechanism: {{noise_multiplier: {noise}}}
+training: {{steps: {steps}}}
+privacy: {{adjacency: {adjacency}, delta: 1e-5}}
 """
-PHASES = FLAT.replace("clinic", "phases").replace(
-    "training: {steps: 5}", "phases: [{name: a, training: {steps: 50}}, {name: b, training: {steps: 9}}]"
-)
+PHASES = """\
+version: 1
+data: {examples: 1000}
+mechanism: {noise_multiplier: 40}
+sampling: {scheme: poisson, rate: 0.25}
+phases:
+  - {name: "warm up", training: {steps: 7}}
+  - {name: main, sampling: {scheme: fixed, size: 5}, training: {steps: 3}}
+privacy: {adjacency: zero-out, delta: 1e-6}
+"""
 FILE = """\
 version: 1
 data: {examples: 1_000}
@@ -35,86 +50,296 @@ mechanism: {type: matrix-factorization, strategy: {file: c.npy}, noise_multiplie
 training: {steps: 5}
 privacy: {adjacency: zero-out, delta: 1e-5}
 """
-LEDGER = "all.yaml"
+PARTITION = "partition: {rule: sha256 of the example id, parts: [{name: north}, {name: south}]}\n"
+
+
+def run(steps=4, *, noise=20, count=1000, scheme="all", adjacency="add-remove", budget=None, name="", more=""):
+    """The text of a run."""
+    text = RUN.format(steps=steps, noise=noise, count=count, scheme=scheme, adjacency=adjacency) + more
+    return text + (f"budget: {{epsilon: {budget}}}\n" if budget else "") + (f"name: {name}\n" if name else "")
+
+
+def exact(steps, noise=20):
+    return pytest.approx(float(exact_epsilon(steps, noise, 1e-5)), rel=1e-3)
+
+
+def shown(real):
+    ended = real("ledger", "show", LEDGER, "--json")
+    assert ended.code == 0, ended.err
+    return json.loads(ended.out)
+
+
+def contents():
+    """The bytes of every file here but those of runs."""
+    return {path.name: path.read_bytes() for path in Path.cwd().iterdir() if not path.name.startswith("run")}
 
 
 @pytest.fixture
-def configs(tmp_path):
-    for name, text in {"flat": FLAT, "phases": PHASES, "noisy": FLAT.replace("11", "90")}.items():
-        (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+def add(real):
+    """Add the text of a run to the ledger, which is `all.yaml` here."""
+
+    def added(name="first", text=None, *options, code=0):
+        Path("run.yaml").write_text(text or run(), encoding="utf-8")
+        ended = real("ledger", "add", LEDGER, "run.yaml", f"--name={name}", *options)
+        assert ended.code == code, ended
+        return ended
+
+    return added
 
 
-@pytest.mark.usefixtures("configs")
-def test_add_show_check(real):
-    added = real("ledger", "add", LEDGER, "flat.yaml")
-    told = facts(added)
-    assert (added.code, told["added"], told["runs"]) == (0, "yes", "clinic: 5 steps, epsilon 0.739 alone")
-    assert real("ledger", "check", LEDGER).code == 0
-    assert real("ledger", "add", LEDGER, "noisy.yaml", "--name", "more noise").code == 0
-    document = json.loads(real("ledger", "show", LEDGER, "--json").out)
-    assert (document["schema"], document["command"]) == ("dpcalc.result/1", "ledger show")
-    assert [run["name"] for run in document["runs"]] == ["clinic", "more noise"]
-    alone = [run["guarantee"]["epsilon"] for run in document["runs"]]
-    assert max(alone) < document["guarantee"]["epsilon"] < sum(alone) == document["sum_of_epsilons"]
-    assert document["budget"]["ok"] is True
+# Runs compose
+
+
+def test_runs_are_composed_not_added(real, add):
+    for number in range(4):
+        told = facts(add(f"run {number}"))
+    assert (told["added"], told["steps"]) == ("yes", "16")
+    alone, together = (float(exact_epsilon(steps, 20, 1e-5)) for steps in (4, 16))
+    found = shown(real)
+    assert (found["schema"], found["command"]) == ("dpcalc.result/1", "ledger show")
+    assert [(each["name"], each["steps"]) for each in found["runs"]] == [(f"run {number}", 4) for number in range(4)]
+    assert [each["guarantee"]["epsilon"] for each in found["runs"]] == pytest.approx([alone] * 4, rel=1e-3)
+    assert together <= found["guarantee"]["epsilon"] <= together * 1.001 < 4 * alone
+    assert found["guarantee"]["epsilon_lower"] <= together
+    assert found["sum_of_epsilons"] == pytest.approx(4 * alone, rel=1e-3)
     text = real("ledger", "show", LEDGER).out
-    assert (text.count("runs: "), "sum_of_epsilons: " in text) == (2, True)
+    assert (text.count("runs: "), "sum_of_epsilons: " in text) == (4, True)
 
 
-@pytest.mark.usefixtures("configs")
-def test_what_does_not_fit_is_not_added(real, tmp_path):
-    real("ledger", "add", LEDGER, "flat.yaml")
-    before = (tmp_path / LEDGER).read_bytes()
-    tried = real("ledger", "add", LEDGER, "phases.yaml")
-    assert (tried.code, facts(tried)["added"], (tmp_path / LEDGER).read_bytes()) == (1, "no", before)
+def test_a_ledger_is_a_config(real, add):
+    add("first", None, "--delta", "1e-7", "--budget", "3.5", "--set", "training.steps=3")
+    plan = load(LEDGER)
+    assert (plan.delta, plan.budget.epsilon, plan.name, plan.steps) == (1e-7, 3.5, "", 3)
+    found = json.loads(real("epsilon", LEDGER, "--json").out)["guarantee"]
+    assert found["epsilon"] == shown(real)["guarantee"]["epsilon"]
+    assert [real("ledger", "check", LEDGER, *more).code for more in ((), ("--max-epsilon", "0.1"))] == [0, 1]
+    said = "note: the ledger states unit example, add-remove, groups of 1; "
+    added = add("b", None, "--set", "privacy.adjacency=zero-out")
+    assert (said in added.err, facts(added)["adjacency"]) == (True, "add-remove")
+
+
+def test_phases_keep_their_names_and_everything_else(real, add):
+    add("two", PHASES)
+    first = load("run.yaml")
+    add("one")
+    plan = load(LEDGER)
+    assert [phase.name for phase in plan.phases] == ["two / warm up", "two / main", "one"]
+    phases = [*first.phases, *load("run.yaml").phases]
+    assert [phase.mechanism for phase in plan.phases] == [phase.mechanism for phase in phases]
+    assert [phase.hierarchy for phase in plan.phases[:2]] == [phase.hierarchy for phase in first.phases]
+    assert [each["steps"] for each in shown(real)["runs"]] == [10, 4]
+    assert (plan.adjacency, plan.delta) == ("zero-out", 1e-6)  # the ledger's promise, whatever a later run promises
+
+
+@pytest.mark.parametrize("is_of_windows", [False, True])
+def test_what_is_there_stays_byte_for_byte(real, add, is_of_windows):
+    add("a")
+    path = Path(LEDGER)
+    if is_of_windows:  # its line ends, and a mark of the byte order
+        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    else:  # no line break at the end
+        path.write_bytes(path.read_bytes().removesuffix(b"\n") + b"  # kept \xe2\x9c\x93")
+    before = path.read_bytes()
+    add("b")
+    add("c")
+    after = path.read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\r\n") == (after.count(b"\n") if is_of_windows else 0)
+    assert len(shown(real)["runs"]) == 3
+
+
+# What is added
+
+
+def test_what_does_not_fit_is_not_added(real, add):
+    assert facts(add("first", None, "--budget", "0.1", code=1))["added"] == "no"
+    assert contents() == {}  # a first run beyond the budget makes no ledger
+    add("first", None, "--dry-run")
+    assert contents() == {}
+    add("silent", run(noise=0), code=1)  # a run without noise has no place in a ledger
+    add("first", None, "--budget", "1")
+    before = contents()
+    tried = add("b", run(400), code=1)
+    assert (facts(tried)["added"], contents()) == ("no", before)
     assert "--over-budget adds a run that has been done" in tried.err
-    asked = real("ledger", "add", LEDGER, "noisy.yaml", "--name", "b", "--dry-run")
-    assert (asked.code, (tmp_path / LEDGER).read_bytes()) == (0, before)
-    assert real("ledger", "add", LEDGER, "phases.yaml", "--dry-run").code == 1
-    done = real("ledger", "add", LEDGER, "phases.yaml", "--over-budget", "--json")
-    assert (done.code, json.loads(done.out)["added"], json.loads(done.out)["budget"]["ok"]) == (0, True, False)
+    add("b", None, "--dry-run")
+    add("b", run(400), "--dry-run", code=1)
+    assert contents() == before
+    done = json.loads(add("b", run(400), "--over-budget", "--json").out)
+    assert (done["added"], done["budget"]["ok"], len(shown(real)["runs"])) == (True, False, 2)
     checked = real("ledger", "check", LEDGER)
     assert (checked.code, "exceeds the budget" in checked.out, "to fit" in checked.out) == (1, True, False)
 
 
-@pytest.mark.usefixtures("configs")
-def test_a_new_ledger_has_the_terms_that_are_said(real):
-    added = real("ledger", "add", LEDGER, "flat.yaml", "--delta", "1e-7", "--budget", "4", "--set", "training.steps=3")
-    assert [facts(added)[key] for key in ("delta", "budget.epsilon", "steps")] == ["1e-07", "4.0", "3"]
-    assert real("ledger", "check", LEDGER, "--max-epsilon", "0.1").code == 1
-    assert "note: the ledger states" not in added.err
-    added = real("ledger", "add", LEDGER, "noisy.yaml", "--name", "b", "--set", "privacy.adjacency=zero-out")
-    assert "note: the ledger states unit example, add-remove, groups of 1; " in added.err
-    assert facts(added)["adjacency"] == "add-remove"
+@pytest.mark.parametrize(
+    ("name", "text", "options", "words"),
+    [
+        ("first", None, (), "there is a run `first` already"),
+        ("b", run(count=1001), (), "expected a run on its data, 1000 example, got one on 1001 example"),
+        ("b / c", None, (), "expected a name without ` / `"),
+        ("b", None, ("--delta", "1e-6"), "it states its own"),
+        ("b\nprivacy: {delta: 1}", None, (), "printable characters"),
+        ("b", run(), ("--part", "north"), "--part: expected a ledger with a `partition`"),
+        ("b", run(more=PARTITION + "phases: [{part: north}]\n"), (), "expected a run with the `partition`"),
+    ],
+)
+def test_what_is_not_added(add, name, text, options, words):
+    add()
+    before = contents()
+    assert words in add(name, text, *options, code=2).err
+    assert contents() == before
 
 
-@pytest.mark.usefixtures("configs")
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["add", LEDGER, "none.yaml"], "no such file"),
-        (["add", "flat.yaml", "flat.yaml"], "ends with its `phases:`"),
-        (["add", LEDGER, "flat.yaml", "--budget", "x"], "'--budget': expected a finite number"),
-        (["add", "none/all.yaml", "flat.yaml"], "cannot be written"),
+        (["add", "run.yaml", "run.yaml"], "ends with its `phases:`"),
+        (["add", LEDGER, "run.yaml", "--budget", "x"], "'--budget': expected a finite number"),
+        (["add", "none/all.yaml", "run.yaml"], "cannot be written: No such file"),
         (["add", LEDGER, "-"], "standard input"),
         (["show", "none.yaml"], "no such file"),
         (["check", "none.yaml"], "no such file"),
-        (["check", "flat.yaml", "--base", "main"], "in none"),
+        (["check", "run.yaml", "--base", "main"], "in none"),
         ([], ""),
     ],
 )
 def test_wrong_input_is_exit_code_2(real, monkeypatch, arguments, words):
-    unnamed = FLAT.replace("name: clinic\n", "").encode()
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=lambda _: unnamed)))
+    Path("run.yaml").write_text(run(name="clinic"), encoding="utf-8")
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=lambda _: run().encode())))
     ended = real("ledger", *arguments)
-    assert ended.code == 2
-    assert words in ended.err + ended.out
+    assert (ended.code, words in ended.err + ended.out) == (2, True)
+
+
+@pytest.mark.parametrize("end", ["x-note: the end\n", "budget: {epsilon: 1}\n"])
+def test_a_file_that_does_not_end_with_its_phases_stays(add, end):
+    add()
+    with Path(LEDGER).open("a", encoding="utf-8") as file:
+        file.write(end)
+    before = contents()
+    assert "ends with its `phases:`" in add("b", code=2).err
+    assert contents() == before
+
+
+@pytest.mark.parametrize("name", ["a: b", "# x", "- c", "null", "0x1", '"', "'", "{}", "é ✓", "a" * 200])
+def test_any_name_is_kept(real, add, name):
+    add(name)
+    add("last")
+    assert [each["name"] for each in shown(real)["runs"]] == [name, "last"]
+
+
+# The file
+
+
+def test_runs_that_are_added_at_once(real, add):
+    """None is lost; and of runs that fit one by one only those are added that fit together."""
+    one, two = (float(exact_epsilon(steps, 20, 1e-5)) for steps in (4, 8))
+    Path("run.yaml").write_text(run(), encoding="utf-8")
+
+    def added(name):
+        words = ["ledger", "add", LEDGER, "run.yaml", "--name", name]
+        code = command([*words, "--budget", str((one + two) / 2)])
+        return command(words) if code == 2 else code  # another has opened the ledger by now
+
+    with ThreadPoolExecutor(4) as pool:
+        assert sorted(pool.map(added, "abcd")) == [0, 1, 1, 1]
+    assert shown(real)["budget"]["ok"] is True
+    Path(LEDGER).unlink()
+    add()
+    with ThreadPoolExecutor(8) as pool:
+        words = [["ledger", "add", LEDGER, "run.yaml", "--name", name] for name in "abcdefgh"]
+        assert [*pool.map(command, words)] == [0] * 8
+    assert {each["name"] for each in shown(real)["runs"]} == {"first", *"abcdefgh"}
+    assert [*contents()] == [LEDGER]
+
+
+@pytest.mark.heavy
+def test_processes_that_add_at_once_lose_nothing(real, tmp_path):
+    (tmp_path / "noisy.yaml").write_text(run(5, noise=90), encoding="utf-8")
+    command = [sys.executable, "-m", "dpcalc", "ledger", "add", LEDGER, "noisy.yaml", "--over-budget", "--name"]
+
+    def added(name):
+        return subprocess.run(
+            [*command, name], cwd=tmp_path, env=environment(), capture_output=True, check=False
+        ).returncode
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(added, "abcd")) == [0, 0, 0, 0]
+    assert sorted(each["name"] for each in shown(real)["runs"]) == list("abcd")
+    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_nobody_waits_for_ever(tmp_path):
+    path = str(tmp_path / LEDGER)
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with exclusive_lock(path):
+            held.set()
+            done.wait(10)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait(10)
+    with pytest.raises(InputError, match="another dpcalc is changing it"), exclusive_lock(path, max_wait=0.05):
+        pass
+    done.set()
+    thread.join()
+    with exclusive_lock(path, max_wait=0.05):
+        pass
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664), (0o027, 0o640)])
+def test_a_new_ledger_has_the_permissions_that_the_user_allows(add, mask, mode):
+    before = os.umask(mask)
+    try:
+        add()
+        assert stat.S_IMODE(Path(LEDGER).stat().st_mode) == mode
+        os.umask(0o077 ^ mask)  # an old file keeps its own
+        add("second")
+        assert stat.S_IMODE(Path(LEDGER).stat().st_mode) == mode
+        Path(LEDGER).chmod(0o444)
+        assert "read-only" in add("third", code=2).err
+        assert stat.S_IMODE(Path(LEDGER).stat().st_mode) == 0o444
+    finally:
+        os.umask(before)
+
+
+def test_a_ledger_is_on_the_disk_before_it_has_its_name_and_its_name_is_too(add, monkeypatch):
+    """The content is synchronised before the file gets its name, and the folder after that."""
+    events = []
+    really = {name: getattr(os, name) for name in ("fsync", "link", "replace", "rename")}
+
+    def synchronised(descriptor):
+        kind = os.fstat(descriptor)
+        if stat.S_ISREG(kind.st_mode):
+            events.append(f"file of {kind.st_size} bytes")
+        else:
+            assert kind.st_ino == Path.cwd().stat().st_ino
+            events.append("folder")
+        really["fsync"](descriptor)
+
+    def named(how):
+        def named_so(old, new, **options):
+            events.append(Path(new).name)
+            really[how](old, new, **options)
+
+        return named_so
+
+    monkeypatch.setattr(os, "fsync", synchronised)
+    for how in ("link", "replace", "rename"):
+        monkeypatch.setattr(os, how, named(how))
+    for name in ("first", "second"):
+        events.clear()
+        add(name)
+        assert events == [f"file of {Path(LEDGER).stat().st_size} bytes", Path(LEDGER).name, "folder"]
 
 
 @pytest.mark.heavy
 def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
     git = Repository(tmp_path).git
-    (tmp_path / "flat.yaml").write_text(FLAT.replace("1.5", "9"), encoding="utf-8")
+    (tmp_path / "flat.yaml").write_text(run(5, noise=11, budget=9), encoding="utf-8")
     git("init", "--quiet")
     real("ledger", "add", LEDGER, "flat.yaml")
     ledger = tmp_path / LEDGER
@@ -137,7 +362,102 @@ def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
     assert real("ledger", "check", LEDGER, "--base", base).code == 2
 
 
-PARTITION = "partition: {rule: sha256 of the example id, parts: [{name: north}, {name: south}]}\n"
+# Runs on disjoint parts of the data
+
+
+@pytest.fixture
+def opened(add):
+    """Add to a ledger with a partition and one run of 4 steps on all data."""
+    add("all", run(more=PARTITION))
+    return add
+
+
+def test_runs_on_different_parts_do_not_add_up(real, opened):
+    for name, text, part, steps in (
+        ("n", run(9, count=400), "north", 4 + 9),
+        ("s", run(7, count=600), "south", 4 + 9),
+        ("s2", run(3, count=600), "south", 4 + 7 + 3),
+        ("more", run(2), "", 4 + 7 + 3 + 2),
+    ):
+        opened(name, text, *(["--part", part] if part else []))
+        assert shown(real)["guarantee"]["epsilon"] == exact(steps)
+    found = shown(real)
+    told = [(each["name"], each["part"]) for each in found["runs"]]
+    assert told == [("all", None), ("n", "north"), ("s", "south"), ("s2", "south"), ("more", None)]
+    assert [each["guarantee"]["epsilon"] for each in found["runs"][1:3]] == [exact(9), exact(7)]
+    assert found["guarantee"]["epsilon_lower"] is None
+    refused = real("risk", LEDGER)
+    assert (refused.code, "the only ones answered for runs on parts of the data" in refused.err) == (2, True)
+
+
+def test_a_run_on_a_part_keeps_its_rate(opened):
+    """It states an expected batch of its own part, of whose size the ledger knows nothing."""
+    opened("n", run(9, count=700, scheme="poisson, expected: 100"), "--part", "north")
+    (level,) = load(LEDGER).phases[-1].hierarchy.levels
+    assert (level.count, level.rate) == (1000, Fraction(1, 7))
+    assert "scheme: poisson, rate: 1/7" in Path(LEDGER).read_text(encoding="utf-8")
+
+
+HALF, NORTHERN = run(count=400), PARTITION + "phases: [{part: north}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "part", "words"),
+    [
+        (HALF, "east", "expected north or south, got `east`"),
+        (run(), "north", "a run on all data has no part"),
+        (run(count=1001), "north", "a run on all data has no part"),
+        (HALF, "", "expected a run on its data, 1000 example, got one on 400"),
+        (run(count=400, scheme="fixed, size: 9"), "north", "whose size is not known, got fixed"),
+        (run(count=400, scheme="shuffle, size: 10"), "north", "whose size is not known, got shuffle"),
+        (run(count=400, scheme="poisson, rate: 0.1, max_batch_size: 50"), "north", "is not known, got poisson"),
+        (run(more=NORTHERN.replace("sha256", "md5")), "", "expected a run with the `partition` of the ledger"),
+        (run(more=NORTHERN), "south", "a run whose phases name parts themselves"),
+    ],
+)
+def test_what_is_no_run_on_a_part(opened, text, part, words):
+    before = contents()
+    assert words in opened("b", text, *(["--part", part] if part else []), code=2).err
+    assert contents() == before
+
+
+def test_a_config_may_name_parts_itself(real, add):
+    phases = "phases: [{name: one}, {name: two, part: south, training: {steps: 6}}]\n"
+    add("all", run(more=PARTITION + phases))
+    assert shown(real)["guarantee"]["epsilon"] == exact(4 + 6)
+    add("n", run(8, count=400), "--part", "north")
+    assert shown(real)["guarantee"]["epsilon"] == exact(4 + 8)
+    assert load(LEDGER).partition.parts == ("north", "south")
+
+
+def many_parts(more=""):
+    names = [f"p{number}" for number in range(20)]
+    parts, phases = ("".join(f"{{{key}: {name}}}, " for name in names) for key in ("name", "part"))
+    return f"{more}partition: {{rule: hash, parts: [{parts}]}}\nphases: [{phases}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (run(more="phases: [{part: north}]"), "there is no part `north`"),
+        (run(more=PARTITION + "phases: [{part: nort}]"), "there is no part `nort`"),
+        (run(more=NORTHERN.replace("south", "north")), "two parts are called `north`"),
+        (run(more=PARTITION + "part: north"), "unknown key `part`"),
+        (run(more=PARTITION + "phases: [{part: north, sampling: {scheme: poisson, expected: 5}}]"), "gives no rate"),
+        (run(more=NORTHERN + "tuning: {mean: 3}"), "a single run with parts of the data"),
+        (run(more=many_parts(), adjacency="replace-one"), "expected at most 16 parts with replace-one"),
+        (run(more=many_parts(), adjacency="add-remove, group_size: 2"), "expected one protected unit"),
+        (run(more=NORTHERN + "budget: {epsilon: 1}\nx-a: 1"), ""),
+        (run(more=many_parts()), ""),
+    ],
+)
+def test_configs_with_parts(real, text, words):
+    Path("run.yaml").write_text(text, encoding="utf-8")
+    ended = real("epsilon", "run.yaml", "--json")
+    assert (ended.code, words in ended.err) == (2 if words else 0, True)
+    assert words or json.loads(ended.out)["guarantee"]["epsilon"] == exact(4)
+
+
 NORTH = """\
   - name: new
     part: north
@@ -155,16 +475,16 @@ def test_no_change_of_parts_lowers_the_total(real, tmp_path, has_parts):
     """A pull request that puts runs of the base into a part, or changes what parts are, does not extend the ledger."""
     repository = Repository(tmp_path)
     repository.git("init", "--quiet")
-    config = FLAT.replace("1.5", "9") + (PARTITION if has_parts else "")
+    config = run(5, noise=11, budget=9, name="clinic") + (PARTITION if has_parts else "")
     (tmp_path / "flat.yaml").write_text(config, encoding="utf-8")
-    (tmp_path / "half.yaml").write_text(FLAT.replace("1_000", "500").replace("clinic", "half"), encoding="utf-8")
+    (tmp_path / "half.yaml").write_text(run(5, noise=11, budget=9, count=500, name="half"), encoding="utf-8")
     real("ledger", "add", LEDGER, "flat.yaml")
     if has_parts:
         assert real("ledger", "add", LEDGER, "half.yaml", "--part", "north").code == 0
     ledger = tmp_path / LEDGER
     text = ledger.read_text(encoding="utf-8")
     base = repository.commit()
-    total = account(str(ledger)).guarantee.epsilon
+    total = shown(real)["guarantee"]["epsilon"]
     attacks = {
         "relabelled": text.replace("  - name: clinic\n", "  - name: clinic\n    part: south\n"),
         "a partition below": text + PARTITION.replace("north}", "north}, {name: more}"),
@@ -187,23 +507,7 @@ def test_no_change_of_parts_lowers_the_total(real, tmp_path, has_parts):
     ended = real("ledger", "check", LEDGER, "--base", base)
     assert ended.code == (0 if has_parts else 2)
     if has_parts:  # an honest run is added, and adds up with what its part and all data have cost
-        assert account(str(ledger)).guarantee.epsilon > total
-
-
-@pytest.mark.heavy
-@pytest.mark.usefixtures("configs")
-def test_processes_that_add_at_once_lose_nothing(tmp_path):
-    command = [sys.executable, "-m", "dpcalc", "ledger", "add", LEDGER, "noisy.yaml", "--over-budget", "--name"]
-
-    def added(name):
-        return subprocess.run(
-            [*command, name], cwd=tmp_path, env=environment(), capture_output=True, check=False
-        ).returncode
-
-    with ThreadPoolExecutor(4) as pool:
-        assert list(pool.map(added, "abcd")) == [0, 0, 0, 0]
-    assert sorted(run.name for run in account(str(tmp_path / LEDGER)).runs) == list("abcd")
-    assert not [path.name for path in tmp_path.iterdir() if path.name.startswith(".")]
+        assert shown(real)["guarantee"]["epsilon"] > total
 
 
 def test_an_entry_pins_the_entries_of_its_strategy(tmp_path, real):

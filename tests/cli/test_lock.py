@@ -72,10 +72,7 @@ def linked(folder, *, steps='"${train.steps}"', delta='"${d.yaml:delta}"', alias
     [
         ({"steps": '"${train.decoy}"'}, "training.steps is read from `train.decoy`; dpcalc.lock holds it as read from"),
         ({"steps": "500"}, "training.steps is stated here; dpcalc.lock holds it as read from `train.steps`"),
-        (
-            {"delta": '"${e.yaml:delta}"'},
-            "is read from `e.yaml:delta`; dpcalc.lock holds it as read from `d.yaml:delta`",
-        ),
+        ({"delta": '"${e.yaml:delta}"'}, "read from `e.yaml:delta`; dpcalc.lock holds it as read from `d.yaml:delta`"),
         ({"delta": '"${d.yaml:other}"'}, "is read from `d.yaml:other`"),
         ({"delta": "1e-5"}, "privacy.delta is stated here"),
         ({"noise": "1.1"}, "noise_multiplier is stated here; dpcalc.lock holds it as read from `x-own.a`"),
@@ -211,58 +208,44 @@ def test_a_section_has_an_entry_of_its_own(dpcalc, config, here):
     assert dpcalc("check", str(path), "--key", "second", "--locked").code == 0
 
 
+ENTRY = {"delta": "1", "unit": '""', "adjacency": '""', "group_size": "1", "config_hash": '""', "epsilon": "1"}
+
+
+def entry(**changes):
+    """A lock of one entry, with changed texts of values or, for None, without them."""
+    fields = ", ".join(f'"{name}": {text}' for name, text in (ENTRY | changes).items() if text is not None)
+    return f'{{"version": 1, "configs": {{"a.yaml": {{{fields}}}}}}}'
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("texts", "words"),
     [
-        "",
-        "[]",
-        "{}",
-        "nonsense",
-        '{"version": 2, "configs": {}}',
-        '{"version": 1, "configs": {"a.yaml": {}}}',
-        '{"version": 1, "configs": {"a.yaml": 1}}',
-        '{"version": 1, "configs": []}',
-        "[" * 100_000,
+        (["", "[]", "{}", "nonsense", '{"version": 2, "configs": {}}', '{"version": 1, "configs": []}'], ""),
+        (['{"version": 1, "configs": {"a.yaml": {}}}', '{"version": 1, "configs": {"a.yaml": 1}}', "[" * 100_000], ""),
+        ([entry(config_hash="1"), entry(epsilon="9" * 5000)], ""),
+        ([entry(epsilon=one) for one in ("NaN", "Infinity", "true", "-1", "9" * 400)], "a.yaml.epsilon: expected"),
+        ([entry(epsilon='"x"')], 'a.yaml.epsilon: expected a number >= 0 or null, got "x";'),
+        (
+            [entry(delta=one) for one in ("9" * 400, "NaN", "Infinity", "2", "true", "null", "[]")],
+            "a.yaml.delta: expected",
+        ),
+        ([entry(delta="-1")], "a.yaml.delta: expected a number from 0 to 1, got -1;"),
+        ([entry(delta=None)], "a.yaml.delta: expected a number from 0 to 1, got nothing;"),
+        ([entry(group_size="true")], "a.yaml.group_size: expected a whole number, got true;"),
+        ([entry(group_size='"1"')], "a.yaml.group_size: expected a whole number"),
+        ([entry(sources=one) for one in ("1", "[]", '{"a": 1}', '{"a": {}}')], ""),
     ],
-    ids=lambda text: text[:40],
+    ids=lambda each: str(each)[:40],
 )
-def test_a_broken_lock_passes_nothing(dpcalc, config, here, text):
-    broken(dpcalc, config, here, text)
-
-
-def broken(dpcalc, config, here, text):
-    """What is said about a lock that is none."""
+def test_a_broken_lock_passes_nothing_and_its_entry_is_named(dpcalc, config, here, texts, words):
     path = config()
-    (here / "dpcalc.lock").write_text(text, encoding="utf-8")
-    ended = dpcalc("check", path, "--locked")
-    assert (ended.code, ended.out) == (2, "")
-    assert "remove it, and `dpcalc lock` writes it anew" in ended.err
+    for text in texts:
+        (here / "dpcalc.lock").write_text(text, encoding="utf-8")
+        ended = dpcalc("check", path, "--locked")
+        assert (ended.code, ended.out, words in ended.err) == (2, "", True)
+        assert "remove it, and `dpcalc lock` writes it anew" in ended.err
     (here / "dpcalc.lock").unlink()  # the way out that the message names
-    assert dpcalc("lock", path).code == 0
-    assert dpcalc("check", path, "--locked").code == 0
-    return ended.err
-
-
-@pytest.mark.parametrize(
-    ("key", "values", "words"),
-    [
-        ("config_hash", ["1"], ""),
-        ("epsilon", ["NaN", "Infinity", "true", "-1", "9" * 400], "a.yaml.epsilon: expected"),
-        ("epsilon", ["9" * 5000], ""),
-        ("epsilon", ['"x"'], 'a.yaml.epsilon: expected a number >= 0 or null, got "x";'),
-        ("delta", ["9" * 400, "NaN", "Infinity", "2", "true", "null", "[]"], "a.yaml.delta: expected"),
-        ("delta", ["-1"], "a.yaml.delta: expected a number from 0 to 1, got -1;"),
-        ("delta", [None], "a.yaml.delta: expected a number from 0 to 1, got nothing;"),
-        ("group_size", ["true"], "a.yaml.group_size: expected a whole number, got true;"),
-        ("group_size", ['"1"'], "a.yaml.group_size: expected a whole number"),
-        ("sources", ["1", "[]", '{"a": 1}', '{"a": {}}'], ""),
-    ],
-)
-def test_a_broken_entry_is_named(dpcalc, config, here, key, values, words):
-    whole = {"delta": "1", "unit": '""', "adjacency": '""', "group_size": "1", "config_hash": '""', "epsilon": "1"}
-    for value in values:
-        entry = ", ".join(f'"{name}": {one}' for name, one in (whole | {key: value}).items() if one is not None)
-        assert words in broken(dpcalc, config, here, f'{{"version": 1, "configs": {{"a.yaml": {{{entry}}}}}}}')
+    assert dpcalc("lock", path).code == dpcalc("check", path, "--locked").code == 0
 
 
 def test_a_lock_of_many_configs_is_read(dpcalc, config, here):

@@ -163,6 +163,7 @@ def test_the_loaders(current):
     figures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(figures)
     current(chart_picture(figures.loaders(16), "svg").decode(), PICTURES / "samplers.svg")
+    current(chart_picture(figures.secret_order(16), "svg").decode(), PICTURES / "secret-order.svg")
 
 
 def test_every_picture_is_drawn_here_and_shown_somewhere():

@@ -2,11 +2,11 @@
 
 import json
 import math
+import re
 import subprocess
 import sys
 import warnings
 from fractions import Fraction
-from html.parser import HTMLParser
 from pathlib import Path
 
 import mpmath
@@ -17,7 +17,7 @@ import dpcalc
 from dpcalc import compare, curve, delta, epsilon, load, plan, risk, solve
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
-from dpcalc.guarantee import Kind, Result, Row, shown_number
+from dpcalc.guarantee import Kind, Result, Row
 from dpcalc.planner.search import NoSolution
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
@@ -28,6 +28,7 @@ FLAT = {"steps": 1000, "noise_multiplier": 1.0, "delta": 1e-5}
 BATCHES = {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "noise_multiplier": 1.0, "delta": 1e-5}
 SMALL = plan(sample_rate=0.1, noise_multiplier=2.0, steps=10, delta=1e-5)
 SMALL_FLAGS = ["--no-config", "--sample-rate", "0.1", "--noise-multiplier", "2", "--steps", "10", "--delta", "1e-5"]
+POISSON, FIXED = {"scheme": "poisson"}, {"scheme": "fixed"}
 CLINIC = {
     "levels": {"task": 1200, "example": 20},
     "sampling": {"task": {"scheme": "fixed", "size": 32}, "example": {"scheme": "fixed", "size": 5}},
@@ -74,6 +75,7 @@ def test_importing_loads_nothing():
 
 def test_nothing_else_is_there():
     names = {"load", "plan", "epsilon", "solve", "delta", "risk", "compare", "curve", "Accountant"}
+    names |= {"from_opacus", "from_dp_accounting", "from_jax_privacy"}
     assert {*dpcalc.__all__} == {"__version__", *names}
     assert all(callable(getattr(dpcalc, name)) for name in names)
     with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'ledger'"):
@@ -140,14 +142,8 @@ def test_the_first_steps_of_two_phases_are_one_gaussian(steps, squares, tmp_path
     [
         ({"sample_rate": 0.01}, "--sample-rate 0.01"),
         ({"sample_rate": "4e-3", "adjacency": "replace-one"}, "--sample-rate 0.004 --adjacency replace-one"),
-        (
-            {"scheme": "poisson", "batch_size": 256, "dataset_size": 6e4},
-            "--scheme poisson --batch-size 256 --dataset-size 60000",
-        ),
-        (
-            {"batch_size": 256, "dataset_size": "6e4", "scheme": "fixed"},
-            "--batch-size 256 --dataset-size 6e4 --scheme=fixed",
-        ),
+        ({"batch_size": 9, "dataset_size": 6e4} | POISSON, "--scheme poisson --batch-size 9 --dataset-size 60000"),
+        ({"batch_size": 9, "dataset_size": "6e4"} | FIXED, "--batch-size 9 --dataset-size 6e4 --scheme=fixed"),
         ({"sample_rate": np.float64(0.01), "method": "rdp"}, "--sample-rate 0.01 --method rdp"),
     ],
 )
@@ -325,7 +321,7 @@ def test_a_curve_over_a_size_that_cannot_grow(scheme):
 
 def test_a_curve_over_small_batches_has_each_size_once():
     run = plan(scheme="fixed", batch_size=4, dataset_size=1000, noise_multiplier=2.0, steps=10, delta=1e-5)
-    sizes = curve(run, "rate").series[0].xs
+    sizes = curve(run, "rate", methods=["rdp"]).series[0].xs
     assert sizes[0] == 1
     assert len(set(sizes)) == len(sizes)
 
@@ -378,17 +374,6 @@ def test_the_largest_batch_at_fixed_epochs(printed):
     assert found.plan.steps == shown["steps"] == -(-60 * 60_000 // found.value)
 
 
-@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
-@pytest.mark.parametrize(("unit", "group_size"), thinned([("user", 2), ("example", None)], 1))
-def test_another_unit_and_group_are_solved_for_as_printed(unit, group_size, printed):
-    path, given = sample("femnist_users"), {"unit": unit, "group_size": group_size}
-    words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))
-    target = 1.5 * epsilon(path, **given).epsilon
-    solved = printed("solve-steps", path, *words, "--target-eps", repr(target))["solution"]
-    for source in (path, load(path)):
-        assert solve(source, "steps", target_epsilon=target, **given).value == solved["value"]
-
-
 # What is refused
 
 
@@ -417,10 +402,7 @@ def test_another_unit_and_group_are_solved_for_as_printed(unit, group_size, prin
         (lambda: delta(SMALL, epsilon=-1), "epsilon: expected a finite number >= 0"),
         (lambda: risk(SMALL, prior="a"), "prior: expected a number, got 'a'"),
         (lambda: risk(SMALL, prior=2), "prior"),
-        (
-            lambda: risk(SMALL, false_positive_rates=0.01),
-            "false_positive_rates: expected a sequence of numbers such as",
-        ),
+        (lambda: risk(SMALL, false_positive_rates=0.01), "false_positive_rates: expected a sequence of numbers"),
         (lambda: risk(SMALL, false_positive_rates=["a"]), "false_positive_rates: expected a number, got 'a'"),
         (lambda: risk(SMALL, baselines=0.1), "baselines: expected a sequence of numbers such as [0.01, 0.1], got 0.1"),
         (lambda: curve(SMALL, "noise"), "kind: expected one of steps"),
@@ -541,22 +523,10 @@ def test_results_as_json(printed):
     assert isinstance(solution, Result)
 
 
-class Cells(HTMLParser):
-    """The texts of the cells of a table."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.texts = []
-        self.feed(text)
-
-    def handle_data(self, data):
-        self.texts.append(data)
-
-
 @pytest.mark.heavy
 def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
     run, guarantee = SMALL, epsilon(SMALL)
-    cells = Cells(guarantee._repr_html_()).texts
+    cells = re.findall(r"<t[dh]>(.*?)</t[dh]>", guarantee._repr_html_())
     assert "Guarantee" in cells
     up, down = (float(cells[cells.index(name) + 1]) for name in ("epsilon", "epsilon_lower"))
     assert guarantee.epsilon <= up <= guarantee.epsilon * (1 + 1e-5)
@@ -577,11 +547,3 @@ def test_texts_in_tables_are_escaped():
     row = Row(method="<x> & y", bound="b", epsilon=math.inf, kind=Kind.UPPER, valid=True)
     assert "&lt;x&gt; &amp; y" in row._repr_html_()
     assert row.to_dict()["epsilon"] is None
-
-
-@pytest.mark.parametrize(
-    ("number", "upper", "lower"),
-    [(0.12345678, "0.123457", "0.123456"), (2.0, "2", "2"), (1e-5, "0.00001", "0.00001"), (math.inf, "inf", "inf")],
-)
-def test_numbers_in_notebooks(number, upper, lower):
-    assert (shown_number("epsilon", number), shown_number("epsilon_lower", number)) == (upper, lower)

@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 import yaml
 
+from benchmarks.__main__ import read
+from benchmarks.goals import goals
+from benchmarks.nested import CASES
+from benchmarks.nested import row as nested_row
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
-from tests.benchmarks.__main__ import read
-from tests.benchmarks.goals import goals
-from tests.benchmarks.nested import CASES
-from tests.benchmarks.nested import row as nested_row
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
 PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md", *CHAPTERS]}
 PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE) for name, text in PAGES.items()}
 COMPLETION = ("--install-completion", "--show-completion")  # of Typer's group
-HEAVY = {"docs/samplers.md", "docs/python.md"}  # pages whose commands or Python take seconds
 STORY = "docs/tutorial.md"  # its blocks follow on each other, in one directory
 COMMANDS = application().commands
 REST = {  # what a part of a config leaves out
@@ -38,7 +37,7 @@ def blocks(page, language):
 
 
 def marks(page):
-    return [pytest.mark.heavy] if page in HEAVY else []
+    return [] if page == "README.md" else [pytest.mark.heavy]
 
 
 def everywhere(language):
@@ -63,6 +62,7 @@ def test_commands_whose_answer_is_no_print_what_is_shown(session, real, tmp_path
     played(session, real, code=1)
 
 
+@pytest.mark.heavy
 def test_the_tutorial_is_one_story(real, tmp_path):
     """The first block is the file that is written; the commands then follow each other up to the sample config."""
     (draft,) = blocks(STORY, "yaml")
@@ -118,14 +118,6 @@ def test_configs_by_role_can_be_pasted_as_they_are():
     configs = [text for text in blocks("docs/by-role.md", "yml") if "\nprivacy:" in text]
     assert len(configs) == 4
     assert all(load_text(text, path="train.yaml").plan.steps > 0 for text in configs)
-
-
-def test_the_training_config_is_read_with_its_references(tmp_path):
-    (shown,) = (text for text in blocks("docs/configs.md", "yml") if "dpcalc:" in text)
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "optim.yaml").write_text("dp: {sigma: 1.1}\n", encoding="utf-8")
-    plan = load_text(shown, path=str(tmp_path / "train.yaml")).plan
-    assert (plan.steps, plan.phases[0].mechanism.noise_multiplier) == (14_063, 1.1)
 
 
 def test_the_worked_example_is_the_sample_config():

@@ -47,12 +47,6 @@ def test_no_config_ignores_it(dpcalc, config, folder, monkeypatch):
     assert str(folder) not in json.dumps(document)
 
 
-def test_no_config_and_a_config(dpcalc, config):
-    ended = dpcalc("epsilon", config(), "--no-config")
-    assert (ended.code, ended.out) == (2, "")
-    assert "--no-config" in ended.err
-
-
 def test_the_environment_names_one(dpcalc, config, folder, monkeypatch):
     path = config(file="other.yaml")
     (folder / "dpcalc.yaml").write_text("broken")
@@ -69,14 +63,6 @@ def test_several_named_by_a_project(dpcalc, config, folder):
     ended = dpcalc("epsilon")
     assert (ended.code, ended.out) == (2, "")
     assert "expected one config, got 2 (../a.yaml, ../b.yaml)" in ended.err
-
-
-@pytest.mark.usefixtures("folder")
-def test_flags_alone(dpcalc):
-    ended = dpcalc("epsilon", *RUN)
-    assert ended.code == 0
-    assert "\nsteps: 1400\n" in ended.out
-    assert "note[DPC201]: a rate without a scheme is Poisson's" in ended.err
 
 
 @pytest.mark.parametrize("command", ["epsilon", "compare", "show"])

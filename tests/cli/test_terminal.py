@@ -66,21 +66,6 @@ def test_the_terminal_form_in_this_process(dpcalc, config, monkeypatch, command)
     assert "delta = 1e-05" in ended.out.splitlines()[0]
 
 
-def test_a_gate_in_colour(config):
-    code, text = on_a_terminal("check", config(steps=2020), columns=200)
-    assert code == 1
-    assert ": \x1b[1;31mfailed\x1b[0m, epsilon 2.02" in text
-    assert "\x1b[1;31merror[DPC301]\x1b[0m:" in text
-    assert "1 \x1b[1;31mfailed\x1b[0m" in text
-
-
-def test_a_comparison_breaks_no_word(config):
-    code, text = on_a_terminal("compare", config(), columns=40, errors=DEVNULL)
-    assert code == 0
-    assert {"one-step", "upper"} <= {word.strip(",") for word in bare(text).split()}
-    assert max(map(len, bare(text).splitlines())) <= 40
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("command", thinned(["several", "epsilon", "compare", "steps"], 1))
 def test_names_are_shown_as_they_are_written(config, tmp_path, command):
@@ -231,14 +216,6 @@ def test_the_bar_says_what_how_much_and_how_long(label, total, part, columns, ex
     work = f"progress.announce({label!r}, total={total}); progress.report_progress({part}); input()"
     text = worked(work, patience=0.0, until=expected[-1], COLUMNS=columns, NO_COLOR="1")
     assert all(word in text for word in expected), text
-
-
-def test_files_are_named_or_counted(monkeypatch):
-    monkeypatch.setattr(progress, "_state", progress._State())
-    progress.announce_files(["a.yaml"])
-    assert progress._state.label == "a.yaml"
-    progress.announce_files(["a.yaml"] * 1200)
-    assert progress._state.label == "1,200 files"
 
 
 def test_of_several_files_the_one_that_is_worked_on_is_named(monkeypatch, dpcalc, config, tmp_path):

@@ -1,22 +1,14 @@
 """Adding a report format is one module, `tests.cli.toy_format`, and one line in the registry."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dpcalc.report.formats import REPORTS, STATEMENTS
-from tests.cli.running import environment
 
 ROOT = Path(__file__).parents[2]
 TOY = "tests.cli.toy_format:TOY"
-WITH_TOY = (
-    "import sys; from dpcalc.report.formats import REPORTS; REPORTS['toy'] = {!r}\n"
-    "from dpcalc.cli.app import run; sys.exit(run(['check', '--help']))"
-)
 
 
 @pytest.fixture
@@ -42,14 +34,6 @@ def test_a_format_of_one_module_and_one_line(with_toy, config, tmp_path, code):
     assert with_toy("validate", "a.yaml", "--report", "toy=out.toy").code == 2
     assert (tmp_path / "out.toy").read_text(encoding="utf-8") == "precious\n"
     assert "markdown, toy, got `tex`" in with_toy("check", "a.yaml", "--report", "tex").err
-
-
-def test_the_help_names_it():
-    """The texts of options are made once in a process."""
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, "-c", WITH_TOY.format(TOY)]
-    ended = subprocess.run(command, env=environment(PYTHONPATH=paths), capture_output=True, text=True, check=True)
-    assert "markdown or toy; to PATH or standard" in " ".join(ended.stdout.replace("│", " ").split())
 
 
 @pytest.mark.heavy

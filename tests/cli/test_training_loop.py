@@ -292,10 +292,7 @@ def test_broken_states_are_refused_and_change_nothing(broken):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            lambda: Accountant(noise_mult=1.0, delta=1e-5),
-            "Accountant.. got an unexpected .*dpcalc calls this noise_mult",
-        ),
+        (lambda: Accountant(noise_mult=1.0, delta=1e-5), "got an unexpected .*dpcalc calls this noise_mult"),
         (lambda: Accountant(l2_norm_clip=1.0, delta=1e-5), "leave it out"),
         (lambda: Accountant(noise_multiplier=1.0, sample_rate=0.1), "'delta'"),
         (lambda: Accountant("a.yaml", delta=1e-5), "config: expected a config or numbers, got both: delta"),

@@ -4,7 +4,7 @@ import math
 from typing import ClassVar
 
 from dpcalc.keys import exact, key
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import PairOnly
 from dpcalc.records import dataclass
 
@@ -18,4 +18,4 @@ class Toy(PairOnly):
     def pair(self):
         loss = math.log(self.odds)
         masses = (math.log(1 / (1 + self.odds)), math.log(self.odds / (1 + self.odds)))
-        return Atoms(losses=(-loss, loss), log_masses=masses)
+        return Loss(losses=(-loss, loss), log_masses=masses)

@@ -117,30 +117,6 @@ def test_other_names(file, name, phrase):
     assert phrase in found.message
 
 
-@pytest.mark.parametrize(
-    ("curve", "code", "phrase"),
-    [
-        ("", "DPC103", "`mechanism.curve` is missing"),
-        (", curve: 3", "DPC102", "must be a list of [order, epsilon]"),
-        (", curve: [2, 0.1]", "DPC102", "`mechanism.curve[0]` must be [order, epsilon]"),
-        (", curve: [[2, 0.1, 3]]", "DPC102", "`mechanism.curve[0]` must be [order, epsilon]"),
-        (", curve: [[2, [0.1]]]", "DPC102", "`mechanism.curve[0]` must be [order, epsilon]"),
-        (", curve: [[2, x]]", "DPC102", "`mechanism.curve[0][1]` must be a number"),
-        (", curve: [[2, 0.1], [2, 0.2]]", "DPC106", "`mechanism.curve[1][0]` must be above the order before it"),
-        (", curve: []", "DPC106", "must have 1 to 1000 orders, got 0"),
-        (", curve: {file: c.csv, sheet: 2}", "DPC101", "unknown key `sheet`"),
-        (", curve: {}", "DPC103", "`mechanism.curve.file` is missing"),
-        (", curve: [[2, 0.1]], epsilon: 0", "DPC106", "from 1e-9 to 100"),
-        (", curve: [[2, 0.1]], odd_moments: none", "DPC104", "must be unknown or nonnegative"),
-    ],
-)
-def test_wrong_inline_curves(curve, code, phrase):
-    with pytest.raises(ConfigError) as caught:
-        load_text(flat({"mechanism": f"{{type: rdp-curve{curve}}}"}), path="f")
-    assert [one.code for one in caught.value.diagnostics] == [code] * len(caught.value.diagnostics)
-    assert phrase in caught.value.diagnostics[0].message
-
-
 def test_a_phase_has_a_curve_of_its_own(file):
     phases = "[{training: {steps: 5}}, {mechanism: {curve: [[2, 0.5]]}}, {mechanism: {type: zcdp, rho: 0.1}}]"
     found = load(file(CSV, FILE + f"phases: {phases}\n")).plan.phases

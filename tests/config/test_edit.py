@@ -1,19 +1,17 @@
 """Editing in place: the new meaning, and no other byte."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from dpcalc.config.edit import Rewrite, edited
 from dpcalc.config.load import load, load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
 from dpcalc.sampling.schemes import All, BallsInBins, Poisson
-from tests.config.texts import FLAT, PATH, corpus, flat, text_of, varied
+from tests.config.texts import PATH, corpus, flat, text_of
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
 
@@ -107,61 +105,6 @@ def test_every_sample(sample, section):
     assert written
     for stretch in differing(old, new):
         assert not set("#{}\n") & set(stretch)  # comments and all else are where they were
-
-
-SPACE = st.sampled_from(["", " ", "  "])
-COMMENT = st.text(st.characters(min_codepoint=32, max_codepoint=0x24F, exclude_characters="\x7f"), max_size=12).map(
-    lambda text: f" # {''.join(one for one in text if one.isprintable())}"
-)
-NUMBER = st.sampled_from(["1.1", "1", "1.10", "0.9e0", "1_0.5", "100e-2", "2."])
-NEW = st.floats(min_value=1e-3, max_value=1e6).map(lambda value: float(f"{value:.6g}"))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How somebody happened to write a file."""
-
-    comments: tuple[str, str, str]
-    space: tuple[str, str]
-    line_break: str
-    braces: bool
-    anchor: str
-    end: bool
-
-    def around(self, value):
-        """The file before and after a value."""
-        one, two, three = self.comments
-        left, right = self.space
-        if self.braces:
-            before = f"mechanism: {{{left}max_grad_norm: 1, noise_multiplier: {self.anchor}"
-        else:
-            before = f"mechanism:{one}\n  max_grad_norm: 1\n  # more\n  noise_multiplier: {left}{self.anchor}"
-        rest = varied({key: lines for key, lines in FLAT.items() if key != "mechanism"}, {})
-        after = f"{right}{'}' if self.braces else ''}{two}\n{rest}#{three}" + ("\n" if self.end else "")
-        before, after = (part.replace("\n", self.line_break) for part in (before, after))
-        return before, f"{before}{value}{after}", after
-
-
-LAYOUTS = st.builds(
-    Layout,
-    comments=st.tuples(COMMENT, COMMENT, COMMENT),
-    space=st.tuples(SPACE, SPACE),
-    line_break=st.sampled_from(["\n", "\r\n"]),
-    braces=st.booleans(),
-    anchor=st.sampled_from(["", "&unused "]),
-    end=st.booleans(),
-)
-
-
-@pytest.mark.heavy
-@settings(max_examples=150, deadline=None)
-@given(NUMBER, NEW, LAYOUTS)
-def test_only_the_bytes_of_the_value_change(old, new, layout):
-    head, text, foot = layout.around(old)
-    fresh, _ = changed(text, "mechanism", with_noise, new)
-    written = fresh[len(head) : len(fresh) - len(foot)]
-    assert fresh == f"{head}{written}{foot}"
-    assert float(written) == new
 
 
 PHASES = {

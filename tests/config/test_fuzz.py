@@ -65,7 +65,7 @@ def survives(text, assignments=()):
             assert item.width >= 1
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=40).map("".join))
 @example("? {a: b}\n: c")
 @example("a: !<tag:yaml.org,2002:int> 3")
@@ -76,7 +76,7 @@ def test_random_text(text):
     survives(text)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(SAMPLES),
     st.lists(
@@ -92,13 +92,13 @@ def test_mutated_samples(text, edits):
     survives(text)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), TREES), max_size=9))
 def test_well_formed_nonsense(entries):
     survives("".join(f"{key}: {value}\n" for key, value in entries))
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(SAMPLES),
     st.lists(
@@ -110,7 +110,7 @@ def test_random_assignments(text, assignments):
     survives(text, [".".join(keys) + "=" + value for keys, value in assignments])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.text(max_size=30))
 def test_random_assignment_text(text):
     survives(SAMPLES[0], [text])
@@ -119,14 +119,14 @@ def test_random_assignment_text(text):
 PATHS = st.lists(st.sampled_from([*"${}.:[]0/\\~ ", "x-a", "data", "a.yaml", "a.json", "..", "oc.env"]), max_size=12)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(PATHS.map("".join), st.sampled_from(["", "${", "a"]), st.sampled_from(["", "}"]))
 def test_random_references(inner, start, stop):
     text = f"{start}{inner}{stop}".replace("'", "''")
     survives(f"training: {{steps: '{text}'}}\nx-a: {{data: 3}}\n", [f"privacy.delta='{text}'"])
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from([".json", ".toml", ".yaml"]),
     st.lists(

@@ -1,13 +1,9 @@
 """A config inside a training config: the `dpcalc:` section, `--key`; `requires`."""
 
-import re
-import sys
-
 import pytest
 
 from dpcalc.config import load as version
-from dpcalc.config import source
-from dpcalc.config.load import load_text, satisfies
+from dpcalc.config.load import load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
 from tests.config.texts import PATH, flat, indented, marked
@@ -111,16 +107,23 @@ def test_key_leads_nowhere(key, code, place, words):
     assert place is None or (error.path, error.line, error.column) == ("--key", *place)
 
 
-@pytest.mark.parametrize("required", [">=0.1", ">=0.1.0, <1", "==0.1", "<=0.1.0", ">0.0.9", " >= 0.1 ,<2 "])
-def test_required_versions(required, monkeypatch):
-    monkeypatch.setattr(version, "__version__", "0.1.0")
-    assert load_text(flat({"requires": f'"{required}"'}), path="f").plan.steps == 100
-
-
-@pytest.mark.parametrize("required", [">=0.2", "<0.1", ">0.1.0", "==0.1.1", ">=0.1, <0.1", ">=0.1.0.1"])
-def test_another_version_is_required(required, monkeypatch):
-    monkeypatch.setattr(version, "__version__", "0.1.0")
-    text, places = marked(flat({"requires": f'§"{required}"', "future_key": "3"}))
+@pytest.mark.parametrize(
+    ("installed", "required", "met"),
+    [
+        *(("0.1.0", text, True) for text in (">=0.1", ">=0.1.0, <1", "==0.1", "<=0.1.0", ">0.0.9", " >= 0.1 ,<2 ")),
+        *(("0.1.0", text, False) for text in (">=0.2", "<0.1", ">0.1.0", "==0.1.1", ">=0.1, <0.1", ">=0.1.0.1")),
+        *(("0.1.2", text, True) for text in ("==0.1.*", "~=0.1.0", "!=0.2.*, >0")),
+        *(("0.1.2", text, False) for text in ("~=0.2.0", "!=0.1.*, >0")),
+        ("0.10.0", ">0.9", True),
+        ("0.2.dev3", ">=0.2", True),
+    ],
+)
+def test_required_versions(installed, required, met, monkeypatch):
+    monkeypatch.setattr(version, "__version__", installed)
+    text, places = marked(flat({"requires": f'§"{required}"', **({} if met else {"future_key": "3"})}))
+    if met:
+        assert load_text(text, path="f").plan.steps == 100
+        return
     (error,) = found(text)
     assert (error.code, [(error.line, error.column)]) == ("DPC104", places)
     assert f"is for dpcalc {required}" in error.message
@@ -141,24 +144,6 @@ def test_another_version_is_required(required, monkeypatch):
 def test_requirements_that_cannot_be_read(value, code):
     (error,) = found(flat({"requires": value}))
     assert (error.code, error.line) == (code, 7)
-
-
-@pytest.mark.parametrize(
-    ("version", "required", "met"),
-    [
-        ("0.10.0", ">0.9", True),
-        ("1.0", "==1", True),
-        ("0.2.dev3", ">=0.2", True),
-        ("1.2.3", "<=1.2.3", True),
-        ("1.2.3", "<1.2.3", False),
-        ("0.1.3", "~=0.1.0", True),
-        ("0.2.0", "~=0.1.0", False),
-        ("0.1.2", "!=0.1.*, >0", False),
-        ("0.1.2", "==0.1.*", True),
-    ],
-)
-def test_versions_are_numbers(version, required, met):
-    assert satisfies(version, required) is met
 
 
 @pytest.mark.parametrize(
@@ -200,9 +185,3 @@ def test_the_same_key_twice(overrides, path, words):
     found = [error for error in caught.value.diagnostics if error.code == "DPC105"]
     assert [error.path for error in found] == [path]
     assert words in found[0].message
-
-
-def test_characters_that_are_printable_need_no_closer_look():
-    printable = "".join(filter(str.isprintable, map(chr, range(sys.maxunicode + 1))))
-    assert len(printable) > 100_000
-    assert not re.search(f"[^{source._ALLOWED}]", printable)

@@ -261,20 +261,12 @@ def test_a_toml_file_is_told_to_be_one(tmp_path, text):
 
 # Words that YAML 1.1 reads otherwise.
 
-NO_NUMBERS = "010 0_1 _1 1_ 1__0 0x10 0b1 0o7 1:30 1e e5 . + 1.2.3 1,5 ١ 2024-01-01 ="
 NO_QUOTIENTS = "1/0 0/5 -1/97 1/-97 01/97 1/97/2 1.0/97 1/9_ 1//9 x/9"
 
 
 @pytest.mark.parametrize("written", ["no", "off", "2024-01-01", "12:30", "010", "=", "'5'", "a b", "naïve", "日本"])
 def test_texts_stay_texts(written):
     assert plan(flat({"name": written})).name == written.strip("'")
-
-
-@pytest.mark.parametrize("written", NO_NUMBERS.split())
-def test_what_is_no_number(written):
-    (error,) = errors(flat({"training": f"\n  steps: {written}"}))
-    assert (error.code, error.line, error.column) == ("DPC102", 6, 10)
-    assert f"got the string '{written}'" in error.message
 
 
 @pytest.mark.parametrize("written", NO_QUOTIENTS.split())

@@ -8,7 +8,6 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcalc.config import scalars
 from dpcalc.config.load import load, load_text
 from dpcalc.config.normal import normal_form
 from dpcalc.errors import InputError
@@ -95,31 +94,6 @@ def test_level_names_are_quoted_where_they_must_be(level):
     changes = {"data": f"{{levels: [{{name: '{level}', count: 9}}]}}", "sampling": f"{{'{level}': {{scheme: all}}}}"}
     found = plan(flat(changes))
     assert load_text(normal_form(found), path="f").plan == found
-
-
-@given(st.integers(-(10**30), 10**30), st.integers(-60, 40))
-def test_decimals_are_exact_and_rules_of_the_file(digits, exponent):
-    number = Fraction(digits) * Fraction(10) ** exponent
-    text = scalars.decimal_text(number)
-    assert scalars.parse_number(text) == number
-
-
-@pytest.mark.parametrize(
-    ("number", "text"),
-    [
-        (Fraction(0), "0"),
-        (Fraction(60_000), "60000"),
-        (Fraction(1, 250), "0.004"),
-        (Fraction(1, 10_000), "0.0001"),
-        (Fraction(1, 100_000), "1e-5"),
-        (Fraction(10**100), "1e+100"),
-        (Fraction(-5, 4), "-1.25"),
-        (Fraction(1, 3), None),
-        (Fraction(1, 2**500), None),
-    ],
-)
-def test_decimals(number, text):
-    assert scalars.decimal_text(number) == text
 
 
 def test_a_rate_that_no_file_can_say():

@@ -59,24 +59,6 @@ def test_what_pathlib_finds_in_a_random_tree(tmp_path, seed):
                 assert {os.path.relpath(one, tmp_path) for one in found} == expected, parts
 
 
-@pytest.mark.parametrize(
-    ("pattern", "start", "parts"),
-    [
-        ("*.yaml", "", ("*.yaml",)),
-        ("./a/*.yaml", "a", ("*.yaml",)),
-        ("a/**/**/**/b.yaml", "a", ("**", "b.yaml")),
-        ("../a/*", "../a", ("*",)),
-        ("a/*/../b/c*", "a/b", ("c*",)),
-        ("a/x[1]/*", "a", ("x[1]", "*")),
-        ("**/a/**", "", ("**", "a", "**")),
-        ("/etc/*", "/etc", ("*",)),
-        ("/*", "/", ("*",)),
-    ],
-)
-def test_a_pattern_is_cut_before_its_first_wildcard(pattern, start, parts):
-    assert split_pattern(pattern) == (start, parts)
-
-
 ATTACKS = [
     "**/" * 40 + "x.yaml",
     "**/*/" * 20 + "x.yaml",

@@ -21,20 +21,6 @@ def test_the_mark_is_that_of_the_reference():
     assert "got the string 'five'" in found.message
 
 
-@pytest.mark.parametrize(
-    "before",
-    [
-        "train: {steps: 4, steps: 40}\n",
-        "base: &b {steps: 4, steps: 40}\ntrain: {<<: *b}\n",
-        "a: &a {steps: 3}\nb: &b {steps: 4}\ntrain: {<<: [*a, *b]}\n",
-        "a: &a {n: 3}\ntrain: {<<: {<<: *a, n: 5}}\n",
-    ],
-)
-def test_a_key_given_twice_is_no_target(before):
-    (found,) = errors(before + "dpcalc:\n" + indented(steps("${train.n}" if "n: 3" in before else "${train.steps}")))
-    assert (found.code, "stands there more than once" in found.message) == ("DPC110", True)
-
-
 def test_hydra_is_named_where_hydra_composes():
     (found,) = errors("defaults: [optim: sgd]\ndpcalc:\n" + indented(steps("${optim.steps}")))
     assert (found.code, "Hydra" in found.hint) == ("DPC110", True)

@@ -110,9 +110,3 @@ def test_resolvers_are_named(reference):
     resolver = re.split("[:}]", reference[2:])[0]
     assert f"resolvers such as `{resolver}` are not run" in found.message
     assert "--cfg job --resolve" in found.hint
-
-
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.parent.name)
-def test_scripts_compile_and_read_nothing_when_imported(path):
-    compile(path.read_text(encoding="utf-8"), str(path), "exec")
-    assert callable(script(path.parent.name).main)

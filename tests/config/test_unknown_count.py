@@ -45,22 +45,6 @@ def test_the_normal_form_keeps_it():
     assert load_text(written, path="b.yaml").config_hash == loaded.config_hash
 
 
-@pytest.mark.parametrize(
-    ("sampling", "word"),
-    [
-        ("{scheme: poisson, expected: 5}", "`expected`"),
-        ("{scheme: poisson, rate: 0.1, max_batch_size: 5}", "`max_batch_size`"),
-        ("{scheme: fixed, size: 5}", "`size`"),
-        ("{scheme: shuffle, size: 5}", "`size`"),
-        ("{scheme: with-replacement, size: 5}", "`size`"),
-    ],
-)
-def test_draws_that_depend_on_the_number(sampling, word):
-    (found,) = errors(text(sampling))
-    assert (found.code, found.line) == ("DPC107", 2)
-    assert found.message == f"`data.examples` is unknown, and with {word} epsilon depends on it"
-
-
 @pytest.mark.parametrize("sampling", ["{scheme: all}", "{scheme: balls-in-bins, bins: 10}"])
 def test_draws_that_do_not(sampling):
     known = load_text(text(sampling, data="{examples: 1000}"), path="a.yaml").plan

@@ -1,10 +1,15 @@
-"""Numbers that a training script gives names, read beside the call without running anything."""
+"""Calls in scripts and notebooks: the run that they make, and the numbers that have names, without running anything."""
+
+import json
+from fractions import Fraction
 
 import pytest
 
+from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
-from dpcalc.imports.read import read_run
+from dpcalc.imports.read import imported, read_run
 from dpcalc.imports.run import Terms
+from dpcalc.planner.evaluate import guarantee
 
 CONSTANTS = """
 N, RATE = 60_000, None
@@ -53,3 +58,151 @@ def test_a_name_that_may_be_another_number_is_asked_for(tmp_path, more):
     path.write_text(CONSTANTS.format(more=more), encoding="utf-8")
     with pytest.raises(InputError, match="noise_multiplier"):
         read_run(str(path), Terms())
+
+
+JAX = "train_size=50_000, clipping_norm=1.0, batch_size=250, train_steps=1000, delta=1e-5, epsilon=2"
+DP_PARAMS = "noise_multipliers=1.2, batch_size=250, num_samples=50_000, delta=1e-5"
+FLAT = "{{version: 1, data: {{examples: 50_000}}, {}, privacy: {{adjacency: {}, delta: 1e-5{}}}}}"
+
+
+def flat(sampling, mechanism, training, adjacency="add-remove", more=""):
+    sections = f"sampling: {{{sampling}}}, mechanism: {{{mechanism}}}, training: {{{training}}}"
+    return FLAT.format(sections, adjacency, more)
+
+
+JAX_RUN = ("noise_multiplier: 1.2, max_grad_norm: 1", "batch_size: 250, steps: 1000")
+
+
+@pytest.mark.parametrize(
+    ("call", "options", "config"),
+    [
+        # JAX-Privacy 2.0.0, keras_api.py: fit() draws by itself only where it is told to
+        (
+            f"DPKerasConfig({JAX}, noise_multiplier=1.2, poisson_sampling_in_fit=True)",
+            {},
+            ("scheme: poisson", *JAX_RUN),
+        ),
+        (f"DPKerasConfig({JAX}, noise_multiplier=1.2)", {"loader": "shuffle"}, ("scheme: shuffle", *JAX_RUN)),
+        (
+            "keras_api.DPKerasConfig(2, 1e-5, 1.0, 250, 1, 1000, 50_000, True, 1.2)",
+            {},
+            ("scheme: poisson", *JAX_RUN),
+        ),
+        # accounting/analysis.py
+        (
+            f"DpParams({DP_PARAMS})",
+            {"steps": 1000},
+            ("scheme: poisson", "noise_multiplier: 1.2", "batch_size: 250, steps: 1000"),
+        ),
+        (
+            f"analysis.DpParams({DP_PARAMS}, sampling_method=analysis.SamplingMethod.FIXED_BATCH_SIZE)",
+            {"steps": 1000},
+            ("scheme: fixed, size: 250", "noise_multiplier: 1.2", "steps: 1000", "replace-one"),
+        ),
+        (
+            f"DpParams({DP_PARAMS}, truncated_batch_size=300)",
+            {"steps": 1000},
+            ("scheme: poisson, expected: 250, max_batch_size: 300", "noise_multiplier: 1.2", "steps: 1000"),
+        ),
+        (
+            f"DpParams({DP_PARAMS}, examples_per_user=3)",
+            {"steps": 1000},
+            ("scheme: poisson, expected: 250", "noise_multiplier: 1.2", "steps: 1000", "add-remove", ", group_size: 3"),
+        ),
+        # experimental/accounting.py
+        (
+            "accounting.dpsgd_event(1.2, 1000, sampling_prob=0.005)",
+            {"examples": 50_000, "delta": "1e-5"},
+            ("scheme: poisson, rate: 0.005", "noise_multiplier: 1.2", "steps: 1000"),
+        ),
+        (
+            "fixed_dpsgd_event(4.0, 1000, dataset_size=50_000, batch_size=256)",
+            {"delta": "1e-5"},
+            ("scheme: fixed, size: 256", "noise_multiplier: 4", "steps: 1000", "replace-one"),
+        ),
+        (
+            "truncated_dpsgd_event(1.2, 1000, sampling_prob=0.005, num_examples=50_000, truncated_batch_size=300)",
+            {"delta": "1e-5"},
+            ("scheme: poisson, rate: 0.005, max_batch_size: 300", "noise_multiplier: 1.2", "steps: 1000"),
+        ),
+        # TF-Privacy 0.9.0, dp_optimizer_keras.py: noise on the sum of clipped means of microbatches
+        (
+            "tfp.DPKerasSGDOptimizer(1.5, 1.2, learning_rate=0.1)",
+            {"examples": 50_000, "batch_size": 250, "epochs": 5, "delta": "1e-5", "loader": "poisson"},
+            ("scheme: poisson, expected: 250", "noise_multiplier: 1.2", "steps: 1000"),
+        ),
+        (
+            "VectorizedDPKerasAdamOptimizer(l2_norm_clip=1.5, noise_multiplier=1.2, num_microbatches=50)",
+            {"examples": 50_000, "batch_size": 250, "steps": 1000, "delta": "1e-5", "loader": "poisson"},
+            ("scheme: poisson, expected: 250", "noise_multiplier: 0.6", "steps: 1000"),
+        ),
+    ],
+)
+def test_calls_of_jax_privacy_and_of_keras_are_the_run_that_they_make(tmp_path, call, options, config):
+    numbers = {"examples", "batch_size", "epochs", "steps"}
+    given = {key: Fraction(value) if key in numbers else value for key, value in options.items()}
+    path = tmp_path / "train.py"
+    path.write_text(f"x = {call}", encoding="utf-8")
+    result = imported(read_run(str(path), Terms(**given)), Terms(**given), str(path))
+    plan = load_text(flat(*config), path="by hand").plan
+    ours, by_hand = guarantee(result.loaded.plan), guarantee(plan)
+    assert ours.epsilon == pytest.approx(by_hand.epsilon, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (f"DPKerasConfig({JAX}, noise_multiplier=1.2)", "give --loader poisson, fixed or shuffle"),
+        (
+            f"DPKerasConfig({JAX}, poisson_sampling_in_fit=True, gradient_accumulation_steps=4)",
+            "the sum of several draws",
+        ),
+        (f"calibrate_noise_multiplier({DP_PARAMS}, num_updates=5, target_epsilon=2, cycle_length=8)", "its own steps"),
+        (f"DpParams({DP_PARAMS}, num_updates=5, sampling_method=m)", "SamplingMethod.POISSON or"),
+        ("DpParams(1.2, 5)", "whose arguments all have names"),
+        ("fixed_dpsgd_event(1.2, 5, size=3)", "expected the arguments noise_multiplier, iterations"),
+    ],
+)
+def test_calls_that_make_another_run_are_refused(tmp_path, call, message):
+    path = tmp_path / "train.py"
+    path.write_text(f"x = {call}", encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        read_run(str(path), Terms())
+
+
+def notebook(tmp_path, *cells):
+    path = tmp_path / "train.ipynb"
+    code = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    content = {"cells": [{"cell_type": "markdown", "source": "# x"}, *code], "nbformat": 4, "nbformat_minor": 5}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+CELL = "engine.make_private(sample_rate=1/100, noise_multiplier=SIGMA, steps=100, delta=1e-5)"
+
+
+def test_the_code_cells_of_a_notebook_are_read(tmp_path):
+    path = notebook(tmp_path, "!pip install opacus\n%matplotlib inline\nSIGMA = 1.1", "%%bash\nSIGMA=2", CELL)
+    run = read_run(path, Terms())
+    assert run.parts[0].mechanism == "{noise_multiplier: 1.1}"
+    assert run.origin == "a call of make_private on line 4 of the code cells"
+
+
+@pytest.mark.parametrize("magic", ["%run settings.py", "SIGMA = !cat sigma", "%load settings", "  %sigma 3"])
+def test_a_magic_may_bind_a_name(tmp_path, magic):
+    path = notebook(tmp_path, "SIGMA = 1.1", f"if True:\n  pass\n{magic}", CELL)
+    with pytest.raises(InputError, match="noise_multiplier"):
+        read_run(path, Terms())
+
+
+def test_several_states_are_phases_of_one_run(dpcalc, tmp_path):
+    paths = [tmp_path / "first.json", tmp_path / "second.json"]
+    for path, history in zip(paths, [[[1.1, 0.01, 100], [2, 0.01, 50]], [[1.1, 0.01, 30]]], strict=True):
+        path.write_text(json.dumps({"history": history, "mechanism": "rdp"}), encoding="utf-8")
+    ended = dpcalc("import", *map(str, paths), "--delta", "1e-5")
+    assert "training: {steps: 130}" in ended.out
+    assert "the steps of each are added" in ended.out
+    call = tmp_path / "train.py"
+    call.write_text(f"calibrate_noise_multiplier({DP_PARAMS}, num_updates=5, target_epsilon=2)", encoding="utf-8")
+    assert "import it alone" in dpcalc("import", str(paths[0]), str(call), "--delta", "1e-5").err
+    assert "each file once" in dpcalc("import", str(paths[0]), str(paths[0])).err

@@ -8,20 +8,18 @@ import pytest
 from dpcalc.accountants.basic import equal_steps
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import one_step_epsilon
-from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
-from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.losses.atoms import Atoms, glued
-from dpcalc.losses.profile import PublicMixture
-from dpcalc.mechanisms.additive import laplace_pair
+from dpcalc.losses.atoms import glued
+from dpcalc.losses.loss import Loss
+from tests.few_losses import of_masses
 from tests.thinning import thinned
 
 
 def response(epsilon, delta=0.0):
     """Randomized response of two answers that is (epsilon, delta)-DP and tells all with probability delta."""
     true = math.exp(epsilon) / (1 + math.exp(epsilon))
-    return Atoms.of_masses((-epsilon, epsilon), ((1 - delta) * (1 - true), (1 - delta) * true), infinity_mass=delta)
+    return of_masses((-epsilon, epsilon), ((1 - delta) * (1 - true), (1 - delta) * true), infinity_mass=delta)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +55,7 @@ def test_a_profile_and_its_opposite():
     assert pair.epsilon(0.01) == pytest.approx(1.0, rel=1e-9)
     assert pair.epsilon(0.009) == math.inf
     assert pair.swapped.delta(0.3) == pytest.approx(pair.delta(0.3), rel=1e-12)  # symmetric
-    lopsided = Atoms.of_masses((0.5,), (0.3,), infinity_mass=0.2)
+    lopsided = of_masses((0.5,), (0.3,), infinity_mass=0.2)
     assert lopsided.zero_loss_mass == pytest.approx(0.5)
     assert lopsided.only_other == pytest.approx(0.5 - 0.3 * math.exp(-0.5))
     for epsilon in (-0.7, -0.2, 0.0, 0.3):
@@ -65,35 +63,13 @@ def test_a_profile_and_its_opposite():
         assert lopsided.delta(epsilon) == pytest.approx(-math.expm1(epsilon) + math.exp(epsilon) * other, abs=1e-15)
 
 
-@pytest.mark.parametrize(("losses", "masses"), [((0.0, 1.0), (0.7, 0.7)), ((-3.0,), (0.9,))])
-def test_impossible_masses_are_refused(losses, masses):
-    with pytest.raises(InputError, match="masses"):
-        Atoms.of_masses(losses, masses)
-
-
-def test_the_inversion_of_atoms():
-    counts = {laplace_pair(1.0): 100}
-    upper, lower = epsilon_bounds(counts, delta=1e-6, sides=(UPPER, LOWER))
-    assert lower <= inversion(counts, delta=1e-6) <= upper
-    with pytest.raises(ConvergenceError, match="few"):
-        inversion({response(1.0): 10}, delta=1e-6)
-
-
-def test_atoms_told_apart():
-    half = PublicMixture(weights=(0.5,), profiles=(response(1.0, 0.01),))
-    assert half.infinity_mass == pytest.approx(0.005)
-    assert half.delta(0.3) == pytest.approx(0.5 * response(1.0, 0.01).delta(0.3), rel=1e-12)
-    upper, lower = delta_bounds({half: 1}, epsilon=0.3, sides=(UPPER, LOWER))
-    assert lower <= half.delta(0.3) <= upper <= half.delta(0.3) * (1 + 1e-3)
-
-
 def test_renyi_divergence_counts_unlisted_and_infinite_mass():
     """P mass that is not listed has loss 0; with P mass where Q has none every order is infinite."""
-    pair = Atoms.of_masses([math.log(2.0)], [0.25])
+    pair = of_masses([math.log(2.0)], [0.25])
     assert pair.rdp(3.0) == pytest.approx(math.log(0.25 * 2.0**2 + 0.75) / 2, rel=1e-12)
     assert pair.rdp(math.inf) == pytest.approx(math.log(2.0))
-    assert Atoms.of_masses([0.0], [0.5], infinity_mass=0.5).rdp(2.0) == math.inf
-    nothing = Atoms(losses=(), log_masses=())  # randomized response that tells the truth as often as not
+    assert of_masses([0.0], [0.5], infinity_mass=0.5).rdp(2.0) == math.inf
+    nothing = Loss()  # randomized response that tells the truth as often as not
     assert nothing.rdp(2.0) == nothing.epsilon(0.0) == nothing.epsilon(1e-6) == nothing.delta(0.0) == 0.0
 
 

@@ -9,9 +9,9 @@ import pytest
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.losses.composition import cap_optimistic, cap_pessimistic, capped
-from dpcalc.losses.moments import RevealedSubsample
+from dpcalc.losses.loss import under_draw
+from dpcalc.losses.moments import PublicDraw
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import PublicMixture
 
 LIMIT = 0.75
 EPSILONS = (-1.0, 0.0, 0.1, 0.5, 0.74, 0.8, 1.5, 3.0)
@@ -35,7 +35,7 @@ def fixed(sigma):
 
 
 def with_public_draw(sigma):
-    return PublicMixture(weights=(0.5, 0.2), profiles=(fixed(sigma), fixed(2 * sigma)))
+    return under_draw([(0.5, fixed(sigma)), (0.2, fixed(2 * sigma))])
 
 
 CURVES = [make(sigma) for make in (add_remove, remove_add, fixed, with_public_draw) for sigma in (0.8, 2.0)]
@@ -54,7 +54,9 @@ def profile(curve, epsilon):
         parts = zip(weights, pair.centers, strict=True)
         gap = sum(w * np.exp(-(((y - c) / pair.deviation) ** 2) / 2) for w, c in parts) / root
         total += segment.weight * float(np.maximum(gap, 0.0).sum()) * (edges[1] - edges[0])
-    return total + sum(math.exp(m) * max(0.0, -math.expm1(epsilon - x)) for x, m in zip(*curve.atoms, strict=True))
+    return total + sum(
+        math.exp(m) * max(0.0, -math.expm1(epsilon - x)) for x, m in zip(curve.losses, curve.log_masses, strict=True)
+    )
 
 
 @pytest.mark.parametrize("curve", CURVES)
@@ -82,6 +84,6 @@ def test_what_has_no_such_losses_or_too_few_or_at_both_ends_stays_as_it_is():
 
 
 def test_under_a_held_draw_every_step_is_gathered():
-    held = RevealedSubsample(rate=0.1, counts=((fixed(1.0), 3), (add_remove(1.0), 2)))
+    held = PublicDraw(rate=0.1, counts=((fixed(1.0), 3), (add_remove(1.0), 2)))
     found = capped(held, LIMIT, cap_optimistic, min_mass=1e-12)
     assert found.counts == tuple((capped(one, LIMIT, cap_optimistic, min_mass=1e-12), n) for one, n in held.counts)

@@ -10,35 +10,11 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.losses.cells import Resolution, _merge_atoms, cells
-from dpcalc.losses.coarsen import _lower_envelope, coarsen_optimistic, coarsen_pessimistic, coarsened
-from dpcalc.losses.moments import composed_moments
+from dpcalc.losses.coarsen import coarsen_optimistic, coarsen_pessimistic, coarsened
+from dpcalc.losses.loss import of_falling_pair
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.pmf import LossPmf
-from dpcalc.losses.profile import MonotonePair
-
-
-@pytest.mark.parametrize(
-    ("rate", "noise", "steps", "delta"),
-    [
-        (Fraction(1, 100), 1.0, 1000, 1e-5),
-        (Fraction(1, 100), 4.0, 10_000, 1e-5),
-        (Fraction(1, 1000), 0.5, 5000, 1e-6),
-        (Fraction(1, 5), 10.0, 1000, 1e-6),
-        (Fraction(3, 10), 0.3, 10, 1e-6),
-        (Fraction(1, 1000), 2.0, 10**8, 1e-6),
-    ],
-)
-def test_cells_hold_all_mass_of_both_laws(rate, noise, steps, delta):
-    pair = MixturePair.of({0: 1 - rate, 1: rate}, {0: Fraction(1)}, deviation=noise)
-    tilt = best_epsilon({pair: steps}, delta=delta).order
-    log_norm = float(composed_moments({pair: 1}, max_order=tilt).cumulants(np.array([tilt]))[0][0])
-    aim = Resolution(tilt=tilt, log_norm=log_norm, copies=steps, budget=1e-4, truncated_mass=1e-60)
-    cut = cells(pair, aim)
-    plain = np.exp(log_norm - tilt * cut.loss) * cut.mass
-    found = np.array([cut.mass.sum(), plain.sum(), (plain * np.exp(-cut.loss)).sum()])
-    assert np.abs(found - 1).max() < 3e-13
 
 
 def random_cell(rng):
@@ -73,7 +49,7 @@ def test_a_bulk_of_which_nothing_is_left(delta):
     """Poisson draws of rate .29 with little noise, D'||D: the tilt puts nearly all mass on the largest losses."""
     q = Fraction(29, 100)
     pair = MixturePair.of({0: Fraction(1)}, {0: 1 - q, 2: q}, deviation=0.5386478117956821)
-    counts = {MonotonePair(pair=pair): 92}
+    counts = {of_falling_pair(pair): 92}
     low, high = epsilon_bounds(counts, delta=delta, sides=(LOWER, UPPER))
     assert low <= high <= 1.0001 * low
     low, high = delta_bounds(counts, epsilon=high, sides=(LOWER, UPPER))
@@ -103,37 +79,3 @@ def test_a_lattice_may_be_widened_by_any_power_of_two(rounding):
     assert (wider.level, wider.start) == (-21, -2)
     assert wider.mass.sum() == pytest.approx(1, rel=1e-6)
     assert wider.lost < 1e-12
-
-
-@pytest.mark.parametrize("rounding", [coarsen_pessimistic, coarsen_optimistic])
-@pytest.mark.parametrize(("start", "tilt", "level"), [(5, 2.5, -9), (-3, 0.4, -9), (0, 1.0, -30), (1021, 30.0, -14)])
-def test_cells_wider_than_the_lattice_are_summed_as_others_are(rounding, start, tilt, level):
-    mass = np.random.default_rng(1).random(6) / 6
-    few = LossPmf(tilt=tilt, level=level, start=start, origin=0.0, mass=mass, log_norm=0.0, lost=0.0)
-    many = replace(few, mass=np.append(mass, np.zeros(506)))  # 10 doublings are 1,024 points: few for these
-    wide, same = coarsened(few, 10, rounding), coarsened(many, 10, rounding)
-    assert (wide.level, wide.start) == (same.level, same.start)
-    assert wide.mass == pytest.approx(same.mass[: wide.mass.size], rel=1e-13, abs=1e-15)
-    assert not same.mass[wide.mass.size :].any()
-    assert wide.lost == pytest.approx(same.lost, rel=1e-12, abs=1e-300)
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_lower_envelope_is_the_largest_convex_function_below(seed):
-    rng, spacing, tilt = np.random.default_rng(seed), 0.25, 0.5 + seed % 3
-    masses = rng.random(30) + 0.2
-    masses[rng.integers(0, 29, 8)] = -0.1 * rng.random(8)  # at the last point it would end below 0
-    envelope = _lower_envelope(masses, tilt, spacing)
-    assert envelope.min() >= 0
-    # The profile at each lattice point, and at e^epsilon = 0 the P mass, in the plane of (e^epsilon, delta).
-    losses = spacing * np.arange(30)
-    x = np.append(0.0, np.exp(losses))
-    before, after = (
-        np.maximum(1 - x[:, None] * np.exp(-losses), 0.0) @ (each * np.exp(-tilt * losses))
-        for each in (masses, envelope)
-    )
-    chords = np.array([np.interp(x, x[[i, j]], before[[i, j]]) for i in range(31) for j in range(i + 1, 31)])
-    inside = [(x >= x[i]) & (x <= x[j]) for i in range(31) for j in range(i + 1, 31)]
-    largest = np.minimum(before, np.where(inside, chords, np.inf).min(axis=0))
-    assert after == pytest.approx(largest, rel=1e-9, abs=1e-12)
-    assert _lower_envelope(np.array([1.0, -0.1]), 1.0, 0.5) is None  # a profile that ends below 0

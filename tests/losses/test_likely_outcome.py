@@ -80,22 +80,3 @@ def test_more_doubt_costs_more_and_never_more_than_the_whole_step(moments):
     for each in moments(chances):
         assert (np.diff(each, axis=0) >= -1e-12 * each[1:]).all()
         assert (each > 0).all()
-
-
-def test_without_a_likely_outcome_it_is_the_whole_step():
-    for each in gaussian_moments(np.array([1.0]), ORDERS, shift=0.1):
-        assert each[0] == pytest.approx(ORDERS * (ORDERS + 1) * 0.1**2 / 2)
-    for each in pure_dp_moments(np.array([0.6]), ORDERS, epsilon=0.1):
-        bit = [np.log((math.exp(0.1 * (z + 1)) + math.exp(-0.1 * z)) / (1 + math.exp(0.1))) for z in ORDERS]
-        assert each[0] == pytest.approx(bit)
-
-
-def test_many_chances_cost_what_each_costs_alone():
-    chances = np.array([1e-300, 0.0, 1e-20, 3e-6, 0.02, 0.0201, 0.4])
-    together = gaussian_moments(chances, ORDERS, shift=0.05)
-    for place, chance in enumerate(chances):
-        alone = gaussian_moments(np.array([chance]), ORDERS, shift=0.05)
-        for one, many in zip(alone, together, strict=True):
-            if chance > 1e-12:
-                assert many[place] == pytest.approx(one[0], rel=0.05)
-            assert (many[place] >= one[0] * (1 - 1e-9)).all()

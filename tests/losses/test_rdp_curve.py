@@ -1,7 +1,6 @@
 """Curves of Renyi divergences; amplification from divergences alone is in tests/published/test_subsampled_rdp.py."""
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,25 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.amplification.counts import CountPair
-from dpcalc.amplification.step_pair import step_pair
-from dpcalc.errors import InputError, UnsupportedError
-from dpcalc.losses.quadrature import loss_moments
-from dpcalc.losses.rdp_curve import RdpCurve, finite_points, poisson_upper
-from dpcalc.mechanisms.additive import laplace_pair, laplace_rdp
-
-
-@pytest.mark.parametrize("pure", [0.5, 2.0])
-@pytest.mark.parametrize("order", [2, 3, 8, 40])
-def test_bounds_for_laplace_noise(pure, order):
-    """Exact divergences of the sampled pair from its distribution; without the factor 3 the bound is exact."""
-    rate, z = 0.01, float(order - 1)
-    law = ((0, 1 - Fraction(rate)), (1, Fraction(rate)))
-    pair = step_pair(CountPair(law=law, shift=1, both_ways=False), lambda _: laplace_pair(pure))
-    exact = float(loss_moments(pair, max_order=64.0).cumulants(np.array([z]))[0][0]) / z
-    found = poisson_upper(lambda a: laplace_rdp(pure, a), rate, order, factor=1.0)
-    assert found == pytest.approx(exact, rel=1e-4)
-    assert found <= poisson_upper(lambda a: laplace_rdp(pure, a), rate, order)
+from dpcalc.losses.rdp_curve import RdpCurve, finite_points
 
 
 def test_a_curve_is_composed_and_converted_like_any_loss():
@@ -36,35 +17,6 @@ def test_a_curve_is_composed_and_converted_like_any_loss():
     best = best_epsilon({curve: 10}, delta=1e-6)
     exact = min(10 * rho * a + math.log1p(-1 / a) - math.log(1e-6 * a) / (a - 1) for a in np.linspace(1.5, 60, 5000))
     assert exact <= best.value <= exact * 1.001
-    with pytest.raises(UnsupportedError, match="use rdp"):
-        curve.cumulants_on_line(1.0, step=0.1, count=4)
-
-
-def test_a_truncated_curve_knows_its_end():
-    curve = RdpCurve(name="truncated", points=finite_points(lambda a: 0.1 * a if a < 5 else math.inf, range(2, 257)))
-    assert curve.size == 3
-    value, _ = curve.cumulants(np.array([3.0, 3.1]))
-    assert value[0] == pytest.approx(1.2)
-    assert value[1] > 1e100
-    assert math.isfinite(best_epsilon({curve: 1}, delta=1e-6).value)
-
-
-@pytest.mark.parametrize(
-    "points",
-    [
-        (),
-        ((1.0, 0.1),),
-        ((2.0, -0.1),),
-        ((2.0, math.inf),),
-        ((2.0, math.nan),),
-        ((3.0, 0.1), (2.0, 0.2)),
-        ((2.0, 0.1), (2.0, 0.2)),
-        ((math.inf, 1.0),),
-    ],
-)
-def test_what_is_no_curve_is_refused(points):
-    with pytest.raises(InputError, match="rdp curve"):
-        RdpCurve(name="wrong", points=points)
 
 
 def test_between_its_orders_a_curve_is_a_chord_of_log_moments():

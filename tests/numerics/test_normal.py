@@ -5,14 +5,11 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from scipy import fft, special
+from scipy import special
 
-from dpcalc.numerics.convolution import fast_fft_size
 from dpcalc.numerics.special import (
     LOG_CDF_ERROR,
     gauss_legendre_panels,
-    log_cumsum_exp,
-    log_sum_exp,
     mills_ratio,
     normal_cdf,
     normal_log_cdf,
@@ -53,15 +50,3 @@ def test_gauss_legendre_nodes_are_those_of_scipy(order):
     expected_nodes, expected_weights = special.roots_legendre(order)
     np.testing.assert_allclose(nodes, expected_nodes, rtol=0, atol=1e-15)
     np.testing.assert_allclose(log_weights, np.log(expected_weights), rtol=0, atol=4e-14)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 100, 1023, 4097, 100_001, 3_000_001])
-def test_transform_sizes_are_at_most_a_third_above_those_of_scipy(size):
-    assert size <= fast_fft_size(size) <= max(2, 4 / 3 * fft.next_fast_len(size, real=True))
-
-
-def test_log_sums():
-    x = np.random.default_rng(4).uniform(-800, 800, (5, 200))
-    np.testing.assert_allclose(log_sum_exp([*x]), special.logsumexp(x, axis=0), rtol=1e-15)
-    running = [special.logsumexp(x[0, : i + 1]) for i in range(200)]
-    np.testing.assert_allclose(log_cumsum_exp(x[0]), running, rtol=1e-13)

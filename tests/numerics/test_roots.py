@@ -45,41 +45,6 @@ def test_a_falling_function_is_nearly_zero_there(name, start, derivative):
 
 
 @pytest.mark.parametrize(
-    ("f", "start", "root"),
-    [
-        (lambda _: (1.0, math.nan), 0.0, 20.0),  # without a sign change the end is returned
-        (lambda _: (-1.0, math.nan), 0.0, -20.0),
-        (lambda x: (2 - x, -1.0), -20.0, 2.0),
-        (lambda x: (2 - x, -1.0), 20.0, 2.0),
-        (lambda x: (math.inf if x < 1.25 else -1.0, math.nan), 0.0, 1.25),  # a step is bisected
-    ],
-)
-def test_ends_and_steps(f, start, root):
-    assert falling_root(f, start, ENDS, value_tolerance=1e-9) == pytest.approx(root, rel=1e-9)
-
-
-def test_a_bracket_keeps_the_signs_of_its_ends():
-    low, high = bracket_root(lambda x: x * x - 2, 0.0, 2.0, tolerance=1e-12)
-    assert low * low <= 2 <= high * high
-    assert high - low <= 1e-12 * high
-
-
-@pytest.mark.parametrize("place", [1e-3, 0.7, 25.0, 1e5])
-def test_a_minimum_is_found_next_to_its_place(place):
-    with np.errstate(invalid="ignore"):
-        value, found, (low, high) = zoomed_minimum(
-            lambda x: np.where(x > 1e7, np.nan, (np.log(x) - math.log(place)) ** 2 - 2),
-            np.geomspace(1e-5, 1e9, 64),
-            rounds=6,
-            count=8,
-        )
-    assert -2 <= value < -2 + 1e-6
-    assert low <= found <= high
-    assert found == pytest.approx(place, rel=1e-3)
-    assert low <= place <= high
-
-
-@pytest.mark.parametrize(
     ("f", "least"),
     [
         (lambda x: x, (1.0, 1.0)),

@@ -14,6 +14,7 @@ from numpy.random import Generator
 
 from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.p_values import Ends, mean_interval
+from dpcalc.mechanisms.gaussian import joint_noise_multiplier
 from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Strategy, Toeplitz, Tree
 from dpcalc.planner.plan import Phase
 from dpcalc.records import dataclass
@@ -93,7 +94,7 @@ def lone_release(phase: Phase) -> Release:
         unit = float(np.sqrt((strategy.entries**2).sum(axis=0).max()))
     else:
         unit = float(np.linalg.norm(_shift(strategy, steps, np.zeros(1, dtype=np.int64))))
-    deviation = mechanism.joint_noise_multiplier * unit
+    deviation = joint_noise_multiplier(mechanism) * unit
     return Release(products=shifts @ shifts.T / deviation**2, rate=rate)
 
 

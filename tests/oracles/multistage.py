@@ -10,7 +10,7 @@ import numpy as np
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.profile import PrivacyProfile
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.plan import Phase, Plan
@@ -116,7 +116,7 @@ def delta_at(counts, epsilon):
     if not counts:
         return 0.0
     (curve, number), *more = counts.items()
-    if number == 1 and not more and isinstance(curve, PrivacyProfile):
+    if number == 1 and not more and isinstance(curve, Loss):
         return curve.delta(epsilon)
     return delta_bounds(counts, epsilon=epsilon, sides=(UPPER,))[0]
 

@@ -9,7 +9,7 @@ import numpy as np
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.profile import GluedProfile
+from dpcalc.losses.loss import Loss
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.amplification.equal_sizes import one_step_bound
@@ -29,7 +29,7 @@ class Problem:
     delta: float
 
     @property
-    def profile(self) -> GluedProfile:
+    def profile(self) -> Loss:
         found = glued_profile(self.bound, noise_multiplier=self.sigma)
         return found.swapped if self.swapped else found
 

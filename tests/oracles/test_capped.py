@@ -13,8 +13,8 @@ from dpcalc.amplification import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import FORWARD, composed, releasing_phases
+from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.solve import guarantee
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson

@@ -287,7 +287,7 @@ def test_the_losses_of_chords_have_their_profile(is_swapped):
     _, bound = joint_of(two_levels(60, 3, 12, 4), unit=2, clip=2)
     profile = step_profile(bound, noise_multiplier=3.0)
     profile = profile.swapped if is_swapped else profile
-    losses, log_masses = map(np.array, profile.atoms)
+    losses, log_masses = np.array(profile.losses), np.array(profile.log_masses)
     parts = [(losses, np.exp(log_masses))]
     for segment in profile.segments:
         y = np.linspace(-40.0, segment.high, 400_001)

@@ -15,7 +15,7 @@ from dpcalc.amplification.counts import CountPair
 from dpcalc.amplification.data_sets import data_set_atoms
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.planner.evaluate import guarantee
@@ -38,7 +38,7 @@ def _digits():
 
 
 def changes_of(mechanism):
-    return lambda changes: mechanism.pair(changes) if changes else Atoms(losses=(), log_masses=())
+    return lambda changes: mechanism.pair(changes) if changes else Loss()
 
 
 def random_bound(rng, most):

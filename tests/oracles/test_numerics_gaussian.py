@@ -13,8 +13,8 @@ from dpcalc.accountants.gaussian import gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, grid_epsilon_bounds
 from dpcalc.accountants.rdp import rdp
+from dpcalc.losses.loss import of_two_halves
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile
 from dpcalc.losses.quadrature import loss_moments
 from tests.oracles.exact_gaussian import exact_epsilon
 
@@ -30,7 +30,7 @@ def one_step(sigma):
 
 
 def glued(sigma):
-    return GluedProfile(own=one_step(sigma), other=one_step(sigma), shift=1.0)
+    return of_two_halves(own=one_step(sigma), other=one_step(sigma), shift=1.0)
 
 
 def contained(counts, exact, delta):

@@ -14,6 +14,7 @@ from dpcalc.errors import InputError
 from dpcalc.planner.composition import composed, releases_of, valid_bounds
 from tests.oracles.multistage import delta_at
 from tests.oracles.profiles import deltas, law_of
+from tests.thinning import thinned
 
 EPSILONS = np.array([0.0, 0.01, 0.05, 0.1, 0.3, 0.6, 1.0, 1.7, 2.5, 4.0])
 NAMES = ("site", "client", "record")
@@ -232,8 +233,17 @@ def laws_of_one_run():
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize(("mechanism", "records", "clip", "sizes"), laws_of_one_run()[::11])
-@pytest.mark.parametrize("spelling", [{"scheme": "balls-in-bins", "bins": 1}, {"scheme": "random-allocation"}])
+@pytest.mark.parametrize(
+    ("mechanism", "records", "clip", "sizes", "spelling"),
+    thinned(
+        [
+            (*run, spelling)
+            for run in laws_of_one_run()[::11]
+            for spelling in ({"scheme": "balls-in-bins", "bins": 1}, {"scheme": "random-allocation"})
+        ],
+        9,
+    ),
+)
 def test_a_choice_among_one_step_is_no_choice(mechanism, records, clip, sizes, spelling):
     count, group = sizes
     if records["scheme"] == "with-replacement" or mechanism.get("type") not in {"pure-dp", "approximate-dp"}:

@@ -47,6 +47,7 @@ from tests.oracles.other_noise import discrete_laplace_cells, hockey_sticks, mix
 from tests.oracles.promises import ANY, Worst, batch_laws
 from tests.oracles.test_counting_mechanisms import excess, gaussian_cells, log_moments, nested, of_units
 from tests.oracles.test_other_noise import enumerable, with_mechanism
+from tests.thinning import thinned
 
 PROMISES = [ADD_REMOVE, ZERO_OUT, REPLACE_ONE, ANY]
 SLACK = 3e-7
@@ -165,7 +166,7 @@ def multistep(rng, flavour, kind):
 
 
 MULTISTEP = [group, unequal_group, held, shuffled, cut_short, constructed, capped, nested]
-MULTISTEP_BLOCKS = [(0, 5), *(pytest.param(block, 60, marks=SLOW) for block in range(1, 4))]
+MULTISTEP_BLOCKS = [(0, 2), *(pytest.param(block, 60, marks=SLOW) for block in range(1, 4))]
 
 
 @pytest.mark.parametrize(("block", "number"), MULTISTEP_BLOCKS)
@@ -248,10 +249,14 @@ def discrete_cells(sums, epsilon, count, promise):
     return reduce(lambda a, b: np.multiply.outer(a, b).ravel(), each)
 
 
-@pytest.mark.parametrize("promise", PROMISES)
-@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(
-    "scheme", [BallsInBins(bins=2), BallsInBins(bins=3), RandomAllocation(times=2, steps=3)], ids=str
+    ("scheme", "relation", "promise"),
+    thinned(
+        itertools.product(
+            (BallsInBins(bins=2), BallsInBins(bins=3), RandomAllocation(times=2, steps=3)), RELATIONS, PROMISES
+        ),
+        11,
+    ),
 )
 def test_units_that_choose_their_steps(scheme, relation, promise):
     steps, epsilon, count = (scheme.bins if isinstance(scheme, BallsInBins) else 3), 0.7, 2
@@ -334,9 +339,9 @@ SCHEMES = [All(), Fixed(size=500), Fixed(size=10), WithReplacement(size=20), Poi
 SCHEMES += [Shuffle(size=100, drop_last=True), BallsInBins(bins=5)]
 
 
-@pytest.mark.parametrize("group_size", [1, 3])
-@pytest.mark.parametrize("adjacency", RELATIONS)
-@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize(
+    ("scheme", "adjacency", "group_size"), thinned(itertools.product(SCHEMES, RELATIONS, (1, 3)), 17)
+)
 def test_noise_costs_no_more_than_the_promise_that_it_keeps(scheme, adjacency, group_size):
     """One clip norm of noise is one change of a promise for a unit that is there or not."""
     pairs = [

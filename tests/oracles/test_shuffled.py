@@ -4,17 +4,22 @@ A run is an arbitrary adaptive mechanism: what a step tells is a random function
 before, and of the set of units in its batch.
 """
 
+import functools
 import itertools
 import math
 from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from dpcalc.amplification.shuffled import shuffled_pass
-from dpcalc.losses.atoms import Atoms, approximate_pair
+from dpcalc.config.load import load_text
+from dpcalc.losses.atoms import approximate_pair
+from dpcalc.losses.loss import Loss, of_falling_pair
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import MonotonePair
+from dpcalc.planner.composition import composed, releases_of
+from tests.few_losses import of_masses
 
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.2, 3.0)
 
@@ -157,7 +162,7 @@ def random_pair(random, labels):
 def atoms_of(pair):
     losses = np.log(pair[0] / pair[1])
     order = np.argsort(losses)
-    return Atoms.of_masses(losses[order], pair[0][order])
+    return of_masses(losses[order], pair[0][order])
 
 
 def check_labels(seed, labels, batches, q, *, is_adaptive):
@@ -193,7 +198,7 @@ def test_many_steps_that_tell_labels(labels, batches, is_adaptive):
 
 def gaussian(distance, sigma):
     pair = MixturePair.of({0: Fraction(1)}, {distance: Fraction(1)}, deviation=sigma)
-    return MonotonePair(pair=pair)
+    return of_falling_pair(pair)
 
 
 def plane_run(random, sigma, *, zero_out):
@@ -234,7 +239,7 @@ def test_two_gaussian_steps_in_the_plane(sigma, zero_out):
 
 
 def test_a_pass_of_one_batch_and_a_step_that_tells_all():
-    tells_all = Atoms(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
+    tells_all = Loss(losses=(), log_masses=(), infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)
     assert shuffled_pass(tells_all, tells_all, ((Fraction(1), 10),), 1e-9) is None
     one = shuffled_pass(gaussian(1, 1.0), gaussian(2, 1.0), ((Fraction(1), 1),), 1e-9)
     if one is not None:
@@ -281,3 +286,281 @@ def test_labels_far_from_equal(p, q, likeness, batches, is_swapped):
     for epsilon in (5.0, 10.0, 20.0, 35.0):
         assert hockey_stick(*told, epsilon) <= bound.delta(epsilon) + 1e-15
         assert hockey_stick(*told[::-1], epsilon) <= bound.swapped.delta(epsilon) + 1e-15
+
+
+# Whole runs of a config: noise and promises of every kind, in one or two dimensions, users with records, and groups.
+# The run is taken apart by hand: all orders of users, all draws of their records, and adaptive contributions.
+
+
+def cells_of(noise, scale, radius):
+    """Law of a whole number or of a cell of the line, the outermost ones with all beyond, by the sum so far."""
+    places = np.arange(-60, 61)
+    if noise == "discrete-laplace":
+        around = np.exp(-np.abs(places) / scale)
+    elif noise == "discrete-gaussian":
+        around = np.exp(-(places**2) / (2 * scale**2))
+    else:
+        law = {"laplace": scipy.stats.laplace, "gaussian": scipy.stats.norm}[noise]
+        around = np.diff(law.cdf(np.append(places, 61) - 0.5, scale=scale), prepend=0)[1:]
+    around /= around.sum()
+    table = {}
+    for center in range(-8, 9):
+        folded = np.zeros(2 * radius + 1)
+        np.add.at(folded, np.clip(places + center, -radius, radius) + radius, around)
+        table[center] = folded
+    return table
+
+
+def sums_run(random, noise, scale, shape, *, records, drawn, dimensions, steps_of_norm, changed, zero_out):
+    """Both laws of a pass: each user's step takes `drawn` of its records, of which each has a vector of norm 1 or 0.
+
+    The vectors depend on the record, the step and all that was told; `changed` lists (user, record).
+    """
+    users, size = shape
+    radius = 2 if dimensions == 2 else 4
+    table = cells_of(noise, scale, radius)
+    vectors = [np.zeros(dimensions, int), *np.eye(dimensions, dtype=int), *-np.eye(dimensions, dtype=int)]
+    letters = (2 * radius + 1) ** dimensions
+    subsets = list(itertools.combinations(range(records), drawn))
+    ways = batches_of(users, size, drop_last=False)
+    steps = len(ways[0])
+    chosen = {}
+
+    def vector(step, past, who):
+        # Changed records stand for one direction and their stand-ins for the opposite one more often than not.
+        likely = {"x": 1, "x'": dimensions + 1}.get(who[0])
+        if likely and random.random() < steps_of_norm:
+            return chosen.setdefault((step, past, who), vectors[likely])
+        return chosen.setdefault((step, past, who), vectors[random.integers(len(vectors))])
+
+    laws = []
+    for is_changed in (False, True):
+        law = np.zeros((letters,) * steps)
+        for cuts in ways:
+            whole = np.ones(1)
+            for step, cut in enumerate(cuts):
+                draws = list(itertools.product(subsets, repeat=len(cut)))
+                later = []
+                for past in range(whole.size):
+                    told = past // letters ** max(step - 1, 0) if step else 0  # of what was told, the first letter
+                    total = np.zeros(letters)
+                    for draw in draws:
+                        center = np.zeros(dimensions, int)
+                        for user, kept in zip(sorted(cut), draw, strict=True):
+                            for record in kept:
+                                if (user, record) not in changed:
+                                    center = center + vector(step, told, ("w", user, record))
+                                elif not is_changed:
+                                    center = center + vector(step, told, ("x", user, record))
+                                elif not zero_out:
+                                    center = center + vector(step, told, ("x'", user, record))
+                        each = [table[int(c)] for c in center]
+                        total += each[0] if dimensions == 1 else np.outer(*each).ravel()
+                    later.append(whole[past] * total / len(draws))
+                whole = np.concatenate(later)
+            law += whole.reshape(law.shape) / len(ways)
+        laws.append(law.ravel())
+    return laws
+
+
+@functools.cache
+def secret_bounds(text):
+    """Bounds of one pass in secret order, D against D', of each unit or group that may cost most."""
+    plan = load_text(text, path="run.yaml").plan
+    found = []
+    for unit in composed(plan).units:
+        for bound in unit.choices[0]:
+            if bound.secret:
+                ahead, _ = releases_of(plan, unit, 0, bound)
+                ((loss, passes),) = ahead.items()
+                assert passes == 1
+                found.append(loss)
+    return found
+
+
+NESTED = """
+version: 1
+data: {{levels: [{{name: user, count: {users}}}, {{name: record, count: {records}}}]}}
+sampling: {{user: {{scheme: shuffle, size: {size}, order: secret}}, record: {{scheme: fixed, size: {drawn}}}}}
+mechanism: {{type: {noise}, noise_multiplier: {scale}, clip: record}}
+training: {{steps: {steps}}}
+privacy: {{unit: {unit}, adjacency: {adjacency}, delta: {delta}, group_size: {group}}}
+"""
+# (users, size of a batch), records of a user, how many of them a step takes
+NESTS = [((2, 1), 1, 1), ((3, 1), 1, 1), ((4, 2), 1, 1), ((3, 2), 1, 1), ((2, 1), 2, 1), ((4, 2), 2, 1), ((2, 1), 2, 2)]
+
+
+def check_sums(seed, noise, nest, *, unit, zero_out, group, dimensions):
+    (users, size), records, drawn = nest
+    random = np.random.default_rng(seed)
+    scale = (1.5, 3, 6)[seed % 3]
+    steps = -(-users // size)
+    if steps > 2:
+        dimensions = 1
+    text = NESTED.format(
+        users=users,
+        records=records,
+        size=size,
+        drawn=drawn,
+        noise=noise,
+        scale=scale,
+        steps=steps,
+        unit=unit,
+        adjacency="zero-out" if zero_out else "replace-one",
+        delta=(0.4, 0.1)[seed % 2],
+        group=group,
+    )
+    units = users if unit == "user" else users * records
+    members = sorted(random.choice(units, size=group, replace=False).tolist())
+    changed = (
+        {(at, r) for at in members for r in range(records)}
+        if unit == "user"
+        else {divmod(at, records) for at in members}
+    )
+    bounds = secret_bounds(text)
+    p, q = sums_run(
+        random,
+        noise,
+        scale,
+        (users, size),
+        records=records,
+        drawn=drawn,
+        dimensions=dimensions,
+        steps_of_norm=random.choice([0.5, 0.9, 1.0]),
+        changed=changed,
+        zero_out=zero_out,
+    )
+    for epsilon in EPSILONS:
+        assert hockey_stick(p, q, epsilon) <= max(bound.delta(epsilon) for bound in bounds) + 1e-12
+        assert hockey_stick(q, p, epsilon) <= max(bound.swapped.delta(epsilon) for bound in bounds) + 1e-12
+
+
+NESTED_RUNS = [
+    (noise, nest, unit, zero_out, group, dimensions)
+    for noise, dimensions in [
+        ("laplace", 1),
+        ("laplace", 2),
+        ("gaussian", 2),
+        ("discrete-laplace", 1),
+        ("discrete-gaussian", 1),
+    ]
+    for nest in NESTS
+    for unit in (["user", "record"] if nest[1] > 1 else ["record"])
+    for zero_out in (False, True)
+    for group in (1, 2)
+]
+
+
+@pytest.mark.parametrize(("noise", "nest", "unit", "zero_out", "group", "dimensions"), NESTED_RUNS[::9])
+def test_sums_of_records(noise, nest, unit, zero_out, group, dimensions):
+    check_sums(1, noise, nest, unit=unit, zero_out=zero_out, group=group, dimensions=dimensions)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("noise", "nest", "unit", "zero_out", "group", "dimensions"), NESTED_RUNS)
+def test_many_sums_of_records(noise, nest, unit, zero_out, group, dimensions):
+    for seed in range(12):
+        check_sums(seed, noise, nest, unit=unit, zero_out=zero_out, group=group, dimensions=dimensions)
+
+
+FLAT = """
+version: 1
+data: {{levels: [{{name: user, count: {users}}}]}}
+sampling: {{user: {{scheme: shuffle, size: {size}, order: secret}}}}
+mechanism: {{type: {kind}}}
+training: {{steps: {steps}}}
+privacy: {{adjacency: {adjacency}, delta: 0.3, group_size: {group}}}
+"""
+
+
+def check_promise(seed, shape, relation, *, zero_out, group, local, far):
+    """Steps that keep a promise: each user multiplies the chance of each letter, or all decide."""
+    random, (users, size), letters = np.random.default_rng(seed), shape, 3
+    ways = batches_of(users, size, drop_last=False)
+    steps, factors, answers = len(ways[0]), {}, {}
+    changed = {*range(group)}
+
+    def tell(is_changed):
+        def law(step, past, cut):
+            names = sorted(f"{user}'" if is_changed and user in changed else str(user) for user in cut)
+            there = [name for name in names if not (zero_out and name.endswith("'"))]
+            chances = np.ones(letters)
+            if relation in {"any", "replace-one"}:  # by an answer that any change may change
+                chances[answers.setdefault((step, past, *there), random.integers(letters))] = math.exp(local)
+            else:  # a factor of each user that is there, whose change changes the total, too
+                for name in there:
+                    ends = random.choice([-local / 2, local / 2], size=letters)
+                    chances = chances * np.exp(factors.setdefault((step, past, name), ends))
+            told = answers.setdefault((step, past, "told", *there), random.integers(letters))
+            return (
+                np.append((1 - far) * chances / chances.sum(), np.zeros(letters))
+                + far * np.eye(2 * letters)[letters + told]
+            )
+
+        return law
+
+    settings = f"epsilon: {local}, delta: {far}, relation: {relation}"
+    bounds = secret_bounds(
+        FLAT.format(
+            users=users,
+            size=size,
+            steps=steps,
+            group=group,
+            kind=f"approximate-dp, {settings}",
+            adjacency="zero-out" if zero_out else "replace-one",
+        )
+    )
+    p, q = (law_of_outputs(ways, tell(is_changed), steps, 2 * letters) for is_changed in (False, True))
+    for bound in bounds:
+        assert_dominates(bound, p, q)
+
+
+PROMISES = [
+    (shape, relation, zero_out, group)
+    for shape in [(2, 1), (3, 1), (4, 2), (3, 2)]
+    for relation in ("any", "replace-one", "add-remove", "zero-out")
+    for zero_out in (False, True)
+    for group in (1, 2)
+]
+
+
+@pytest.mark.parametrize(("shape", "relation", "zero_out", "group"), PROMISES[::7])
+def test_steps_that_keep_a_promise(shape, relation, zero_out, group):
+    check_promise(1, shape, relation, zero_out=zero_out, group=group, local=0.3, far=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("local", [0.1, 0.5, 1.0])
+@pytest.mark.parametrize(("shape", "relation", "zero_out", "group"), PROMISES)
+def test_many_steps_that_keep_a_promise(shape, relation, zero_out, group, local):
+    for seed in range(8):
+        check_promise(seed, shape, relation, zero_out=zero_out, group=group, local=local, far=(0.0, 1e-3)[seed % 2])
+
+
+@pytest.mark.parametrize("shape", [(2, 1), (3, 1), (4, 2)])
+@pytest.mark.parametrize("truth", [0.52, 0.6, 0.75])
+def test_answers_by_randomized_response(shape, truth):
+    random, (users, size) = np.random.default_rng(int(100 * truth)), shape
+    ways = batches_of(users, size, drop_last=False)
+    steps = len(ways[0])
+    kind = f"randomized-response, truth_probability: {truth}"
+    bounds = secret_bounds(
+        FLAT.format(users=users, size=size, steps=steps, group=1, kind=kind, adjacency="replace-one")
+    )
+    for _ in range(5):
+
+        def tell(own, categories):
+            def law(step, past, cut):
+                total = np.ones(1)
+                for user in sorted(cut):
+                    other = categories.setdefault((step, past, user), random.integers(2))
+                    yes = truth if (own if user == 0 else other) else 1 - truth
+                    total = np.convolve(total, [1 - yes, yes])
+                return total
+
+            return law
+
+        truths = {}
+        p, q = (law_of_outputs(ways, tell(own, truths), steps, size + 1) for own in (0, 1))
+        for bound in bounds:
+            assert_dominates(bound, p, q)

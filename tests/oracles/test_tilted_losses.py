@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from dpcalc.audit.p_values import mean_interval
-from dpcalc.losses.atoms import Atoms
-from dpcalc.losses.moments import RevealedSubsample
+from dpcalc.losses.loss import of_falling_pair, of_two_halves, under_draw
+from dpcalc.losses.moments import PublicDraw
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.profile import GluedProfile, MonotonePair, PublicMixture
+from tests.few_losses import of_masses
 from tests.oracles import tilted_losses
 from tests.oracles.exact_gaussian import exact_delta
 from tests.oracles.tilted_losses import any_infinite, tilt_curve
@@ -20,14 +20,14 @@ DOUBT = 1e-9
 
 def gaussian(shift, deviation):
     """N(0) against N(shift)."""
-    return MonotonePair(pair=MixturePair.of({0: Fraction(1)}, {shift: Fraction(1)}, deviation=deviation))
+    return of_falling_pair(MixturePair.of({0: Fraction(1)}, {shift: Fraction(1)}, deviation=deviation))
 
 
 def glued(rate=Fraction(1, 20), missed=Fraction(19, 20), deviation=1.3):
     """A bound whose two directions differ, with mass at loss 0."""
     own = MixturePair.of({0: rate, 4: missed}, {2: rate, 4: missed}, deviation=deviation)
     other = MixturePair.of({0: rate, 1: missed}, {2: rate, 1: missed}, deviation=deviation)
-    return GluedProfile(own=own, other=other, shift=2.0)
+    return of_two_halves(own=own, other=other, shift=2.0)
 
 
 def sample(step, number, seed=2):
@@ -109,7 +109,7 @@ def test_losses_of_zero_are_drawn():
 def test_steps_under_a_held_draw():
     tilt, rate = 1.5, 0.2
     step = tilt_curve(gaussian(1, 2.0), tilt=tilt, truncated_mass=0.0)
-    held = tilt_curve(RevealedSubsample(rate=rate, counts=((gaussian(1, 2.0), 8),)), tilt=tilt, truncated_mass=0.0)
+    held = tilt_curve(PublicDraw(rate=rate, counts=((gaussian(1, 2.0), 8),)), tilt=tilt, truncated_mass=0.0)
     inside = math.exp(8 * step.log_norm)
     assert held.log_norm == pytest.approx(math.log(1 - rate + rate * inside), rel=1e-12)
     losses = sample(held, 10_000)
@@ -128,7 +128,7 @@ def test_runs_of_different_lengths():
 
 
 def test_single_values_of_the_loss():
-    curve = Atoms.of_masses((-0.5, 0.7, 2.0), (0.2, 0.35, 0.05), infinity_mass=0.01)
+    curve = of_masses((-0.5, 0.7, 2.0), (0.2, 0.35, 0.05), infinity_mass=0.01)
     step = tilt_curve(curve, tilt=1.5, truncated_mass=0.0)
     weights = {-0.5: 0.2, 0.0: 0.39, 0.7: 0.35, 2.0: 0.05}
     norm = sum(mass * math.exp(1.5 * loss) for loss, mass in weights.items())
@@ -138,13 +138,13 @@ def test_single_values_of_the_loss():
     for loss, mass in weights.items():
         low, high = mean_interval(float((losses == loss).mean()), losses.size, miss_probability=DOUBT)
         assert low <= mass * math.exp(1.5 * loss) / norm <= high
-    held = tilt_curve(RevealedSubsample(rate=0.5, counts=((curve, 3),)), tilt=1.5, truncated_mass=0.0)
+    held = tilt_curve(PublicDraw(rate=0.5, counts=((curve, 3),)), tilt=1.5, truncated_mass=0.0)
     assert any_infinite([(held, 2)]) == pytest.approx(1 - (0.5 + 0.5 * 0.99**3) ** 2)
 
 
 def test_parts_too_rare_to_matter_are_left_out():
     rare, common = gaussian(60, 6.0), gaussian(1, 6.0)
-    curve = PublicMixture(weights=(1e-30, 0.9), profiles=(rare, common))
+    curve = under_draw([(1e-30, rare), (0.9, common)])
     whole, step = tilt_curve(curve, tilt=2.0, truncated_mass=0.0), tilt_curve(curve, tilt=2.0, truncated_mass=1e-12)
     assert whole.log_norm > 200
     assert step.log_norm == pytest.approx(math.log(0.1 + 0.9 * math.exp(3 / 36)), rel=1e-9)

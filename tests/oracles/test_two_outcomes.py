@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
-from dpcalc.losses.atoms import Atoms
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.pair import MixturePair
 from tests.oracles.exact_gaussian import exact_delta, exact_epsilon
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
@@ -88,9 +88,7 @@ def test_coins(chances, steps):
         losses = [mpmath.log(p / q), mpmath.log((1 - p) / (1 - q))]
         logs = [mpmath.log(p), mpmath.log(1 - p)]
         order = sorted(range(2), key=lambda at: losses[at])
-        curve = Atoms(
-            losses=tuple(float(losses[at]) for at in order), log_masses=tuple(float(logs[at]) for at in order)
-        )
+        curve = Loss(losses=tuple(float(losses[at]) for at in order), log_masses=tuple(float(logs[at]) for at in order))
         for epsilon in EPSILONS:
             exact = binomial_delta(losses, logs, steps, mpmath.mpf(epsilon))
             assert two_outcome_delta({curve: steps}, epsilon=epsilon) <= exact * (1 + mpmath.mpf(1e-12)) + 1e-16

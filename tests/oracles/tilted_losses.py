@@ -23,7 +23,7 @@ from numpy.random import Generator
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.p_values import Ends, mean_interval
-from dpcalc.losses.moments import Curve, RevealedSubsample, segment_ends
+from dpcalc.losses.moments import Curve, PublicDraw, segment_ends
 from dpcalc.losses.pair import MixturePair, Segment
 from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
 from dpcalc.records import dataclass
@@ -115,7 +115,7 @@ Tilted = TiltedStep | TiltedSubsample
 
 def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
     """Return a curve under a tilt, prepared for drawing its losses."""
-    if isinstance(curve, RevealedSubsample):
+    if isinstance(curve, PublicDraw):
         steps = tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in curve.counts)
         # E[e^{zL}] = 1 - rate + rate * (product of the steps' moments); the share of the second term is the probability
         # of the draw under the tilt.
@@ -142,7 +142,7 @@ def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
         edges.append(ends)
         ceilings.append(log_density + slope * np.diff(ends) / 2)
         integrals.append(_log_sum_exp(_tilted_log_density(segment, nodes, tilt)[0] + log_weights))
-    values, logs = curve.atoms
+    values, logs = curve.losses, curve.log_masses
     atoms = np.array([*values, 0.0])
     with np.errstate(divide="ignore"):
         log_masses = np.append(np.array(logs), np.log(curve.zero_loss_mass)) + tilt * atoms
@@ -249,7 +249,7 @@ def drawn_delta(counts: dict[Curve, int], *, epsilon: float, delta: float, runs:
     """Return an interval of delta at epsilon that misses with probability `doubt`; `delta` is about what it is."""
     # The tilt z gives the smallest RDP bound on delta: at the best order the tilted sum has the mean
     # K'(z) = epsilon + log(1 + 1/z), so that losses above epsilon are common.
-    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts.items())
+    truncated_mass = _TRUNCATED_SHARE * delta / segment_ends(counts)
     z = min(best_delta(counts, epsilon=epsilon, truncated_mass=truncated_mass).order, _MAX_TILT)
     steps = [(tilt_curve(curve, tilt=z, truncated_mass=truncated_mass), count) for curve, count in counts.items()]
     log_norm = math.fsum(count * step.log_norm for step, count in steps)

@@ -17,6 +17,7 @@ from dpcalc.planner.compare import OPACUS_ORDERS, TF_PRIVACY_ORDERS, tool_rows
 from dpcalc.planner.evaluate import evaluate
 from tests.config.texts import flat, nested
 from tests.peers.settings import Flat, google_rdp, prv
+from tests.thinning import thinned
 
 # whole best orders: at fractional ones dp_accounting's series is too large (test_disagreements)
 RUNS = [
@@ -126,7 +127,7 @@ def loaded(sampling, training, **more):
     return load_text(flat({**sections, **more}), path="f").plan
 
 
-@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("name", thinned(LOADERS, 5))
 def test_what_opacus_prints_for_a_loader(name):
     sampling, training, length, steps, *_ = LOADERS[name]
     plan = loaded(sampling, training)
@@ -137,7 +138,7 @@ def test_what_opacus_prints_for_a_loader(name):
     assert f"asked with the rate {'1' if length == 1 else f'1/{length}'}" in rows["opacus-prv"].note
 
 
-@pytest.mark.parametrize("name", [name for name, case in LOADERS.items() if case[-1] is not None])
+@pytest.mark.parametrize("name", thinned([name for name, case in LOADERS.items() if case[-1] is not None], 4))
 def test_what_tf_privacy_prints_for_a_loader(name):
     sampling, training, *_, batch_size, epochs = LOADERS[name]
     rows = {row.bound: row.epsilon for row in tool_rows(loaded(sampling, training)) if row.method == "tf-privacy"}
@@ -148,7 +149,7 @@ def test_what_tf_privacy_prints_for_a_loader(name):
     assert rows == {bound: pytest.approx(epsilon, rel=1e-6) for bound, epsilon in expected.items()}
 
 
-@pytest.mark.parametrize("name", ["shuffle", "last batch dropped", "fixed"])
+@pytest.mark.parametrize("name", thinned(["last batch dropped", "shuffle", "fixed"], 1))
 def test_the_note_names_what_opacus_prints(name):
     sampling, training, length, steps, *_ = LOADERS[name]
     (note,) = [each for each in evaluate(loaded(sampling, training)).notes if "Opacus would print" in each.text]

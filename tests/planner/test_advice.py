@@ -13,11 +13,10 @@ from dpcalc.config.load import load
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.matrix_factorization import Identity, MatrixFactorization
+from dpcalc.mechanisms.matrix_factorization import IDENTITY, MatrixFactorization
 from dpcalc.planner.composition import composed
-from dpcalc.planner.evaluate import evaluate
+from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.solve import guarantee
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
@@ -138,7 +137,7 @@ def test_of_the_draws_only_those_with_a_cap_are_named():
     capped = cut(200).phases[0]
     scheme = CyclicPoisson(probability=Fraction(256, 60_000), groups=1)
     level = Level(name="example", count=60_000, scheme=scheme)
-    mechanism = MatrixFactorization(strategy=Identity(), noise_multiplier=1.1)
+    mechanism = MatrixFactorization(strategy=IDENTITY, noise_multiplier=1.1)
     uncapped = replace(capped, name="b", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, steps=100)
     (note,) = evaluate(replace(cut(200), phases=(capped, uncapped))).notes
     assert re.match(r"cutting batches to 200 \(example\) raises epsilon {} -> {}; the smallest .* is \d+;", note.text)

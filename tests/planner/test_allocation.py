@@ -70,24 +70,6 @@ def test_two_of_sixteen_steps():
     assert answer.epsilon_lower < answer.epsilon
 
 
-def test_one_of_all_steps_is_a_pass():
-    one = evaluate(plan(RandomAllocation(times=1, steps=64))).guarantee
-    assert one.epsilon == evaluate(plan(bins(64))).guarantee.epsilon
-
-
-def test_every_choice_costs_more_than_poisson_only_by_little_and_less_than_a_known_step():
-    chosen = evaluate(plan(bins(64), steps=640)).guarantee.epsilon
-    drawn = evaluate(plan(Poisson(probability=Fraction(1, 64)), steps=640)).guarantee.epsilon
-    known = evaluate(plan(All(), steps=10)).guarantee.epsilon
-    assert 0.5 * drawn < chosen < known / 3
-
-
-@pytest.mark.heavy
-def test_more_steps_cost_more_within_a_pass():
-    costs = [evaluate(plan(bins(8), steps=steps, delta=1e-5)).guarantee.epsilon for steps in (1, 4, 8, 9, 12, 16)]
-    assert costs == sorted(costs)
-
-
 def test_a_level_above_the_choice_is_refused():
     with pytest.raises(UnsupportedError, match="level record: expected a scheme of the protected level, user"):
         evaluate(plan(All(), bins(64)))

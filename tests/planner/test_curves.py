@@ -17,7 +17,6 @@ from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedRe
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Budget
-from dpcalc.planner.published import published_rdp_bounds
 from dpcalc.planner.tuning import TruncatedNegativeBinomial
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 from tests.planner.test_edges import HUNDREDTH, plan_of
@@ -43,13 +42,6 @@ def test_epochs_are_whole_steps():
     plan = plan_of(Fixed(size=7_000), noise=50.0, steps=20)  # 8.57 steps a pass
     line, _ = CURVES["epochs"](asked(plan, grid=(1.0, 2.0))).series
     assert line.ys == tuple(guarantee(with_total_steps(plan, steps)).epsilon for steps in (9, 18))
-
-
-def test_a_run_in_the_middle_of_its_phases():
-    (phase,) = plan_of(HUNDREDTH).phases
-    plan = replace(plan_of(HUNDREDTH), phases=(replace(phase, name="a", steps=30), replace(phase, name="b", steps=70)))
-    steps = [tuple(one.steps for one in with_total_steps(plan, total).phases) for total in (10, 30, 50, 200)]
-    assert steps == [(10, 0), (30, 0), (30, 20), (30, 170)]
 
 
 @pytest.mark.parametrize(
@@ -110,37 +102,6 @@ def test_divergence_of_a_sampled_step_by_quadrature(order):
 
     mean = mpmath.quad(integrand, mpmath.linspace(-12, 12 + order, 30))
     assert line.ys[0] == pytest.approx(3 * float(mpmath.log(mean)) / (order - 1), rel=1e-7)
-
-
-@pytest.mark.parametrize("noise", [5.0, 1.0])
-@pytest.mark.parametrize(
-    ("scheme", "adjacency"),
-    [
-        (HUNDREDTH, Adjacency.ADD_REMOVE),
-        (HUNDREDTH, Adjacency.ZERO_OUT),
-        (Fixed(size=600), Adjacency.REPLACE_ONE),
-        (Fixed(size=600), Adjacency.ADD_REMOVE),
-        (Fixed(size=600), Adjacency.ZERO_OUT),
-    ],
-)
-def test_the_divergence_lies_between_the_general_bounds(scheme, adjacency, noise):
-    own, *uppers, below = CURVES["rdp"](asked(plan_of(scheme, noise=noise, steps=5, adjacency=adjacency))).series
-    ours = dict(zip(own.xs, own.ys, strict=True))
-    assert len(uppers) == (2 if scheme is HUNDREDTH else 1)  # with the factor 3, and without
-    for upper in uppers:
-        for order, high, low in zip(upper.xs, upper.ys, below.ys, strict=True):
-            assert low <= ours[order] * (1 + 1e-6)
-            assert upper.kind is not Kind.UPPER or ours[order] <= high * (1 + 1e-6)
-    assert below.kind is Kind.LOWER
-
-
-def test_without_sampling_the_general_bounds_are_the_mechanism():
-    everything = published_rdp_bounds(plan_of(Poisson(probability=Fraction(1)), noise=2.0, steps=1))
-    assert [one.divergence(3) for one in everything] == [3 / 8, 3 / 8, 3 / 8]
-
-
-def test_no_general_bounds_of_groups():
-    assert published_rdp_bounds(replace(plan_of(HUNDREDTH), group_size=2)) == ()
 
 
 def test_budgets_and_several_plans():

@@ -52,30 +52,6 @@ def test_without_steps_nothing_is_spent(noise):
     assert guarantee(plan_of(HUNDREDTH, noise=noise, steps=0)).epsilon == 0.0
 
 
-def test_a_rate_of_zero_costs_nothing():
-    assert guarantee(plan_of(Poisson(probability=Fraction(0)))).epsilon == 0.0
-
-
-def test_rate_one_and_a_full_fixed_draw_are_no_sampling():
-    everything = guarantee(plan_of(All(), noise=100.0)).epsilon
-    assert guarantee(plan_of(Poisson(probability=Fraction(1)), noise=100.0)).epsilon == everything
-    assert guarantee(plan_of(Fixed(size=60_000), noise=100.0)).epsilon == everything
-
-
-@pytest.mark.parametrize("method", ["pld", "rdp", "moments", "advanced", "basic"])
-def test_a_phase_cut_in_two_costs_the_same(method):
-    plan = plan_of(HUNDREDTH)
-    (whole,) = plan.phases
-    halves = replace(plan, phases=(replace(whole, name="a", steps=400), replace(whole, name="b", steps=600)))
-    assert guarantee(halves, method=method).epsilon == guarantee(plan, method=method).epsilon
-
-
-def test_delta_at_the_epsilon_of_a_delta_is_that_delta():
-    plan = plan_of(HUNDREDTH)
-    found = delta_of(plan, epsilon=evaluate(plan).guarantee.epsilon)
-    assert found.delta_lower <= 1e-5 <= found.delta * 1.001
-
-
 @pytest.mark.heavy
 def test_a_delta_far_out_is_below_that_of_the_moments():
     plan = load(str(SAMPLES / "mini_imagenet_5way_1shot.yaml")).plan

@@ -14,7 +14,7 @@ from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.planner import gdp
 from dpcalc.planner.composition import composed
-from dpcalc.planner.gdp import gaussian_summary, smallest_mu
+from dpcalc.planner.gdp import gaussian_summary
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.laws.random_plans import generator, random_plan
 from tests.oracles.fine_lattice import estimated_epsilon
@@ -73,12 +73,6 @@ def test_gaussian_noise_without_sampling_is_its_own_summary():
     found = gaussian_summary(plan_of(All(), noise=9.0, steps=81))
     assert 1 <= found.mu <= 1 + 1e-9
     assert (found.regret, found.misfit) == (0, 0)
-
-
-@pytest.mark.parametrize("mu", thinned([0.5, 6.0, 1e-4, 3.0], 2))
-def test_draws_that_hardly_ever_leave_a_unit_out_cost_what_no_draw_costs(mu):
-    plan = plan_of(Poisson(probability=1 - Fraction(1, 10**9)), noise=10 / mu, steps=100)
-    assert mu * (1 - 1e-6) <= gaussian_summary(plan).mu <= mu * (1 + 1e-4)
 
 
 @pytest.mark.parametrize("scale", thinned([1.0, 0.5, 3.0], 1))
@@ -152,14 +146,6 @@ def test_one_sampled_step(share, sigma, floor):
     assert known * (1 - 1e-9) <= found.mu <= known * (1 + 2e-3)
 
 
-def test_a_smaller_floor_costs_more_and_no_floor_is_needed_for_what_nothing_reveals():
-    plan = plan_of(Poisson(probability=Fraction(1, 100)), noise=2.0, steps=500)
-    mus = [gaussian_summary(plan, floor=floor).mu for floor in (0.5, 1e-3, 1e-9)]
-    assert mus == sorted(mus)
-    assert mus[0] == 0  # delta is nowhere above the floor
-    assert gaussian_summary(plan_of(Poisson(probability=Fraction(0)))).mu == 0
-
-
 def test_no_mu_where_nothing_is_hidden():
     found = gaussian_summary(plan_of(All(), noise=0.0))
     assert (found.mu, found.is_good) == (math.inf, False)
@@ -175,21 +161,6 @@ def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
     assert (sharp.is_rough, rough.is_rough) == (False, True)
     assert sharp.mu < rough.mu < math.inf
     assert 0 <= gaussian_summary(plan, floor=0.9).mu < 1e-3  # more than there is to write off
-
-
-@pytest.mark.parametrize("mu", thinned([1.0, 0.01, 6.0], 1))
-@pytest.mark.parametrize("share", [1.0, 0.3])
-def test_between_its_nodes_a_profile_keeps_to_the_mu_that_is_found(mu, share):
-    """Of a profile that all epsilons decide alike, and one that the last epsilon decides."""
-
-    def profile(epsilons):
-        return share * gaussian_deltas(mu, epsilons)
-
-    end = mu * (mu / 2 + 4)
-    found, _ = smallest_mu(profile, end, float(profile(end)))
-    assert largest_mu(profile, 0.0, end) * (1 - 1e-9) <= found <= mu * (1 + 1e-5)
-    epsilons = np.random.default_rng(5).uniform(0, end, 20_000)
-    assert np.all(profile(epsilons) <= gaussian_deltas(found, epsilons))
 
 
 # Random plans: the certified profile, between the epsilons at which it was asked; and profiles of oracles.

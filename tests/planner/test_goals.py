@@ -9,7 +9,6 @@ from statistics import NormalDist
 import pytest
 
 from dpcalc.errors import InputError
-from dpcalc.guarantee import Adjacency
 from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.schemes import All, Fixed, Poisson
@@ -94,9 +93,3 @@ def test_not_even_one():
 def test_questions_that_have_no_answer(wrong, words):
     with pytest.raises(InputError, match=words):
         wrong()
-
-
-def test_both_relations_cost_alike_for_poisson_draws_of_all():
-    plan = plan_of(All(), noise=50.0, steps=10)
-    changed = replace(plan, adjacency=Adjacency.REPLACE_ONE)
-    assert solve(changed, "group", goal=ADVANTAGE).value == solve(plan, "group", goal=ADVANTAGE).value // 2

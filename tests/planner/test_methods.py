@@ -10,6 +10,7 @@ from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.kinds import MECHANISMS
 from tests.config.texts import flat
+from tests.thinning import thinned
 
 KEYS = {
     "gaussian": "noise_multiplier: 8",
@@ -52,8 +53,7 @@ def answer(kind, draw, method):
         return str(error)
 
 
-@pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("draw", DRAWS)
+@pytest.mark.parametrize(("draw", "kind"), thinned([(draw, kind) for draw in DRAWS for kind in KEYS], 19))
 def test_what_an_accountant_cannot_do_is_one_sentence_with_those_that_can(kind, draw):
     answers = {method: answer(kind, draw, method) for method in METHODS}
     for method, said in answers.items():

@@ -1,9 +1,5 @@
 """What fails beside a finished upper bound is left out and named; the upper bound stays."""
 
-import json
-import math
-from dataclasses import replace
-
 import pytest
 
 from dpcalc.api import epsilon
@@ -12,7 +8,6 @@ from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, Unsup
 from dpcalc.planner import compare as comparing
 from dpcalc.planner import evaluate as evaluating
 from dpcalc.planner.compare import compare, cross_checks
-from dpcalc.planner.composition import BOUND
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.plans import plan
 from dpcalc.work import DefectWarning, optional
@@ -65,13 +60,6 @@ def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, whole, err
     assert any("lower bound is missing" in note for note in answer.notes)
 
 
-@pytest.mark.parametrize("error", thinned(FAILURES, 2), ids=repr)
-def test_a_lower_bound_that_fails_leaves_the_upper_bound_in_its_row(monkeypatch, whole, error):
-    upper, *_ = whole
-    broken(monkeypatch, error)
-    assert next(row.epsilon for row in compare(RUN) if row.method == "pld" and row.bound == BOUND) == upper
-
-
 @pytest.mark.parametrize("error", DEFECTS, ids=repr)
 def test_a_defect_in_the_lower_bound_leaves_the_upper_bound_and_stays_visible(monkeypatch, whole, error):
     upper, *_ = whole
@@ -109,17 +97,3 @@ def test_a_drawn_lower_bound_and_a_cross_check_that_fail_are_left_out(monkeypatc
 def test_the_end_of_the_time_is_not_held_back():
     with pytest.raises(OutOfTimeError):
         optional("a part", failing(OutOfTimeError("30 s are over")), None)
-
-
-def test_tight_is_decided_by_the_two_bounds():
-    found = replace(guarantee(RUN), epsilon=1.0)
-    assert found.with_lower(0.9991).tight
-    assert not found.with_lower(0.998).tight
-    assert found.with_lower(1.5).epsilon_lower == 1.0
-    assert replace(found, epsilon=0.0).with_lower(0.0).tight
-    assert not replace(found, epsilon=math.inf).with_lower(3.0).tight
-
-
-def test_notes_are_in_the_json(monkeypatch):
-    broken(monkeypatch, MemoryError())
-    assert "lower bound" in json.dumps(evaluate(RUN).guarantee.to_dict()["notes"])

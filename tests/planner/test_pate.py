@@ -7,15 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.errors import InputError
-from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
-from dpcalc.pate.answer import GNMAX_ORDERS, gnmax_log_moments, lnmax_log_moments, published_rows
-from dpcalc.planner.pate import (
+from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, louder, other_wins_bound
+from dpcalc.pate.answer import (
     data_dependent_guarantee,
     data_independent_guarantee,
     max_queries,
     max_queries_by_votes,
     min_noise,
+    published_rows,
 )
 from tests.planner.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
 
@@ -110,8 +109,8 @@ def test_confident_gnmax_that_always_or_never_answers():
     never = replace(CONFIDENT, threshold=1e6, threshold_noise_multiplier=100.0)
     assert data_dependent_guarantee(always, votes, delta=DELTA).guarantee.epsilon == pytest.approx(whole, rel=1e-4)
     assert data_dependent_guarantee(never, votes, delta=DELTA).guarantee.epsilon < 0.02
-    assert list(always.answer_probability(votes.top)) == pytest.approx([1.0] * 40)
-    assert list(never.answer_probability(votes.top)) == pytest.approx([0.0] * 40)
+    assert list(np.exp(always.log_check_probabilities(votes.top)[0])) == pytest.approx([1.0] * 40)
+    assert list(np.exp(never.log_check_probabilities(votes.top)[0])) == pytest.approx([0.0] * 40)
 
 
 # What TF-Privacy's research scripts (03035d5, 2026-04) print for synthetic(100) and synthetic(1000), delta 1e-5:
@@ -135,52 +134,8 @@ def test_the_published_analyses(queries, aggregation, whatever, of_votes):
     assert data_dependent_guarantee(aggregation, synthetic(queries), delta=DELTA).guarantee.epsilon < of_votes
 
 
-@mpmath.workdps(40)
-@pytest.mark.parametrize("chance", [1e-30, 1e-9, 1e-4, 0.02, 0.3])
-def test_the_published_formulas(chance):
-    q, gamma, sigma = mpmath.mpf(chance), mpmath.mpf("0.05"), mpmath.mpf(40)
-    for l in range(1, 9):  # noqa: E741  as in the paper
-        grow = mpmath.exp(2 * gamma)
-        bounds = [2 * gamma**2 * l * (l + 1), 2 * gamma * l]
-        if q < (grow - 1) / (grow**2 - 1):
-            bounds.append(mpmath.log((1 - q) * ((1 - q) / (1 - grow * q)) ** l + q * grow**l))
-        assert lnmax_log_moments(np.array([chance]), 0.05, np.array([float(l)]))[0, 0] == pytest.approx(
-            float(min(bounds))
-        )
-    two = sigma * mpmath.sqrt(mpmath.log(1 / q))
-    one = two + 1
-    e_one, e_two = one / sigma**2, two / sigma**2
-    limit = mpmath.exp((two - 1) * e_two) / (one / (one - 1) * two / (two - 1)) ** two
-    for order in GNMAX_ORDERS[[0, 7, 40, 150, 290]]:
-        a = mpmath.mpf(float(order))
-        bound = a / sigma**2
-        if one >= a and q <= limit:
-            first = (1 - q) / (1 - (q * mpmath.exp(e_two)) ** ((two - 1) / two))
-            second = mpmath.exp(e_one) / q ** (1 / (one - 1))
-            bound = min(bound, mpmath.log((1 - q) * first ** (a - 1) + q * second ** (a - 1)) / (a - 1))
-        found = gnmax_log_moments(np.array([chance]), 40.0, np.array([float(order) - 1]))[0, 0]
-        assert found == pytest.approx(float(bound * (a - 1)), rel=1e-9)
-
-
 def test_unpublished_aggregations_have_no_published_number():
     assert published_rows(CONFIDENT, synthetic(3), delta=DELTA) == ()
-
-
-def test_whatever_the_votes_are():
-    # T Gaussian releases of distance sqrt(2)/sigma are one, of mu = sqrt(2 T)/sigma: Balle, Wang 2018, Theorem 8
-    mu = math.sqrt(2 * 1000) / 40
-    epsilon = data_independent_guarantee(GNMax(noise_multiplier=40.0), 1000, delta=DELTA).epsilon
-    with mpmath.workdps(30):
-        delta = mpmath.ncdf(mu / 2 - epsilon / mu) - mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-    assert float(delta) == pytest.approx(DELTA, rel=1e-6)
-    assert float(delta) <= DELTA
-    check = math.sqrt(1000 * (1 / 150**2 + 2 / 40**2))
-    same = data_independent_guarantee(
-        GNMax(noise_multiplier=math.sqrt(2) / (check / math.sqrt(1000))), 1000, delta=DELTA
-    ).epsilon
-    assert data_independent_guarantee(CONFIDENT, 1000, delta=DELTA).epsilon == pytest.approx(same, rel=1e-9)
-    assert data_independent_guarantee(LNMax(gamma=0.05), 1, delta=DELTA).epsilon <= 0.1
-    assert data_independent_guarantee(LNMax(gamma=0.05), 7, delta=1e-12).epsilon == pytest.approx(0.7, rel=1e-3)
 
 
 @mpmath.workdps(60)
@@ -217,19 +172,9 @@ def test_laws(aggregation):
     split = ensemble([[126, 124, 0, 0]] * 60)
     assert cost(aggregation, unanimous) < here < cost(aggregation, split)
     assert (
-        data_independent_guarantee(aggregation.louder(1.1), 60, delta=DELTA).epsilon
+        data_independent_guarantee(louder(aggregation, 1.1), 60, delta=DELTA).epsilon
         < data_independent_guarantee(aggregation, 60, delta=DELTA).epsilon
     )
-
-
-@pytest.mark.parametrize("aggregation", ALL)
-def test_costs_add_up_to_the_bound(aggregation):
-    votes = synthetic(30)
-    found = data_dependent_guarantee(aggregation, votes, delta=DELTA)
-    a = found.order
-    total = found.costs.sum() + math.log((a - 1) / a) - (math.log(DELTA) + math.log(a)) / (a - 1)
-    assert found.guarantee.epsilon <= total * (1 + 1e-9)
-    assert found.guarantee.epsilon > 0.9 * total
 
 
 @pytest.mark.parametrize("aggregation", ALL)
@@ -254,30 +199,7 @@ def test_what_a_budget_buys(aggregation):
 def test_the_least_noise(aggregation, target):
     least = min_noise(aggregation, 1000, target=target, delta=DELTA)
     assert data_independent_guarantee(least, 1000, delta=DELTA).epsilon <= target
-    assert data_independent_guarantee(least.louder(1 - 1e-6), 1000, delta=DELTA).epsilon > target
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        lambda: LNMax(gamma=0.0),
-        lambda: GNMax(noise_multiplier=-1.0),
-        lambda: GNMax(noise_multiplier=math.nan),
-        lambda: replace(CONFIDENT, threshold=math.inf),
-        lambda: replace(CONFIDENT, threshold_noise_multiplier=0.0),
-        lambda: ensemble([[3, 4], [3, 3]]),
-        lambda: Votes(counts=np.array([[4, -1]]), teachers=3),
-        lambda: Votes(counts=np.array([[4]]), teachers=4),
-        lambda: data_independent_guarantee(CONFIDENT, -1, delta=DELTA),
-        lambda: data_independent_guarantee(CONFIDENT, 10, delta=1.0),
-        lambda: data_dependent_guarantee(CONFIDENT, synthetic(2), delta=0.0),
-        lambda: max_queries(CONFIDENT, target=0.0, delta=DELTA),
-        lambda: min_noise(CONFIDENT, 10, target=math.inf, delta=DELTA),
-    ],
-)
-def test_refusals(wrong):
-    with pytest.raises(InputError, match="expected"):
-        wrong()
+    assert data_independent_guarantee(louder(least, 1 - 1e-6), 1000, delta=DELTA).epsilon > target
 
 
 def test_no_query_costs_nothing():

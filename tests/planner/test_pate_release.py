@@ -4,15 +4,19 @@ import inspect
 import itertools
 import math
 
-import mpmath
 import numpy as np
 import pytest
 
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
 from dpcalc.pate import answer as pate_release
-from dpcalc.pate.answer import ReleaseTerms, draw_sanitised_epsilon, noisy_epsilon, release_terms
-from dpcalc.planner.pate import data_independent_guarantee
+from dpcalc.pate.answer import (
+    ReleaseTerms,
+    data_independent_guarantee,
+    draw_sanitised_epsilon,
+    noisy_epsilon,
+    release_terms,
+)
 from tests.planner.ballots import ensemble, gaussian, log_winner, neighbours, synthetic
 
 CHECKED = [
@@ -200,23 +204,6 @@ def test_too_many_teachers_whose_votes_are_checked():
 def test_terms_without_meaning(wrong):
     with pytest.raises(InputError, match="expected"):
         ReleaseTerms(**{"order": 9.0, "smoothness": 0.03, "noise": 5.0, **wrong})
-
-
-@mpmath.workdps(30)
-def test_why_the_noise_is_not_scaled_by_the_sensitivity_itself():
-    # Papernot et al. 2018, Theorem 23, as its code states it, for orders below 1/(2 beta); D' has e^-beta times the
-    # smooth sensitivity of D, and f(D') - f(D) is as large as both allow.
-    beta, noise, order = mpmath.mpf("0.02"), mpmath.mpf(15), mpmath.mpf(24)
-    claimed = order * mpmath.exp(2 * beta) / noise**2
-    claimed += (-mpmath.log(1 - 2 * order * beta) / 2 + beta * order) / (order - 1)
-    near, away = noise, noise * mpmath.exp(-beta)
-
-    def raised(x):
-        own, other = mpmath.npdf(x, 0, near), mpmath.npdf(x, mpmath.exp(-beta), away)
-        return mpmath.exp(order * mpmath.log(own) - (order - 1) * mpmath.log(other))
-
-    truth = mpmath.log(mpmath.quad(raised, mpmath.linspace(-2000, 2000, 81))) / (order - 1)
-    assert truth > 4 * claimed
 
 
 def test_no_release_where_nothing_costs_anything():

@@ -17,13 +17,12 @@ from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.planner import risk as risks
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.risk import (
-    advantage,
     attack_bounds,
     both_profiles,
     risk,
     true_positive_rates,
 )
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Poisson
 from tests.planner.test_edges import plan_of
 from tests.thinning import thinned
 
@@ -94,13 +93,6 @@ def test_one_sampled_step_bounds_both_orientations_apart(share, sigma):
     assert exact * (1 - 1e-9) <= found.advantage <= exact * 1.01
 
 
-def test_more_false_alarms_detect_more_and_never_beyond_the_advantage():
-    plan = plan_of(Fixed(size=600), noise=2.0, steps=200)
-    bounds = [true_positive_rate(plan, rate) for rate in RATES]
-    assert bounds == sorted(bounds)
-    assert all(rate <= bound <= rate + advantage(plan) for rate, bound in zip(RATES, bounds, strict=True))
-
-
 def test_no_false_positive_rates_give_the_advantage_alone():
     run = plan_of(Poisson(probability=Fraction(1, 100)), steps=100)
     alone = risk(run, false_positive_rates=())
@@ -131,14 +123,6 @@ def test_what_is_fitted_to_the_gaussian_mechanism_is_that_mechanism(mu):
     growth = mu**2 / 2 + mu * NORMAL.inv_cdf(1 - 1e-5)
     certain = 1 / (1 + 4 * math.exp(-growth))
     assert certain <= found.belief <= 1 / (1 + 4 * math.exp(-1.25 * growth))
-
-
-def test_many_rates_give_the_bounds_of_each():
-    plan = plan_of(Poisson(probability=Fraction(1, 100)), noise=2.0, steps=500)
-    rates = tuple(float(rate) for rate in np.geomspace(1e-4, 0.5, 20))
-    together = np.maximum(*true_positive_rates(plan, rates))
-    for rate, bound in list(zip(rates, together, strict=True))[::6]:
-        assert bound == pytest.approx(true_positive_rate(plan, rate), rel=2e-3)
 
 
 def test_inference_from_a_randomized_answer():
@@ -263,9 +247,18 @@ def most_detected(losses, rate):
     return detected
 
 
-@pytest.mark.parametrize(("size", "failing"), [(1.0, 0.3), (0.1, 1e-3), (3.0, 1e-5), (0.0, 0.01)])
-@pytest.mark.parametrize("steps", [1, 20])
-@pytest.mark.parametrize("rate", [1e-6, 1e-3, 0.1])
+@pytest.mark.parametrize(
+    ("size", "failing", "steps", "rate"),
+    thinned(
+        [
+            (*both, steps, rate)
+            for both in ((1.0, 0.3), (0.1, 1e-3), (3.0, 1e-5), (0.0, 0.01))
+            for steps in (1, 20)
+            for rate in (1e-6, 1e-3, 0.1)
+        ],
+        7,
+    ),
+)
 def test_steps_that_may_fail_are_detected_when_they_do(size, failing, steps, rate):
     """A step of delta .3 tells all with chance .3; with one false alarm in 1000, .038 was once said to be the most."""
     gaussian = plan_of(All(), steps=steps)

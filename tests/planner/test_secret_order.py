@@ -4,6 +4,8 @@ import pytest
 
 from dpcalc.config.load import load_text
 from dpcalc.planner.evaluate import evaluate, guarantee
+from dpcalc.planner.risk import risk
+from dpcalc.planner.statement import statement
 
 CONFIG = """
 version: 1
@@ -43,17 +45,82 @@ def test_below_and_at_the_shuffled_level(unit, clip, adjacency):
         ["mechanism.noise_multiplier=0.5"],
         ["mechanism.clip=batch"],
         ["sampling.example={scheme: shuffle, size: 2}"],
-        ["mechanism={type: laplace, noise_multiplier: 12, clip: user}"],
-        ["privacy.unit=example", "privacy.group_size=3"],
     ],
 )
 def test_where_nothing_is_known_it_is_the_bound_of_any_order(settings):
     assert epsilon(*settings) == epsilon(*settings, "sampling.user.order=any")
 
 
-def test_groups_are_changed_one_by_one():
-    alone, three = epsilon(), epsilon("privacy.group_size=3")
-    assert 2.9 * alone < three < epsilon("privacy.group_size=3", "sampling.user.order=any")
+def other_noise(mechanism, *settings):
+    text = CONFIG.replace("{noise_multiplier: 12, clip: user}", f"{{{mechanism}}}")
+    return evaluate(load_text(text, path="run.yaml", assignments=settings).plan).guarantee
+
+
+@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        "type: laplace, noise_multiplier: 12, clip: user",
+        "type: discrete-laplace, noise_multiplier: 12, clip: example",
+        "type: discrete-gaussian, noise_multiplier: 12, clip: user",
+        "type: pure-dp, epsilon: 0.1",
+        "type: pure-dp, epsilon: 0.1, relation: add-remove",
+        "type: approximate-dp, epsilon: 0.1, delta: 1e-12",
+        "type: exponential, epsilon: 0.1",
+    ],
+)
+def test_other_noise_than_gaussian(mechanism, adjacency):
+    secret = other_noise(mechanism, f"privacy.adjacency={adjacency}")
+    known = other_noise(mechanism, f"privacy.adjacency={adjacency}", "sampling.user.order=any")
+    assert (secret.epsilon_lower or 0) <= secret.epsilon < known.epsilon / 3
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "unit"),
+    [
+        ("type: zcdp, rho: 0.0001", "user"),  # by its divergences alone, whose loss is not known
+        ("type: pure-dp, epsilon: 0.1", "example"),  # what another user changes is not promised
+    ],
+)
+def test_promises_that_say_nothing_of_another_unit(mechanism, unit):
+    secret, known = (
+        other_noise(mechanism, f"privacy.unit={unit}", f"sampling.user.order={order}") for order in ("secret", "any")
+    )
+    assert secret.epsilon == known.epsilon
+
+
+@pytest.mark.parametrize("unit", ["user", "example"])
+def test_groups_are_changed_one_by_one(unit):
+    alone, three = epsilon(f"privacy.unit={unit}"), epsilon(f"privacy.unit={unit}", "privacy.group_size=3")
+    known = epsilon(f"privacy.unit={unit}", "privacy.group_size=3", "sampling.user.order=any")
+    assert 2.9 * alone < three < known / 3
+
+
+def test_members_below_one_user_cost_no_more_than_the_user():
+    settings = ("privacy.unit=example", "mechanism.clip=user", "data.levels[0].count=6000")
+    both = epsilon(*settings, "privacy.group_size=2", "privacy.adjacency=zero-out")
+    assert both <= 2.2 * epsilon("privacy.adjacency=replace-one")
+
+
+@pytest.mark.parametrize("settings", [(), ("privacy.unit=example",), ("privacy.adjacency=zero-out",)])
+def test_statement_knows_groups_and_says_what_risk_says(settings):
+    plan = load_text(CONFIG, path="run.yaml", assignments=settings).plan
+    said = statement(plan)
+    assert [size for size, _ in said.groups] == [2, 5, 10]
+    assert all(size * 0.8 < bound / said.evaluation.guarantee.epsilon < 2 * size for size, bound in said.groups)
+    assert said.attack.advantage == risk(plan).advantage
+
+
+def test_from_which_noise_or_batch_size_on_it_helps():
+    def notes(*settings):
+        plan = load_text(CONFIG, path="run.yaml", assignments=settings).plan
+        return [note for note in evaluate(plan).notes if "secret order" in note.text]
+
+    assert not notes()
+    (note,) = notes("mechanism.noise_multiplier=1")
+    assert "from a noise multiplier of 2 on" in note.text
+    (note,) = notes("mechanism.noise_multiplier=2", "sampling.user.size=2000", "training.steps=12")
+    assert "with batches of" in note.text
 
 
 def test_a_pass_that_is_not_finished_counts_whole_and_noise_of_phases_differs():

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from dpcalc import delta, epsilon, load, risk
+from tests.thinning import thinned
 
 BINS = """
 version: 1
@@ -18,7 +19,7 @@ training: {{steps: 2}}
 privacy: {{adjacency: {adjacency}, delta: {delta}}}
 """
 DELTAS = (1e-9, 1e-5, 0.5)
-EPSILONS = (0.0, 0.3, 0.6, 1.4, 1.9)
+EPSILONS = (0.0, 0.6, 1.9)
 
 
 def run(tmp_path, text, **numbers):
@@ -43,7 +44,7 @@ def two_bins(noise, at):
     )
 
 
-@pytest.mark.parametrize("noise", [0.5, 1.0])
+@pytest.mark.parametrize("noise", thinned([0.5, 1.0], 1))
 def test_delta_is_exact_at_any_stated_delta(tmp_path, noise):
     """With delta 1e-5 in the file, .5034 was printed at epsilon .6, where .3950 is exact."""
     for at in EPSILONS:
@@ -55,10 +56,10 @@ def test_delta_is_exact_at_any_stated_delta(tmp_path, noise):
 
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_risk_does_not_depend_on_the_stated_delta(tmp_path, adjacency):
-    rates = (1e-3, 0.01, 0.1, 0.5)
+    rates = (1e-3, 0.1)
     answers = [
         risk(run(tmp_path, BINS, noise=0.5, adjacency=adjacency, delta=stated), false_positive_rates=rates)
-        for stated in DELTAS
+        for stated in (1e-9, 0.5)
     ]
     for each in answers:
         assert each.advantage == pytest.approx(answers[0].advantage, rel=1e-3)
@@ -70,9 +71,18 @@ def test_risk_does_not_depend_on_the_stated_delta(tmp_path, adjacency):
         assert exact * (1 - 1e-3) <= answers[0].advantage <= exact * 1.01
 
 
-@pytest.mark.parametrize("sampling", ["{scheme: all}", "{scheme: fixed, size: 2077}", "{scheme: poisson, rate: 0.3}"])
-@pytest.mark.parametrize(("size", "steps"), [(0.757771, 1), (0.01, 300)])
-@pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    ("sampling", "size", "steps", "adjacency"),
+    thinned(
+        [
+            (sampling, size, steps, adjacency)
+            for size, steps in ((0.757771, 1), (0.01, 300))
+            for sampling in ("{scheme: poisson, rate: 0.3}", "{scheme: fixed, size: 2077}", "{scheme: all}")
+            for adjacency in ("add-remove", "replace-one")
+        ],
+        5,
+    ),
+)
 def test_exponential_steps_cost_no_more_than_pure_ones(sampling, size, steps, adjacency):
     """The exponential mechanism is pure: its answers are below what either description proves."""
     answers = {}

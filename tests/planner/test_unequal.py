@@ -1,30 +1,22 @@
 """Plans over unequal sizes: the costliest unit decides, and few are worked out."""
 
 import itertools
-import math
 import random
 from dataclasses import replace
 from fractions import Fraction
 
-import numpy as np
 import pytest
 
 from dpcalc.accountants import accountant_of
-from dpcalc.accountants.pld import worst_direction
-from dpcalc.accountants.result import costliest_release
-from dpcalc.amplification import worst_paths
-from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import glued_profile, step_profile
+from dpcalc.amplification.schedule import step_profile
 from dpcalc.errors import InputError
-from dpcalc.guarantee import Adjacency, Kind
-from dpcalc.losses.pair import MixturePair
+from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_units
-from dpcalc.planner.evaluate import delta_of, evaluate, guarantee, with_lower_bound
-from dpcalc.planner.lower_end import epsilon_lower
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
@@ -33,10 +25,6 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
-from tests.oracles.brute_force import RELATIONS
-from tests.oracles.test_unequal import hierarchy_of
-from tests.oracles.unequal import random_limited
-from tests.thinning import thinned
 
 NAMES = ("task", "session", "example")
 EXAMPLE = [[4, 2, 3], [4, 5]]
@@ -60,37 +48,6 @@ def run(*hierarchies, unit=3, clip=3, adjacency=Adjacency.ADD_REMOVE, noise=4.0,
         for number, one in enumerate(hierarchies)
     )
     return Plan(phases=tuple(phases), unit=unit, adjacency=adjacency, delta=1e-4)
-
-
-def of_path(plan, path):
-    """Epsilon of one path on its own, the larger direction."""
-    (phase,) = plan.phases
-    bound = path_bound(path, clip=phase.clip, adjacency=plan.adjacency)
-    profile = glued_profile(bound, noise_multiplier=phase.mechanism.noise_multiplier)
-    pld = accountant_of("pld")
-    return max(pld({curve: phase.steps}, delta=plan.delta).epsilon for curve in (profile, profile.swapped))
-
-
-@pytest.mark.parametrize("adjacency", thinned(Adjacency, 1))
-@pytest.mark.parametrize(
-    ("schemes", "unit", "clip"),
-    [
-        ((ONE, ONE, ONE), 3, 3),
-        ((ONE, Fixed(size=2), Fixed(size=2)), 3, 3),
-        ((ONE, Fixed(size=2), Fixed(size=2)), 3, 1),
-        ((Poisson(probability=Fraction(1, 2)), ONE, All()), 2, 3),
-        ((ONE, All(), Fixed(size=2)), 1, 3),
-    ],
-)
-def test_the_guarantee_is_the_maximum_over_all_paths(schemes, unit, clip, adjacency):
-    plan = run(hierarchy(EXAMPLE, schemes), unit=unit, clip=clip, adjacency=adjacency)
-    table = path_table([(plan.phases[0].hierarchy, clip)], unit=unit)
-    largest = max(of_path(plan, table.paths(row)[0]) for row in range(len(table.counts)))
-    found = guarantee(plan)
-    assert found.epsilon == pytest.approx(largest, rel=1e-12)
-    assert found.kind is Kind.UPPER
-    lower = with_lower_bound(plan, found)
-    assert 0 < lower.epsilon_lower <= found.epsilon
 
 
 def test_the_direction_names_the_first_of_the_costliest_units():
@@ -155,78 +112,6 @@ def test_a_million_counts_are_few_classes():
     assert len(protected_units(run(Hierarchy.of_tree(tree, NAMES, [ONE, ONE, All()]), unit=1))) == 1
 
 
-@pytest.fixture
-def few_paths(monkeypatch):
-    """At most eight paths before they are merged."""
-    monkeypatch.setattr(worst_paths, "MAX_PATHS", 8)
-    return 8
-
-
-@pytest.mark.heavy
-def test_very_many_different_units_are_merged_into_an_upper_bound(few_paths):
-    rng = np.random.default_rng(3)
-    counts = [rng.integers(1, 2000, size=200).tolist() for _ in range(10)]
-    rare = Poisson(probability=Fraction(1, 50))
-    plan = run(hierarchy(counts, (rare, ONE, All())), unit=2, noise=1000.0, steps=20)
-    found = protected_units(plan)
-    assert 1 < len(found) <= few_paths
-    assert len({one.place for one in found}) == len(found)
-    table = path_table([(plan.phases[0].hierarchy, 3)], unit=2)
-    epsilons = [0.001, 0.01, -0.01]
-    for row in range(0, len(table.counts), 50):
-        (path,) = table.paths(row)
-        alone = glued_profile(path_bound(path, clip=3, adjacency=plan.adjacency), noise_multiplier=1000.0)
-        merged = [glued_profile(one.bounds[0], noise_multiplier=1000.0) for one in found]
-        assert any(
-            all(
-                mine.delta(eps) >= its.delta(eps) * (1 - 1e-9)
-                for mine, its in ((one, alone), (one.swapped, alone.swapped))
-                for eps in epsilons
-            )
-            for one in merged
-        )
-    assert 0 < epsilon_lower(plan)[0] <= guarantee(plan).epsilon
-
-
-def test_alternatives_that_cannot_win_are_not_worked_out():
-    asked = []
-
-    def answer(counts):
-        asked.append(counts)
-        return float(len(counts))
-
-    curves = [MixturePair.of({0: Fraction(1)}, {shift: Fraction(1)}, deviation=1.0) for shift in range(1, 6)]
-    releases_ = {str(number): dict.fromkeys(curves[:number], 1) for number in range(1, 6)}
-    best = costliest_release(releases_, answer=answer, cost=float, ceiling=lambda counts: len(counts) + 0.5)
-    assert best == (5.0, "5")
-    assert len(asked) == 1
-    assert costliest_release(releases_, answer=answer, cost=float, ceiling=lambda _: math.inf) == (5.0, "5")
-    assert len(asked) == 6
-    with pytest.raises(LookupError):
-        costliest_release({}, answer=answer, cost=float, ceiling=float)
-
-
-def test_stopping_early_loses_nothing():
-    plan = run(hierarchy(EXAMPLE, (ONE, ONE, All())), unit=2)
-    pld = accountant_of("pld")
-    alone = {
-        name: worst_direction({name: counts}, pld, delta=plan.delta)[0].epsilon
-        for name, counts in composed(plan).steps.items()
-    }
-    found, name = worst_direction(composed(plan).steps, pld, delta=plan.delta)
-    assert found.epsilon == max(alone.values()) == alone[name]
-
-
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_poisson_users_of_unequal_size_are_tight(adjacency):
-    tenth = Poisson(probability=Fraction(1, 10))
-    plan = run(hierarchy([3, 9, 1], (tenth, All())), unit=1, clip=2, adjacency=adjacency, noise=20.0)
-    found = evaluate(plan).guarantee
-    assert found.tight
-    assert found.epsilon_lower == pytest.approx(found.epsilon, rel=1e-3)
-    assert found.direction.endswith(", task 2")
-
-
 @pytest.mark.heavy
 def test_sizes_between_two_ends():
     levels = (
@@ -268,22 +153,6 @@ def test_phases_hold_the_same_data():
     one, other = hierarchy(EXAMPLE, (ONE, ONE, ONE)), hierarchy([[4, 2, 3], [5, 5]], (ONE, ONE, ONE))
     with pytest.raises(InputError, match="same levels and counts"):
         run(one, other)
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_the_two_ends_of_draws_of_at_most_a_number_are_in_order(seed):
-    """The ends are computed apart: the lower one from an actual data set, the upper one from the table."""
-    rng = np.random.default_rng([seed, 21])
-    tree, draws = random_limited(rng, 10**6)
-    level, clip = int(rng.integers(1, len(draws) + 1)), int(rng.integers(1, len(draws) + 1))
-    adjacency = Adjacency(RELATIONS[seed % 3])
-    hierarchy = hierarchy_of(tree, draws)
-    mechanism = Gaussian(noise_multiplier=4.0, max_grad_norm=1.0)
-    phase = Phase(name="", hierarchy=hierarchy, mechanism=mechanism, clip=clip, steps=7)
-    plan = Plan(phases=(phase,), unit=level, adjacency=adjacency, delta=1e-4)
-    found = epsilon_lower(plan)
-    assert found is not None
-    assert 0 < found[0] <= guarantee(plan).epsilon
 
 
 def test_an_outermost_level_has_no_parent():

@@ -99,7 +99,7 @@ def test_the_bounds_are_those_of_the_theorems(kind, noise, order):
 def test_what_the_figures_say(kind, noise):
     """Lower below upper, both at most the step without sampling but for constants; exact where signs are known."""
     fixed, sampled = lines(kind, noise, FIXED), lines(kind, noise, POISSON)
-    base = kind(noise_multiplier=noise).batch_rdp(1)
+    base = kind(noise_multiplier=noise).rdp
     for order in range(2, 65):
         assert 0 < fixed[LOWER](order) < fixed[UPPER](order) < base(order) + math.log(4) / (order - 1)
         assert sampled[SIGNS_KNOWN](order) == pytest.approx(fixed[LOWER](order), rel=1e-9)  # the bound is attained

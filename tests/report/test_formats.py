@@ -16,7 +16,6 @@ from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Change, Verdict, finding
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import GateAnswer
-from dpcalc.report.rules import RULES
 from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result, moved
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -78,13 +77,6 @@ def test_sarif_is_what_its_schema_says(run):
         assert re.fullmatch(r"[A-Za-z0-9/._~%-]+", uri)
 
 
-def test_the_schema_of_sarif_refuses_something():
-    document = json.loads(drawn("sarif", EVERYTHING))
-    document["runs"][0]["results"][0]["level"] = "fatal"
-    with pytest.raises(jsonschema.ValidationError):
-        SARIF.validate(document)
-
-
 def test_a_run_without_a_verdict_was_not_successful():
     for results, successful in ((EVERYTHING, False), (RESULTS[:5], True)):
         (run,) = json.loads(drawn("sarif", results))["runs"]
@@ -114,11 +106,6 @@ def test_junit_is_what_its_schema_says(run):
         "failures": str(failed),
         "errors": str(broken),
     }
-
-
-def test_the_schema_of_junit_refuses_something():
-    with pytest.raises(xmlschema.XMLSchemaException):
-        JUNIT.validate(drawn("junit", EVERYTHING).replace("<failure ", "<failed ").replace("</failure>", "</failed>"))
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -207,13 +194,6 @@ def test_markdown_means_nothing_but_ours(text):
         else:
             assert re.fullmatch(r"|\*\*dpcalc check: \w+\*\*, checked .*", line)
     assert fence is None
-
-
-def test_every_code_that_is_used_has_a_rule():
-    sources = (Path(__file__).parents[2] / "dpcalc").rglob("*.py")
-    used = {code for path in sources for code in re.findall(r'"(DPC\d{3})"', path.read_text(encoding="utf-8"))}
-    assert used <= RULES.keys()
-    assert len(used) > 20
 
 
 def test_no_text_of_a_config_is_a_link_or_a_placeholder_of_sarif():

@@ -17,24 +17,20 @@ from dpcalc.planner.risk import AttackBounds
 from dpcalc.planner.statement import statement as made_statement
 from dpcalc.planner.tuning import Poisson
 from dpcalc.report.formats import STATEMENTS, statement_format
-from dpcalc.report.registry import UNANSWERED, registry_fields, registry_notes, statement_registry
-from dpcalc.report.statement import (
-    escaped,
-    latex_escaped,
-    statement_json,
-    statement_latex,
-    statement_markdown,
-    statement_text,
-    statement_view,
-)
+from dpcalc.report.registry import UNANSWERED, registry_fields, registry_notes
+from dpcalc.report.statement import latex_escaped, statement_view
 from tests.report.risks import NO_SUMMARY
 from tests.report.samples import EVALUATION, GUARANTEE, PLAN
 from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
 from tests.report.test_formats import SCHEMAS
 
 
+def stated(form, statement=STATEMENT, config=None, **options):
+    return statement_format(form)(statement_view(statement, config or loaded(), **options), 80)
+
+
 def text_of(statement=STATEMENT, config=None):
-    return " ".join(statement_text(statement_view(statement, config or loaded())).split())
+    return " ".join(stated("text", statement, config).split())
 
 
 @pytest.mark.parametrize("budget", [None, Budget(epsilon=4.2613)])
@@ -83,16 +79,14 @@ def test_an_exceeded_budget_is_said():
 
 def test_without_sampling_nothing_is_said_of_amplification():
     epsilon = STATEMENT.evaluation.guarantee.epsilon
-    texts = [
-        statement_text(statement_view(replace(STATEMENT, unsampled=epsilon * factor), loaded())) for factor in (1, 1.01)
-    ]
+    texts = [stated("text", replace(STATEMENT, unsampled=epsilon * factor)) for factor in (1, 1.01)]
     assert [text.count("amplification") + text.count("leaves the unit out") for text in texts] == [0, 2]
     assert all("has the weaker guarantee" in " ".join(text.split()) for text in texts)
 
 
-@pytest.mark.parametrize("drawn", [statement_text, statement_markdown, statement_latex, statement_registry])
-def test_nothing_steers_a_terminal(drawn):
-    text = drawn(statement_view(HOSTILE_STATEMENT, HOSTILE_LOADED))
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "registry"])
+def test_nothing_steers_a_terminal(form):
+    text = stated(form, HOSTILE_STATEMENT, HOSTILE_LOADED)
     assert all(line.isprintable() for line in text.splitlines())
     assert "\nsecond" not in text
 
@@ -100,7 +94,7 @@ def test_nothing_steers_a_terminal(drawn):
 @pytest.mark.parametrize("host", ["www.evil.example", "WWW.Evil.Example", "x/www.evil.example/b.yaml"])
 def test_markdown_makes_no_link_of_a_name(host):
     """GitHub makes a link of `www.` and a name, wherever it stands."""
-    text = statement_markdown(statement_view(STATEMENT, loaded(replace(PLAN, name=host), path=host)))
+    text = stated("markdown", STATEMENT, loaded(replace(PLAN, name=host), path=host))
     assert "www<!-- -->." in text.lower()
     assert not re.search(r"(?i)www\.", text)
 
@@ -110,7 +104,7 @@ HOSTILE_MARKDOWN = "</td><script>x</script> ![a](http://e.vil) | `c` *b* _i_ # @
 
 def test_markdown_shows_every_word_as_it_is():
     config = loaded(replace(PLAN, name=HOSTILE_MARKDOWN), path="a|b.yaml")
-    text = statement_markdown(statement_view(STATEMENT, config))
+    text = stated("markdown", STATEMENT, config)
     title = text.splitlines()[0]
     assert not re.search(r"(?<!\\)[<`*\[|]", title.removeprefix("# ").replace("@<!-- -->", ""))
     assert "http://" not in title
@@ -119,23 +113,16 @@ def test_markdown_shows_every_word_as_it_is():
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 
 
-def test_ordinary_words_are_not_escaped():
-    assert (
-        escaped("epsilon_lower e^2.69, 8/1875; 5% (example) - D'D")
-        == "epsilon_lower e^2.69, 8/1875; 5% (example) - D'D"
-    )
-
-
 COMMANDS = "::error::a ::add-mask::b ##[error]c ##vso[task.setvariable]d"
 
 
-@pytest.mark.parametrize("drawn", [statement_text, statement_markdown, statement_latex, statement_registry])
-def test_nothing_is_a_command_to_a_runner(drawn):
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "registry"])
+def test_nothing_is_a_command_to_a_runner(form):
     config = loaded(replace(PLAN, name=COMMANDS), path=COMMANDS)
-    text = drawn(statement_view(STATEMENT, config))
+    text = stated(form, STATEMENT, config)
     assert "error" in text
     assert not re.search(r"^\s*::|##\w*\[", text, flags=re.MULTILINE)
-    document = statement_json(statement_view(STATEMENT, config))
+    document = stated("json", STATEMENT, config)
     assert "##" not in document.replace("u0023#", "")
     assert json.loads(document)["config"]["name"] == COMMANDS
 
@@ -147,7 +134,7 @@ def test_nothing_is_a_command_to_a_runner(drawn):
 @pytest.mark.parametrize("tuned", [False, True])
 def test_every_form_says_how_the_run_is_released_and_what_is_not_covered(form, tuned):
     config = loaded(replace(PLAN, tuning=Poisson(mean=5.0) if tuned else None))
-    text = statement_format(form)(statement_view(STATEMENT, config), 80)
+    text = stated(form, STATEMENT, config)
     words = " ".join(re.sub(r"[\\{}]|&#92;", "", text).split())
     assert "whoever runs the training sees the data, and is trusted to run it as stated" in words
     assert "once: all the steps stated here; a later run on the same data" in words
@@ -196,15 +183,13 @@ def test_the_declared_fields_are_those_of_the_registry():
 @pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=r"a\\b: [\\(x) ..."))])
 @pytest.mark.parametrize("statement", [STATEMENT, HOSTILE_STATEMENT, replace(STATEMENT, gdp=None, groups=())])
 def test_an_entry_is_valid_once_it_has_a_date(statement, config):
-    assert problems(statement_registry(statement_view(statement, config, published="2026-01-31"))) == []
-    assert problems(statement_registry(statement_view(statement, config))) == [
-        "'publication_date' is a required property"
-    ]
+    assert problems(stated("registry", statement, config, published="2026-01-31")) == []
+    assert problems(stated("registry", statement, config)) == ["'publication_date' is a required property"]
 
 
 def test_an_entry_states_what_is_known_and_asks_for_the_others():
     view = statement_view(replace(STATEMENT, evaluation=EVALUATION), loaded())
-    entry = yaml.safe_load(statement_registry(view))
+    entry = yaml.safe_load(stated("registry", replace(STATEMENT, evaluation=EVALUATION)))
     assert (entry["url_slug"], entry["status"], entry["tier"]) == ("clinic-maml", "Draft", 3)
     deployment = entry["deployment"]
     assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.946867, "delta": 1e-5}
@@ -226,7 +211,7 @@ def test_an_entry_states_what_is_known_and_asks_for_the_others():
 
 def test_without_a_guarantee_nothing_is_registered():
     with pytest.raises(InputError, match="expected a run with a finite epsilon"):
-        statement_registry(statement_view(NOTHING, loaded()))
+        stated("registry", NOTHING)
 
 
 TEX = "\\ { } $ & # ^ _ % ~ < > | \" ' ` -- --- ,, ?` !` ^^5c \\input{/etc/passwd} [x] @"
@@ -244,7 +229,7 @@ def test_latex_shows_every_character_as_it_is():
 
 @pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=TEX), path=TEX, section=TEX)])
 def test_latex_is_balanced_whatever_names_hold(config):
-    text = statement_latex(statement_view(HOSTILE_STATEMENT, config))
+    text = stated("latex", HOSTILE_STATEMENT, config)
     head, body = text.split("\\begin{document}\n")
     assert "\\documentclass" in head
     opened = []

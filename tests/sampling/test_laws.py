@@ -29,13 +29,6 @@ def tails(law):
     return {j: sum(chance for count, chance in law.items() if count >= j) for j in range(max(law) + 2)}
 
 
-@pytest.mark.parametrize(("trials", "rate"), [(0, "1/2"), (1, "0"), (3, "1"), (7, "2/5"), (40, "1/3")])
-def test_a_binomial_is_counted_out(trials, rate):
-    q = Fraction(rate)
-    expected = {k: comb(trials, k) * q**k * (1 - q) ** (trials - k) for k in range(trials + 1)}
-    assert binomial(trials, q) == {k: chance for k, chance in expected.items() if chance}
-
-
 def test_a_rare_tail_is_moved_up_or_down_and_never_lost():
     law = binomial(10_000, Fraction(1, 10**6))
     assert sum(law.values()) == 1

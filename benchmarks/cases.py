@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
 
-SAMPLES = Path(__file__).parents[2] / "sample_configs"
+SAMPLES = Path(__file__).parents[1] / "sample_configs"
 
 
 @dataclass(frozen=True)

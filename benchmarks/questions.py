@@ -1,4 +1,4 @@
-"""What each tool is asked, and the process that asks: `python -m tests.benchmarks.questions REQUEST`, JSON both ways.
+"""What each tool is asked, and the process that asks: `python -m benchmarks.questions REQUEST`, JSON both ways.
 
 A question takes a case and a setting, prepares, and returns the call that is timed, which answers (lower, upper). It
 imports its own tool alone, so that a cold start and its memory are those of that tool.
@@ -9,7 +9,7 @@ import resource
 import sys
 import time
 
-from tests.benchmarks.cases import BY_NAME
+from benchmarks.cases import BY_NAME
 
 MOST_CALLS, ENOUGH = 15, 0.4  # seconds
 

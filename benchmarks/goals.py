@@ -3,8 +3,8 @@
 import math
 import statistics
 
-from tests.benchmarks.cases import BY_NAME
-from tests.benchmarks.running import (
+from benchmarks.cases import BY_NAME
+from benchmarks.running import (
     CALIBRATE,
     INTERVAL,
     INVERSION,

@@ -1,6 +1,6 @@
 """dpcalc beside dp_accounting and prv_accountant on the same cases, in one run.
 
-    python -m tests.benchmarks [--renew] [--only TEXT ...] [--rounds 2] [--seconds 30] [--search] [--output FILE]
+    python -m benchmarks [--renew] [--only TEXT ...] [--rounds 2] [--seconds 30] [--search] [--output FILE]
 
 Every question runs in a process of its own, the tools of a case taking turns; a process repeats a quick call for a
 moment. A peer is given the setting at which it answers as sharply as ours (running.py says how it is found). Writes a
@@ -22,11 +22,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from dpcalc._version import __version__
-from tests.benchmarks.cases import CASES, SAMPLES
-from tests.benchmarks.cold_start import peer_program
-from tests.benchmarks.goals import goals, line
-from tests.benchmarks.running import (
+from benchmarks.cases import CASES, SAMPLES
+from benchmarks.goals import goals, line
+from benchmarks.running import (
     CALIBRATE,
     DEFAULT_GRID,
     EPSILON,
@@ -45,6 +43,8 @@ from tests.benchmarks.running import (
     matched,
     ran,
 )
+from dpcalc._version import __version__
+from dpcalc.config.load import load
 
 RESULTS = Path(__file__).with_name("results.csv")
 WORDS = ("case", "tool", "status")
@@ -62,6 +62,23 @@ training: {{steps: {steps}}}
 privacy: {{adjacency: add-remove, delta: 1e-5}}
 budget: {{epsilon: 8}}
 """
+
+
+PEER = """\
+import dp_accounting
+from dp_accounting import pld
+accountant = pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+accountant.compose(dp_accounting.PoissonSampledDpEvent({rate}, dp_accounting.GaussianDpEvent({sigma})), {steps})
+print(accountant.get_epsilon({delta}))
+"""
+
+
+def peer_program(path):
+    """A program that asks dp_accounting's default PLD accountant about a flat Poisson run."""
+    plan = load(str(path)).plan
+    (phase,) = plan.phases
+    rate, sigma = float(phase.hierarchy.inclusion(plan.unit)), phase.mechanism.noise_multiplier
+    return PEER.format(rate=rate, sigma=sigma, steps=phase.steps, delta=plan.delta)
 
 
 def read(path=RESULTS):
@@ -141,7 +158,7 @@ def whole_processes(rounds):
             Path(folder, f"run_{number:03}.yaml").write_text(text, encoding="utf-8")
         commands = [
             [*ours, "epsilon", str(FLAT)],
-            [sys.executable, "-c", peer_program(FLAT)[0]],
+            [sys.executable, "-c", peer_program(FLAT)],
             [*ours, "epsilon", str(LEVELS)],
             [*ours, "check", *sorted(map(str, Path(folder).iterdir()))],
         ]
@@ -159,7 +176,7 @@ def whole_processes(rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description="dpcalc beside its peers.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="dpcalc beside its peers.")
     parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose name contains it")
     parser.add_argument("--renew", action="store_true", help="replace the recorded run")
     parser.add_argument("--rounds", type=int, default=2, help="processes for each tool and case")

@@ -87,7 +87,7 @@ def asked(tool, case, setting, seconds):
         return Run(upper=float(output), cold=cold, mebibytes=peak)
     request = {"question": QUESTIONS[tool], "case": case.name, "setting": setting}
     request |= {"memory": MEMORY, "started": time.monotonic()}
-    command = [sys.executable, "-m", "tests.benchmarks.questions", json.dumps(request)]
+    command = [sys.executable, "-m", "benchmarks.questions", json.dumps(request)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:

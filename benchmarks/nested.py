@@ -1,4 +1,4 @@
-"""Bounds of ten nested hierarchies, for docs/numbers.md: `python -m tests.benchmarks.nested` prints them."""
+"""Bounds of ten nested hierarchies, for docs/numbers.md: `python -m benchmarks.nested` prints them."""
 
 import sys
 from dataclasses import dataclass

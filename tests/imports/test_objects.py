@@ -1,0 +1,104 @@
+"""Plans from objects of other libraries: the same run as from their files."""
+
+import enum
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+import dp_accounting
+import numpy as np
+import pytest
+
+from dpcalc import epsilon, from_dp_accounting, from_jax_privacy, from_opacus, plan
+from dpcalc.errors import InputError
+
+FLAT = {"sample_rate": 0.01, "delta": 1e-5, "noise_multiplier": 1.5, "steps": 500}
+
+
+def same(one, other):
+    assert epsilon(one).epsilon == pytest.approx(epsilon(other).epsilon, rel=1e-12)
+
+
+@pytest.mark.parametrize("number", [float, np.float64])
+def test_an_engine_of_opacus(number):
+    accountant = SimpleNamespace(history=[(number(1.5), number(0.01), 200), (1.5, 0.01, np.int64(300))])
+    for engine in (SimpleNamespace(accountant=accountant), accountant, {"history": accountant.history}):
+        same(from_opacus(engine, poisson_sampling=True, delta=1e-5), plan(**FLAT))
+    with pytest.raises(InputError, match="poisson_sampling: expected True"):
+        from_opacus(accountant, poisson_sampling=False, delta=1e-5)
+    with pytest.raises(InputError, match="engine: expected a PrivacyEngine"):
+        from_opacus(3, poisson_sampling=True, delta=1e-5)
+    with pytest.raises(InputError, match="steps"):
+        from_opacus({"history": []}, poisson_sampling=True, delta=1e-5)
+
+
+def test_an_event_of_dp_accounting():
+    step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.5))
+    same(from_dp_accounting(dp_accounting.SelfComposedDpEvent(step, 500), delta=1e-5), plan(**FLAT))
+    event = dp_accounting.ComposedDpEvent([dp_accounting.SelfComposedDpEvent(step, 250)] * 2)
+    same(from_dp_accounting(event, delta=1e-5, dataset_size=1000), plan(**FLAT))
+    fixed = dp_accounting.SampledWithoutReplacementDpEvent(1000, 10, dp_accounting.GaussianDpEvent(4.0))
+    run = from_dp_accounting(dp_accounting.SelfComposedDpEvent(fixed, 50), delta=1e-5)
+    assert run.adjacency == "replace-one"
+    with pytest.raises(InputError, match="event: expected a DpEvent"):
+        from_dp_accounting(FLAT, delta=1e-5)
+
+
+class SamplingMethod(enum.Enum):
+    POISSON = enum.auto()
+    FIXED_BATCH_SIZE = enum.auto()
+
+
+@dataclass
+class DpParams:  # fields as in JAX-Privacy 2.0.0
+    noise_multipliers: float
+    num_samples: int
+    delta: float
+    batch_size: int
+    batch_size_scale_schedule: dict | None = None
+    is_finite_guarantee: bool = True
+    batch_sizes: int = field(init=False)
+    examples_per_user: int | None = None
+    cycle_length: int | None = None
+    sampling_method: SamplingMethod = SamplingMethod.POISSON
+    truncated_batch_size: int | None = None
+
+    def __post_init__(self):
+        self.batch_sizes = self.batch_size
+
+
+@dataclass
+class DPKerasConfig:
+    epsilon: float
+    delta: float
+    clipping_norm: float
+    batch_size: int
+    gradient_accumulation_steps: int
+    train_steps: int
+    train_size: int
+    poisson_sampling_in_fit: bool = False
+    noise_multiplier: float | None = None
+
+
+def test_parameters_of_jax_privacy():
+    params = DpParams(1.5, 1000, 1e-5, 10)
+    same(from_jax_privacy(params, steps=500), plan(**FLAT))
+    params.sampling_method = SamplingMethod.FIXED_BATCH_SIZE
+    fixed = plan(
+        scheme="fixed",
+        batch_size=10,
+        dataset_size=1000,
+        steps=500,
+        delta=1e-5,
+        noise_multiplier=1.5,
+        adjacency="replace-one",
+    )
+    same(from_jax_privacy(params, steps=500), fixed)
+    keras = DPKerasConfig(3.0, 1e-5, 1.0, 10, 1, 500, 1000, noise_multiplier=1.5)
+    same(from_jax_privacy(keras, loader="poisson"), plan(**FLAT))
+    with pytest.raises(InputError, match="how the data set of fit"):
+        from_jax_privacy(keras)
+    keras.noise_multiplier = None
+    with pytest.raises(InputError, match="noise_multiplier: expected a number"):
+        from_jax_privacy(keras, loader="poisson")
+    with pytest.raises(InputError, match="params: expected DPKerasConfig or DpParams"):
+        from_jax_privacy(SamplingMethod.POISSON)
