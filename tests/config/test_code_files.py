@@ -196,6 +196,7 @@ def test_what_gin_and_shell_state(text, suffix, path, value, place):
         ("t --s; u\n", ".sh", "flags.s", "has no value"),
         ("t --s --n 3\n", ".sh", "flags.s", "has no value"),
         ("t 'open\n", ".sh", "flags.s", "the quote of line 1 never ends"),
+        ("A.b = 1\nA.b.c = 2\n", ".gin", "A.c", "none"),  # nothing binds it
         ("x#y --s 1 \\\n --s 2\n", ".sh", "flags.s", "more than once"),  # a `#` inside a word begins no comment
         ("cat <<E\n--s 1\nE\nt --s 1\n", ".sh", "flags.s", "more than once"),
         ("include 'a.gin'\nOpt.s = 1\n", ".gin", "Opt.s", "line 1: `include 'a.gin'` includes another file"),
