@@ -220,7 +220,8 @@ class _Reader:
                     self.functions.append((node, parents))
                 case ast.ClassDef():
                     self.classes.append(node)
-            below = (*parents, node) if isinstance(node, ast.stmt | ast.Match) and hasattr(node, "body") else parents
+            is_around = isinstance(node, ast.Match) or (isinstance(node, ast.stmt) and hasattr(node, "body"))
+            below = (*parents, node) if is_around else parents
             waiting += [(child, below) for child in ast.iter_child_nodes(node)]
         self.calls.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
         if max(len(self.classes), len(self.functions)) > MAX_NAMES:
@@ -556,6 +557,7 @@ class _Reader:
             match statement:
                 case ast.Assign(targets=[target], value=value) if names := _attributes(target, root):
                     sets.append((names, value, statement))
+        times = Counter(names for names, _, _ in sets)
         last = Counter(names[-1] for names, _, _ in sets)
         # A statement is one store of its name; keywords and dictionaries are none.
         stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
@@ -564,7 +566,8 @@ class _Reader:
             is_twice = last[names[-1]] > 1 or len(self.stores.get(names[-1], ())) > stored[names[-1]]
             reasons = [*problems, f"`{names[-1]}` is set more than once in the file" if is_twice else ""]
             if isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords):
-                value, reasons = ast.copy_location(ast.Dict(keys=[], values=[]), value), []  # noqa: PLW2901
+                value = ast.copy_location(ast.Dict(keys=[], values=[]), value)  # noqa: PLW2901
+                reasons = [f"`{names[-1]}` is set more than once in the file"] if times[names] > 1 else []
             found.append(_Stated(names, value, at, reasons, (f"--config.{'.'.join(names)}",)))
         return found
 
