@@ -318,6 +318,9 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
             continue
         if item.keys[0] == "sampling" and names is not None and len(names) > 1:
             continue
+        stated = node_at(root, *item.keys)
+        if isinstance(stated, Scalar) and stated.text == "???":  # nobody states it yet
+            root = replace_in(root, item.keys, None)
         # The file is merged over the assumption, so that it wins wherever it states a value or a rival of it.
         assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
         # Without the file's type the merge would take a parameter of its mechanism for one of Gaussian noise.
