@@ -224,7 +224,7 @@ BOMBS = {
     "many classes": (".py", "".join(f"class C{at}(C{at - 1}):\n x = 1\n" for at in range(8_000))),
     "one name again and again": (".py", "N = 1\n" * 40_000),
     "fields and calls": (".py", "class A:\n" + "".join(f" f{at} = 1\n" for at in range(9_000)) + "A()\n" * 15_000),
-    "flags of a class": (".py", "class A:\n" + "".join(f" f{x}: int = 1\n" for x in range(8_000)) + "HfArgumentParser(A)\n"),
+    "a class of flags": (".py", "class A:\n" + "".join(f" f{x}: int=1\n" for x in range(7999)) + "HfArgumentParser(A)"),
     "a config": (".py", "def get_config():\n c = ConfigDict()\n" + " c.a = 1\n" * 20_000 + " return c\n"),
     "gin that goes on": (".gin", ("X.a = (\n" + "1,\n" * 98 + ")\n") * 700),
     "many bindings": (".gin", "".join(f"m{at}.A.b = 1\n" for at in range(15_000))),
