@@ -1,8 +1,8 @@
 """The keys of a config, declared once beside the data that they describe: type, range, meaning, default and advice.
 
-A section of a config is a frozen dataclass whose fields are made by `key`; `keys_of` returns what it declares. From the
-declaration come the validation, the JSON Schema, the table of keys and the spelling hints (`dpcalc.config`). Numbers
-arrive as exact fractions. Nothing here knows YAML.
+A section of a config is a table of what `declare` returns, or a frozen dataclass whose fields are made by `key`;
+`keys_of` returns what it declares. From the declaration come the validation, the JSON Schema, the table of keys and the
+spelling hints (`dpcalc.config`). Numbers arrive as exact fractions. Nothing here knows YAML.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,14 +49,16 @@ class ValueType:
 
 @dataclass(frozen=True)
 class WholeNumber(ValueType):
-    """Exact integers from `min_value` to `max_value`."""
+    """Exact integers from `min_value` to `max_value`; `others` describes what a config may state in their place."""
 
     min_value: int
     max_value: int = MAX_COUNT
+    words: str = "a whole number"
+    others: tuple[Schema, ...] = ()
 
     def check(self, value: object) -> int:
         if not isinstance(value, Fraction) or value.denominator != 1:
-            raise WrongValueError("DPC102", "a whole number")
+            raise WrongValueError("DPC102", "a whole number" if isinstance(value, Fraction) else self.words)
         if value < self.min_value:
             raise WrongValueError("DPC106", f"at least {self.min_value}")
         if value > self.max_value:
@@ -64,7 +66,8 @@ class WholeNumber(ValueType):
         return value.numerator
 
     def as_json_schema(self) -> Schema:
-        return {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
+        number: Schema = {"type": "integer", "minimum": self.min_value, "maximum": self.max_value}
+        return {"anyOf": [number, *self.others]} if self.others else number
 
 
 @dataclass(frozen=True)
@@ -152,9 +155,9 @@ class Structure(ValueType):
 
 @dataclass(frozen=True)
 class ListOf(ValueType):
-    """A list of `min_length` to `max_length` mappings, each of the keys of the dataclass `item`."""
+    """A list of `min_length` to `max_length` mappings, each of the keys `item`, or those of this dataclass."""
 
-    item: type
+    item: type | Mapping[str, "Key"]
     min_length: int
     max_length: int
     length_words: str  # what the list must hold
@@ -188,18 +191,24 @@ class Key:
     is_short_form: bool = False  # whether it is replaced before validation
 
 
-def key(kind: ValueType, meaning: str, *, default: object = MISSING, is_required: bool = False, **more: Any) -> Any:
-    """Return a dataclass field that declares a key of a config; without a default the key is required."""
+def declare(kind: ValueType, meaning: str, *, default: object = MISSING, is_required: bool = False, **more: Any) -> Key:
+    """Return the declaration of a key; without a default the key is required."""
     is_required = is_required or default is MISSING
-    declared = Key(kind=kind, meaning=meaning, default=default, is_required=is_required, **more)
-    return field(default=default, metadata={"key": declared})
+    return Key(kind=kind, meaning=meaning, default=default, is_required=is_required, **more)
 
 
-def keys_of(section: type) -> dict[str, Key]:
+def key(kind: ValueType, meaning: str, *, default: object = MISSING, **more: Any) -> Any:
+    """Return a dataclass field that declares a key of a config, as `declare` does."""
+    return field(default=default, metadata={"key": declare(kind, meaning, default=default, **more)})
+
+
+def keys_of(section: type | Mapping[str, Key]) -> dict[str, Key]:
     """Return {name: Key} of the keys that a dataclass declares, by fields or class variables, in its order.
 
     A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
     """
+    if isinstance(section, Mapping):
+        return dict(section)
     keys = {}
     declared: Mapping[str, Any] = section.__dataclass_fields__  # type: ignore[attr-defined]  # every dataclass has it
     for name, item in declared.items():

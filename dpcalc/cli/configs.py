@@ -352,7 +352,7 @@ def schema(
 
     Example: dpcalc schema > dpcalc.schema.json
     """
-    from dpcalc.config.json_schema import json_schema_text, key_table
+    from dpcalc.config.schema import json_schema_text, key_table
 
     return CommandResult(text=key_table() if markdown else json_schema_text())
 

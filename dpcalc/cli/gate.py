@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from dpcalc.cli.output import CommandResult, styled_text
 from dpcalc.config.files import is_device, send, write_or_replace
-from dpcalc.config.repository import git_root, leaves_repository
-from dpcalc.config.source import ConfigError, Severity, open_regular
+from dpcalc.config.source import ConfigError, Severity, git_root, leaves_repository, open_regular
 from dpcalc.errors import FIX_INPUT, InputError, system_message
 from dpcalc.gate.verdict import Limit, Result, Verdict
 from dpcalc.report.formats import REPORTS, report_format

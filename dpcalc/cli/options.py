@@ -91,7 +91,7 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     """Return the completion of the config's dotted keys, `ending` after each; items of a list have the key "[0]"."""
 
     def offered(incomplete: str) -> list[str]:
-        from dpcalc.config.json_schema import json_schema
+        from dpcalc.config.schema import json_schema
 
         schema: Any = json_schema()
 

@@ -1,33 +1,55 @@
-"""From the sections of a config to the plan: contradictions between sections, the plan, and remarks on a valid config.
+"""From a tree to the plan: sections by their declarations, contradictions between them, the plan, and remarks.
 
-What a constructor of the plan checks is checked there, and raised with the key that is wrong; here it gets its place in
-the file.
+A config is judged in two rounds. First each section is read by itself, so that errors in one hide none in another. Once
+all are right, what they say about each other is judged, with every value at hand. What a constructor of the plan checks
+is checked there, and raised with the key that is wrong; here it gets its place in the file.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from itertools import zip_longest
 from math import prod
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from dpcalc.amplification.groups import group_refusal, max_group_size, units_left
 from dpcalc.config import scalars
+from dpcalc.config.data_files import READERS, data_tree
+from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
-from dpcalc.config.messages import keyed_error, nearest
+from dpcalc.config.messages import (
+    DRAW_FORM,
+    extra_key_error,
+    key_suggestion,
+    keyed_error,
+    missing_key_error,
+    must_be,
+    nearest,
+    no_levels_error,
+    section_kind,
+    sections_meant,
+    unknown_key_error,
+    wrong_type_error,
+    wrong_word_error,
+)
 from dpcalc.config.overrides import ASSUMED
-from dpcalc.config.scalars import AT_MOST, BATCH, EPISODES, EVERY
-from dpcalc.config.schema import Draw
-from dpcalc.config.sections import RunSections, Sections, read_sections
+from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
+from dpcalc.config.schema import DRAW, MAX_PHASES, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
-from dpcalc.config.tree import Items, Scalar, Section, entry, node_at
-from dpcalc.errors import InputError
+from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
+from dpcalc.config.words import no_number
+from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.keys import MAX_COUNT
+from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.plan import Partition, Phase, Plan
+from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
+from dpcalc.planner.plan import Budget, Partition, Phase, Plan
+from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
     TASK,
+    Episodes,
     Hierarchy,
     Level,
     draw_faults,
@@ -35,13 +57,364 @@ from dpcalc.sampling.hierarchy import (
     name_faults,
     size_faults,
 )
-from dpcalc.sampling.schemes import SCHEMES, AnyOrder, BallsInBins, Poisson, RandomAllocation, Shuffle
-from dpcalc.sampling.trees import MAX_RECORDS
+from dpcalc.sampling.schemes import SCHEMES as CLASSES
+from dpcalc.sampling.schemes import AnyOrder, BallsInBins, Fixed, Poisson, RandomAllocation
+from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions
 
 SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
+
+# Sections as they were read have an attribute for each of their keys (`schema`), of the type that the key has.
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSections(Run):
+    """One phase, and what its sections say."""
+
+    draws: dict[str, SimpleNamespace]  # by level; {} for constructed tasks
+    episodes: Episodes | None
+    mechanism: Mechanism
+    clip: str | None  # name of the clipping level, where one is stated
+    votes: str  # the file with the votes of teachers as written, or ""
+    training: SimpleNamespace
+
+    def node(self, *keys: str) -> Node | None:
+        """Return the value at a path of keys in this phase, inherited sections included; None if there is none."""
+        return node_at(self.sections, *keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sections:
+    """A config whose sections are all right by themselves."""
+
+    root: Section  # the file in its long form
+    names: tuple[str, ...]  # of the levels, outermost first
+    levels: tuple[tuple[str, int, int], ...]  # (name, fewest, most) units of each level under one parent
+    tree: Tree | None
+    privacy: SimpleNamespace
+    method: str
+    budget: Budget | None
+    tuning: SimpleNamespace | None
+    partition: SimpleNamespace | None
+    runs: tuple[RunSections, ...]
+
+    def max_units(self, depth: int) -> int:
+        """Return the largest number of units that a level has in all data."""
+        return sum(self.tree.sizes[depth - 1]) if self.tree else prod(most for _, _, most in self.levels[:depth])
+
+
+class _Reader:
+    """What its methods return is whole only if `errors` is empty in the end; wrong values are None until then."""
+
+    def __init__(self, root: Section, files: Files) -> None:
+        self.errors: list[Diagnostic] = []
+        self.files = files
+        # What data files hold, by the identity of the node that names one: phases that inherit it share the node.
+        # Errors are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
+        self.contents: dict[int, object] = {}
+        self.names = level_names(root)  # None if the file states none
+        # Sections that unknown keys of the file and its phases probably mean are not called missing.
+        phases = root.entries.get("phases")
+        items = phases.items if isinstance(phases, Items) else ()
+        phase_keys = [key for phase in items if isinstance(phase, Section) for key in phase.entries]
+        self.meant = sections_meant(root.entries) | sections_meant(phase_keys, "phases[]")
+
+    def file(self, root: Section) -> Sections:
+        """Return the sections of the file; ConfigError with one error for each mistake in them."""
+        phases = root.entries.get("phases")
+        mappings: tuple[Node, ...] = (root,)
+        if isinstance(phases, Items):
+            mappings += phases.items
+            if not 1 <= len(phases.items) <= MAX_PHASES:
+                message = f"must hold 1 to {MAX_PHASES} phases, got {len(phases.items)}"
+                self.errors.append(phases.fault("DPC106", message))
+        elif phases is not None:
+            self.errors.append(wrong_type_error(phases, "a list of phases"))
+        for mapping in mappings:
+            if not isinstance(mapping, Section):
+                self.errors.append(wrong_type_error(mapping, "a mapping"))
+                continue
+            for key, value in entries_of(mapping).items():
+                if mapping.path and key in keys_in("") and key not in keys_in("phases[]"):
+                    message = f"`{key}` cannot change between phases"
+                    self.errors.append(error("DPC104", value.start, message, "move it to the top level"))
+                elif key not in keys_in("phases[]" if mapping.path else ""):
+                    self.errors.append(unknown_key_error(mapping, key, value))
+                if key in {"name", "part"}:  # with which it is printed
+                    self.value(LABEL, value, key)
+        data = self.section("data", self.required(root, "data"))
+        tree, stated_tree = None, node_at(root, "data", "tree")
+        if self.names and stated_tree is not None:
+            try:
+                tree = data_tree(stated_tree, self.names, self.files)
+            except ConfigError as cause:
+                self.errors.extend(cause.diagnostics)
+        self.check_sizes(root)
+        if phases is not None:
+            # What is missing at the top may stand in the phases.
+            before = len(self.errors)
+            self.run(runs(without_keys(root, "phases"))[0], is_whole=False)
+            self.errors[before:] = [each for each in self.errors[before:] if each.code != "DPC103"]
+        all_runs = tuple(self.run(run, is_whole=True) for run in runs(root))
+        privacy = self.section("privacy", self.required(root, "privacy"))
+        accounting, budget, tuning, partition = (
+            self.section(name, root.entries.get(name)) for name in ("accounting", "budget", "tuning", "partition")
+        )
+        if self.errors:
+            raise ConfigError(self.errors)
+        return Sections(
+            root=root,
+            names=tuple(level.name for level in data.levels),
+            levels=tuple(
+                (level.name, min(sizes), max(sizes))
+                if sizes
+                else (level.name, level.count or level.min, level.count or level.max)
+                for level, sizes in zip_longest(data.levels, tree.sizes if tree else ())
+            ),
+            tree=tree,
+            privacy=privacy,
+            method=accounting.method if accounting else str(keys_in("accounting")["method"].default),
+            budget=budget,
+            tuning=tuning,
+            partition=partition,
+            runs=all_runs,
+        )
+
+    # Values by their declaration.
+
+    def value(self, kind: ValueType, node: Node, name: str) -> Any:
+        """Return a node as its type reads it: as it is, a tuple of sections, or a scalar's value."""
+        if isinstance(kind, Structure):
+            return node
+        if isinstance(kind, ListOf):
+            if not isinstance(node, Items):
+                self.errors.append(wrong_type_error(node, kind.form))
+                return None
+            before = len(self.errors)
+            items = tuple(self.mapping(keys_of(kind.item), item) for item in node.items)
+            if len(self.errors) == before and not kind.min_length <= len(items) <= kind.max_length:
+                self.errors.append(node.fault("DPC106", f"must hold {kind.length_words}, got {len(items)}"))
+            return items
+        if kind is DRAW_SIZE and entries_of(node).keys() == {AT_MOST}:
+            size = self.value(COUNT, entries_of(node)[AT_MOST], AT_MOST)
+            return size and Fixed(size=size, at_most=True)
+        value = scalars.value(node) if isinstance(node, Scalar) else node
+        if getattr(kind, "quotients", False) and isinstance(value, str):
+            value = scalars.parse_quotient(value) or value  # 1/97
+        try:
+            return kind.check(value)
+        except WrongValueError as cause:
+            if isinstance(kind, Word):
+                wrong = wrong_word_error(name, node, kind.allowed)
+            elif cause.code == "DPC102":
+                wrong = wrong_type_error(node, cause.expected)
+            else:
+                wrong = must_be(cause.code, node, cause.expected, no_number(name, getattr(node, "text", "")))
+            if name == "size" and kind is COUNT and entry(node, AT_MOST):
+                wrong = replace(wrong, hint="`at_most` is for scheme fixed")
+            self.errors.append(wrong)
+            return None
+
+    def values(self, keys: Mapping[str, Key], node: Node) -> dict[str, Any]:
+        """Return the values of stated keys; one error for each wrong, unknown, missing or misspelt key."""
+        if not isinstance(node, Section):
+            self.errors.append(wrong_type_error(node, "a mapping"))
+            return {}
+        # A missing key next to its misspelling is one mistake, and gets one error: that about the unknown key.
+        extra = [name for name in entries_of(node) if name not in keys]
+        kind = section_kind(node.path)
+        values: dict[str, Any] = {}
+        for name, key in keys.items():
+            if name in node.entries:
+                values[name] = self.value(key.kind, node.entries[name], name)
+            elif key.is_required and not any(
+                other in AMOUNT_KEYS or key_suggestion(kind, other).key == name for other in extra
+            ):
+                self.errors.append(missing_key_error(node, name, key.advice))
+        self.errors.extend(extra_key_error(node, name, node.entries[name]) for name in extra)
+        return values
+
+    def mapping(self, keys: Mapping[str, Key], node: Node, make: Callable[..., Any] = SimpleNamespace) -> Any:
+        """Return what `make` makes of the values of a section, defaults included; None if it is wrong."""
+        before = len(self.errors)
+        values = {name: key.default for name, key in keys.items()} | self.values(keys, node)
+        return make(**values) if len(self.errors) == before else None
+
+    def section(self, kind: str, node: Node | None) -> Any:
+        """Return a section of a kind of `SECTIONS`; None if it is absent or wrong."""
+        if node is None:
+            return None
+        # Short forms are written out before, so that one which is left over is an unknown key.
+        keys = {name: key for name, key in keys_in(kind).items() if not key.is_short_form}
+        constructors: dict[str, Callable[..., Any]] = {
+            "budget": lambda **values: Budget(**_as_floats(values)),
+            "sampling.episodes": Episodes,
+        }
+        return self.mapping(keys, node, constructors.get(kind, SimpleNamespace))
+
+    def required(self, parent: Section, key: str) -> Node | None:
+        """Return a section of a file or phase; missing, it is an error unless an unknown key probably means it."""
+        if key not in parent.entries and key not in self.meant:
+            self.errors.append(missing_key_error(parent, key))
+        return parent.entries.get(key)
+
+    def check_choice(self, section: Section, keys: tuple[str, str], hint: str, *, is_required: bool) -> None:
+        """Add DPC107 if a section states both of two keys, DPC103 if it must state one of them and does not."""
+        stated = [key for key in section.entries if key in keys]
+        if len(stated) > 1:
+            message = f"`{keys[0]}` and `{keys[1]}` in `{section.path}` both say the same thing"
+            self.errors.append(error("DPC107", section.entries[stated[-1]].start, message, "keep one of them"))
+        elif not stated and is_required:
+            self.errors.append(section.fault("DPC103", f"needs `{keys[0]}` or `{keys[1]}`", hint))
+
+    # The sections.
+
+    def check_sizes(self, root: Section) -> None:
+        """Check that each level has one size, a count or a range; none beside a tree, which has them all."""
+        levels = node_at(root, "data", "levels")
+        items = levels.items if isinstance(levels, Items) else ()
+        has_tree = node_at(root, "data", "tree") is not None
+        if has_tree and len(items) == 1:
+            return  # a tree over one level is an error by itself
+        for level in items:
+            stated = {key: node for key, node in entries_of(level).items() if key in {"count", "min", "max"}}
+            count = stated.get("count")
+            if has_tree:
+                for key, node in stated.items():
+                    message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
+                    hint = "with a tree the levels have names only"
+                    self.errors.append(error("DPC107", node.start, message, hint))
+            elif isinstance(count, Scalar) and len(stated) > 1:
+                others = " and ".join(f"`{key}`" for key in stated if key != "count")
+                message = f"`count` and {others} in `{level.path}` both say how many there are"
+                self.errors.append(error("DPC107", count.start, message, "keep one of them"))
+            elif (
+                count is None
+                and isinstance(level, Section)
+                and entries_of(level).keys() <= keys_in("data.levels[]").keys()
+            ):
+                missing = ("min", "max") if stated else ("count",)
+                self.errors.extend(missing_key_error(level, key) for key in missing if key not in stated)
+                fewest, largest = (scalars.number_of(stated.get(key)) for key in ("min", "max"))
+                if fewest is not None and largest is not None and fewest > largest:
+                    problem = f"is {fewest}, more than the {largest} of `max`"
+                    self.errors.append(stated["min"].fault("DPC106", problem, "check both numbers"))
+
+    def run(self, run: Run, *, is_whole: bool) -> RunSections:
+        """Return the sections of a phase; `is_whole` is False for the top level, which phases complete."""
+        mechanism, clip, votes = self.mechanism(self.required(run.sections, "mechanism"))
+        draws, episodes = self.sampling(run, is_whole=is_whole)
+        training, names = self.required(run.sections, "training"), self.names or ()
+        if not isinstance(training, Section):
+            length = self.section("training", training)
+        else:
+            size = training.entries.get(BATCH_SIZE)  # with one level it is moved into the draw before
+            if size and len(names) > 1:
+                several = f"these have {len(names)} ({', '.join(names)})"
+                message = f"`batch_size` is for data with one level, and {several}"
+                hint = f"write `size` or `expected` in `sampling.{names[0]}`"
+                self.errors.append(error("DPC107", size.start, message, hint))
+            length = self.section("training", without_keys(training, BATCH_SIZE))
+            if is_whole:
+                hint = "e.g. `steps: 10_000`"
+                self.check_choice(training, ("steps", "epochs"), hint, is_required=length is not None)
+        return RunSections(
+            at=run.at,
+            path=run.path,
+            sections=run.sections,
+            draws=draws,
+            episodes=episodes,
+            mechanism=mechanism,
+            clip=clip,
+            votes=votes,
+            training=length,
+        )
+
+    def sampling(self, run: Run, *, is_whole: bool) -> tuple[dict[str, SimpleNamespace], Any]:
+        """Return the draws by level, and how tasks are constructed or None."""
+        sampling, names = self.required(run.sections, "sampling"), self.names or ()
+        stated, draws = entry(sampling, EPISODES), dict[str, SimpleNamespace]()
+        if sampling is None:
+            return draws, None
+        if not isinstance(sampling, Section):
+            form = DRAW_FORM if isinstance(sampling, Scalar) else "a mapping"
+            self.errors.append(wrong_type_error(sampling, form))
+            return draws, None
+        if stated is not None:
+            for key, node in entries_of(without_keys(sampling, EPISODES)).items():
+                message = f"`{key}` and `{EPISODES}` in `{sampling.path}` both say how a step draws"
+                hint = "tasks are constructed from whole levels; keep one"
+                self.errors.append(error("DPC107", node.start, message, hint))
+            try:
+                return draws, self.section("sampling.episodes", stated)
+            except KeyedInputError as cause:
+                self.errors.append(keyed_error(sampling, cause))
+                return draws, None
+        misread = no_levels_error(sampling, names, is_direct=bool(names) and is_direct_draw(sampling, names))
+        if misread:
+            self.errors.append(misread)
+            return draws, None
+        for name, node in entries_of(sampling).items():
+            before, scheme, word = len(self.errors), entry(node, "scheme"), text_at(node, "scheme")
+            if not isinstance(node, Section):
+                self.errors.append(wrong_type_error(node, DRAW_FORM))
+            elif scheme is None:  # one error for it, or that of the unknown key which means it
+                unknown = [key for key in entries_of(node) if key not in {*DRAW_KEYS, BATCH_SIZE}]
+                self.errors.extend(unknown_key_error(node, key, node.entries[key]) for key in unknown)
+                if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
+                    self.errors.append(missing_key_error(node, "scheme"))
+            elif word not in SCHEMES:
+                self.errors.append(wrong_word_error("scheme", scheme, tuple(SCHEMES)))
+            else:
+                values = self.values(draw_keys(word), node)
+                draws[name] = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | values)
+                if is_whole and name in names and "expected" in SCHEMES[word]:
+                    hint = "`expected` is the average number drawn: rate = expected / count"
+                    self.check_choice(node, ("rate", "expected"), hint, is_required=len(self.errors) == before)
+        return draws, None
+
+    def mechanism(self, node: Node | None) -> tuple[Any, str | None, str]:
+        """Return the mechanism, with data files read, and what a phase holds of it: clipping level and votes file."""
+        stated = entry(node, "type")
+        name = text_at(node, "type") if stated else "gaussian"
+        if node is None or name not in MECHANISMS:
+            if node is not None and stated is not None:
+                self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
+            return None, None, ""
+        before = len(self.errors)
+        keys = mechanism_keys(name)
+        values = self.values(keys, node)
+        try:
+            for key, read in READERS.items():  # the data replace the nodes that state them
+                data = entry(node, key) if key in keys else None
+                if data is None:
+                    continue
+                if id(data) not in self.contents:
+                    try:
+                        self.contents[id(data)] = read(data, self.files)
+                    except ConfigError as cause:
+                        self.contents[id(data)] = cause
+                content = self.contents[id(data)]
+                if isinstance(content, ConfigError):
+                    raise content
+                values[key] = content
+            if len(self.errors) > before:
+                return None, None, ""
+            values.pop("type", None)
+            clip, votes = values.pop("clip", None), values.pop("votes", "")
+            return mechanism_class(name).of(**_as_floats(values)), clip, votes
+        except ConfigError as cause:
+            self.errors.extend(cause.diagnostics)
+        except KeyedInputError as cause:
+            self.errors.append(keyed_error(node, cause))
+        return None, None, ""
+
+
+def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
+    """Return values with exact numbers as floats, for classes that compute with them."""
+    return {key: float(value) if isinstance(value, Fraction) else value for key, value in values.items()}
 
 
 # Contradictions.
@@ -49,7 +422,7 @@ SINGLE_PHASE = "training"  # name of the only phase of a file without `phases`
 
 def valid_sections(root: Section, files: Files) -> Sections:
     """Return the sections of a file; ConfigError with all errors in them or, without any, all between them."""
-    config = read_sections(root, files)
+    config = _Reader(root, files).file(root)
     contradictions = (
         *_file_contradictions(config),
         *(each for run in config.runs for each in _run_contradictions(run, config)),
@@ -64,7 +437,7 @@ def _file_contradictions(config: Sections) -> Iterator[Diagnostic]:
     root, names = config.root, config.names
     data, privacy = root.entries["data"], root.entries["privacy"]
     yield from (keyed_error(data, fault) for fault in name_faults(names))
-    if max_units(config, len(names)) > MAX_RECORDS:  # every count may be valid while their product is not
+    if config.max_units(len(names)) > MAX_RECORDS:  # every count may be valid while their product is not
         levels, tree = entry(data, "levels"), entry(data, "tree")
         last = levels.items[-1] if isinstance(levels, Items) else None
         place = tree or entry(last, "count") or entry(last, "max") or root
@@ -76,14 +449,12 @@ def _file_contradictions(config: Sections) -> Iterator[Diagnostic]:
             message = f"`privacy.unit` is missing: the data have {len(names)} levels ({', '.join(names)})"
             yield error("DPC103", privacy.anchor, message, f"say what is protected, e.g. `unit: {names[0]}`")
     elif unit.text == TASK and any(run.episodes for run in config.runs):
-        message = (
-            f"`{unit.path}` is `{TASK}`, but tasks are constructed anew in every step: a record sits in many of them"
-        )
+        problem = f"is `{TASK}`, but tasks are constructed anew in every step: a record sits in many of them"
         hint = f"hiding one task hides nobody; protect {' or '.join(f'`{name}`' for name in names)}"
-        yield error("DPC206", unit.anchor, message, hint)
+        yield unit.fault("DPC206", problem, hint)
     elif unit.text == EVERY:
         hint = f"choose one of {', '.join(names)}; `dpcalc epsilon --unit all` tells of each"
-        yield error("DPC108", unit.anchor, f"`{unit.path}` must name one level, got `{EVERY}`", hint)
+        yield unit.fault("DPC108", f"must name one level, got `{EVERY}`", hint)
     elif unit.text not in names:
         yield _unknown_level_error(unit, names, {})
 
@@ -95,10 +466,9 @@ def _file_contradictions(config: Sections) -> Iterator[Diagnostic]:
             yield error("DPC103", section.anchor, message, "e.g. 0.5")
         else:
             message = f"`{shape.path}` is of `distribution: negative-binomial`, not of {tuning.distribution}"
-            yield error("DPC107", shape.key or shape.anchor, message, "take it out")
+            yield error("DPC107", shape.start, message, "take it out")
     if tuning is not None and method is not None and config.method not in {"auto", "rdp"}:
-        message = f"`{method.path}` must be auto or rdp beside `tuning`, got {scalars.describe(method)}"
-        yield error("DPC107", method.anchor, message, "only rdp bounds the best of several runs")
+        yield must_be("DPC107", method, "auto or rdp beside `tuning`", "only rdp bounds the best of several runs")
 
     parts = [part.name for part in config.partition.parts] if config.partition else []
     twice = next((name for name in parts if parts.count(name) > 1), None)
@@ -134,15 +504,14 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
         for index, name in enumerate(names):
             node = node_at(config.root, "data", "levels", index, "name")
             if name == TASK and node is not None:
-                message = f"`{node.path}` is `{TASK}`, which is what `sampling.{EPISODES}` constructs from the levels"
-                hint = "the levels are the classes and their records: name them so"
-                yield error("DPC107", node.anchor, message, hint)
+                problem = f"is `{TASK}`, which is what `sampling.{EPISODES}` constructs from the levels"
+                yield node.fault("DPC107", problem, "the levels are the classes and their records: name them so")
     unknown = [name for name in run.draws if name not in names]
     for name in unknown:
         node, near = node_at(sampling, name) or sampling, nearest(name, names)
         hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(names)}"
         message = f"`{sampling.path}.{name}`: there is no level `{name}`"
-        yield error("DPC108", node.key or node.anchor, message, hint)
+        yield error("DPC108", node.start, message, hint)
     if not run.episodes and not unknown and names[0] not in run.draws:
         message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
         yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
@@ -152,71 +521,54 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
     if isinstance(clip, Scalar) and clip.text not in (*names, *others):
         yield _unknown_level_error(clip, names, others)
     elif clip is not None and run.episodes and len(names) == 2 and run.clip == names[0]:
-        message = f"`{clip.path}` is `{names[0]}`, which can be in several tasks of a step and has no vector of its own"
+        problem = f"is `{names[0]}`, which can be in several tasks of a step and has no vector of its own"
         hint = f"`clip: {TASK}` clips each constructed task, `clip: {names[1]}` each {names[1]} in it"
-        yield error("DPC107", clip.anchor, message, hint)
+        yield clip.fault("DPC107", problem, hint)
 
     # Sizes that do not fit the data. What the draws of all levels say together can be judged without such errors only.
-    fit = True
-    for number, (name, (fewest, largest)) in enumerate(zip(names, config.counts, strict=True), start=1):
+    wrong: list[Diagnostic] = []
+    passed: tuple[str, str, bool] = ("", "", False)  # first level that is not drawn whole, its scheme, if it varies
+    for number, (name, fewest, largest) in enumerate(config.levels, start=1):
         draw = run.draws.get(name)
+        if draw is None:
+            continue
+        if draw.scheme != "all" and not passed[0]:
+            passed = name, draw.scheme, fewest < largest and not config.tree
         size, expected = (node_at(sampling, name, key) for key in ("size", "expected"))
-        wrong: list[Diagnostic] = []
-        if draw and size is not None and isinstance(draw.size, int) and not SCHEMES[draw.scheme].can_repeat:
+        if size is not None and isinstance(draw.size, int) and not CLASSES[draw.scheme].can_repeat:
             smallest = config.tree.smallest_parent(number) if config.tree else ""
-            advice = (
-                f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if SCHEMES[draw.scheme].has_stand_in else ""
-            )
-            wrong += (
-                error(fault.code, size.anchor, f"`{size.path}` {fault.problem}", f"{fault.hint}{advice}")
-                for fault in size_faults(name, draw.size, fewest, largest, smallest_parent=smallest)
-            )
-        if draw and expected is not None and draw.expected is not None:
-            # The rate of a Poisson draw refers to the largest parent, see `build`; a step draws from one group.
+            can_fall_short = CLASSES[draw.scheme].has_stand_in
+            advice = f"; `size: {{{AT_MOST}: N}}` takes all of a smaller one" if can_fall_short else ""
+            faults = size_faults(name, draw.size, fewest, largest, smallest_parent=smallest)
+            wrong += (size.fault(fault.code, fault.problem, f"{fault.hint}{advice}") for fault in faults)
+        if expected is not None:
+            # The rate of a Poisson draw refers to the largest parent, see `levels_of`; a step draws from one group.
             group = Fraction(largest, draw.groups)
-            wrong += (
-                error(fault.code, expected.anchor, f"`{expected.path}` {fault.problem}", fault.hint)
-                for fault in size_faults(name, draw.expected, group, group)
-            )
+            faults = size_faults(name, draw.expected, group, group)
+            wrong += (expected.fault(fault.code, fault.problem, fault.hint) for fault in faults)
             if fewest < largest:
-                message = (
-                    f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one parent"
-                )
+                message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one "
                 hint = "state `rate`, which is the same for all of them"
-                wrong.append(error("DPC107", expected.key or expected.anchor, message, hint))
-        yield from wrong
-        fit = fit and not wrong
-    if fit:
+                wrong.append(error("DPC107", expected.start, f"{message}parent", hint))
+    yield from wrong
+    if not wrong:
         levels = levels_of(run, config)
         yield from (keyed_error(sampling, fault) for fault in draw_faults(levels, run.training.steps))
         if run.episodes:
             yield from (keyed_error(sampling, fault) for fault in episode_faults(run.episodes, levels, config.tree))
 
     # Epochs are passes over the first level that is not drawn whole: its draw must make a known number of them.
-    epochs = run.node("training", "epochs")
-    drawn = (
-        (name, run.draws[name].scheme, fewest < largest and not config.tree)
-        for name, (fewest, largest) in zip(names, config.counts, strict=True)
-        if name in run.draws and run.draws[name].scheme != "all"
-    )
-    name, scheme, is_range = next(drawn, ("", "", False))
+    epochs, (name, scheme, varies) = run.node("training", "epochs"), passed
     reason = "constructed tasks make no passes over the data" if run.episodes else ""
     if scheme == RandomAllocation.name and not config.tree:
         reason = "random-allocation chooses among steps, not passes"
-    elif is_range and scheme not in {Poisson.name, BallsInBins.name}:
+    elif varies and scheme not in {Poisson.name, BallsInBins.name}:
         reason = f"nobody knows how many of level `{name}` there are"
     elif scheme == AnyOrder.name and name == names[0]:
         reason = "batches in any order make no passes"
     if reason and epochs is not None:
         message = f"`{epochs.path}` is no number of steps: {reason}"
-        yield error("DPC107", epochs.key or epochs.anchor, message, "state `steps`")
-
-
-def max_units(config: Sections, depth: int) -> int:
-    """Return the largest number of units that a level has in all data."""
-    if config.tree is not None:
-        return sum(config.tree.sizes[depth - 1])
-    return prod(largest for _, largest in config.counts[:depth])
+        yield error("DPC107", epochs.start, message, "state `steps`")
 
 
 def _unknown_level_error(node: Scalar, levels: tuple[str, ...], others: dict[str, str]) -> Diagnostic:
@@ -224,7 +576,7 @@ def _unknown_level_error(node: Scalar, levels: tuple[str, ...], others: dict[str
     near = nearest(node.text, (*levels, *others))
     also = f"; {', '.join(others.values())}" if others else ""
     hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(levels)}{also}"
-    return error("DPC108", node.anchor, f"`{node.path}` must name a level, got {scalars.describe(node)}", hint)
+    return node.fault("DPC108", f"must name a level, got {scalars.describe(node)}", hint)
 
 
 # The plan.
@@ -255,21 +607,21 @@ def build(config: Sections) -> Plan:
             if steps is None:
                 steps = hierarchy.steps_of(run.training.epochs or Fraction(0))
                 if steps > MAX_COUNT and epochs is not None:
-                    message = f"`{epochs.path}` makes more than {MAX_COUNT:.0e} steps"
-                    raise ConfigError([error("DPC106", epochs.anchor, message, "check the epochs and the rate")])
+                    problem = f"makes more than {MAX_COUNT:.0e} steps"
+                    raise ConfigError([epochs.fault("DPC106", problem, "check the epochs and the rate")])
             phase = Phase(
-                name=(_text(run.at, "name") or f"phase {number}") if run.path else SINGLE_PHASE,
+                name=(text_at(run.at, "name") or f"phase {number}") if run.path else SINGLE_PHASE,
                 hierarchy=hierarchy,
                 mechanism=run.mechanism,
                 clip=len(levels),
                 steps=steps,
                 votes=run.votes,
-                part=_text(run.at, "part") if run.path else "",
+                part=text_at(run.at, "part") if run.path else "",
             )
             # Clipping is counted in levels from the outermost, 0 for the whole batch.
             phases.append(phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip)))
         plan = Plan(
-            name=_text(root, "name"),
+            name=text_at(root, "name"),
             phases=tuple(phases),
             unit=config.names.index(privacy.unit) + 1 if privacy.unit else 1,
             adjacency=privacy.adjacency or Adjacency.ADD_REMOVE,
@@ -327,17 +679,11 @@ def build(config: Sections) -> Plan:
     if size > max_size:
         # For add-remove the group is removed as a whole, and each step must still find what it draws.
         left = units_left(hierarchies, unit=plan.unit, adjacency=plan.adjacency)
-        message = f"`{group.path}` is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
-        message += "removed together" if left else "protected together: there are no more"
+        problem = f"is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
+        problem += "removed together" if left else "protected together: there are no more"
         hint = f"a step must find {left} of those that are left; " if left else ""
-        raise ConfigError([error("DPC106", group.anchor, message, f"{hint}lower it, or check the counts")])
+        raise ConfigError([group.fault("DPC106", problem, f"{hint}lower it, or check the counts")])
     return plan
-
-
-def _text(section: Section, key: str) -> str:
-    """Return the text of a name, "" if there is none."""
-    node = section.entries.get(key)
-    return node.text if isinstance(node, Scalar) else ""
 
 
 def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -> tuple[Level, ...]:
@@ -345,23 +691,22 @@ def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -
 
     A random allocation without `steps` spans as many steps as its `times`.
     """
-    is_assumed = has_assumed_sizes(config.root)
     levels = []
-    for name, (fewest, largest) in zip(config.names, config.counts, strict=True):
+    for name, fewest, largest in config.levels:
         draw = run.draws.get(name, _WHOLE)
         level = Level(
             name=name,
             min_count=fewest,
             count=largest,
-            scheme=SCHEMES[draw.scheme].of(draw, largest, steps),
+            scheme=CLASSES[draw.scheme].of(draw, largest, steps),
             redraw_every=draw.redraw_every,
-            is_assumed=is_assumed,
+            is_assumed=has_assumed_sizes(config.root),
         )
         levels.append(level)
     return tuple(levels)
 
 
-_WHOLE = Draw(scheme="all")
+_WHOLE = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | {"scheme": "all"})
 
 
 def has_assumed_sizes(root: Section) -> bool:
@@ -399,7 +744,7 @@ _BY_POSITION = re.compile(
 )
 
 
-def remarks(config: Sections) -> Iterator[Diagnostic]:
+def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
     """Yield the warnings and notes on a valid config, such as an assumed adjacency or a large delta."""
     root, privacy, section = config.root, config.privacy, config.root.entries["privacy"]
     if privacy.adjacency is None:
@@ -408,30 +753,29 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
         place = section.anchor if in_file else root.anchor
         yield finding(Severity.NOTE, "DPC204", place, "adjacency not stated, add-remove assumed", hint)
 
-    depth = config.names.index(privacy.unit) + 1 if privacy.unit else 1
-    units, delta = max_units(config, depth), node_at(root, "privacy", "delta")
+    units, delta = config.max_units(plan.unit), node_at(root, "privacy", "delta")
     count = node_at(root, "data", "levels", 0, "count")
     if delta is not None and has_assumed_sizes(root):
         if isinstance(count, Scalar) and count.origin is not None:
             message = "the number of examples is unknown: whether delta is well below 1 / it is not checked"
             yield finding(Severity.NOTE, "DPC203", delta.anchor, message, "state `examples`")
     elif delta is not None and privacy.delta * units >= 1:
-        message = f"delta is at least 1 / {units}, the number of protected units ({config.names[depth - 1]})"
+        message = f"delta is at least 1 / {units}, the number of protected units ({plan.unit_name})"
         hint = "such a delta allows publishing a whole unit; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
 
-    rule, is_removal = node_at(root, "partition", "rule"), privacy.adjacency in {None, "add-remove"}
-    if is_removal and rule is not None and config.partition and _BY_POSITION.search(config.partition.rule):
+    rule = node_at(root, "partition", "rule")
+    if plan.adjacency is Adjacency.ADD_REMOVE and rule and plan.partition and _BY_POSITION.search(plan.partition.rule):
         message = "the rule goes by position: where one unit is removed, those after it move to other parts"
         hint = "then all parts count; let the unit alone decide its part, e.g. `sha256 of the id, modulo 2`"
         yield finding(Severity.WARNING, "DPC211", rule.anchor, message, hint)
 
-    for run in config.runs:
-        for name, (_, largest) in zip(config.names, config.counts, strict=True):
-            draw, scheme = run.draws.get(name), run.node("sampling", name, "scheme")
-            is_cut = draw and draw.scheme == Shuffle.name and isinstance(draw.size, int) and draw.size < largest
-            is_amplified = draw and draw.order == "secret" and privacy.adjacency in {"zero-out", "replace-one"}
-            if is_cut and not is_amplified and scheme is not None:
+    for phase, run in zip(plan.phases, config.runs, strict=True):
+        for level in phase.hierarchy.levels:
+            scheme, node = level.scheme, run.node("sampling", level.name, "scheme")
+            is_cut = scheme.is_shuffled and scheme.size < level.count
+            is_amplified = plan.adjacency is not Adjacency.ADD_REMOVE and scheme.is_secret
+            if is_cut and not is_amplified and node is not None:
                 message = (
                     "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
                 )
@@ -439,10 +783,9 @@ def remarks(config: Sections) -> Iterator[Diagnostic]:
                     "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far "
                     "less; so may this one under zero-out and replace-one, if it keeps what `order: secret` says"
                 )
-                yield finding(Severity.NOTE, "DPC202", scheme.anchor, message, hint)
+                yield finding(Severity.NOTE, "DPC202", node.anchor, message, hint)
         noise = run.node("mechanism", "noise_multiplier")
-        is_noisy = isinstance(run.mechanism, Gaussian) or run.mechanism.is_correlated
-        if is_noisy and getattr(run.mechanism, "noise_multiplier", 1) == 0 and noise is not None:
+        if phase.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
         for key in ("steps", "epochs"):

@@ -7,25 +7,20 @@ import re
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import field
 from fractions import Fraction
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from dpcalc.config import scalars
 from dpcalc.config.files import Files, Refusal
-from dpcalc.config.json_text import RepeatedKeyError, json_content
-from dpcalc.config.messages import missing_key_error, wrong_type_error
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Mark, config_error, decode, error
+from dpcalc.config.messages import missing_key_error, must_be, wrong_type_error
+from dpcalc.config.readers import RepeatedKeyError, json_content
+from dpcalc.config.source import MAX_BYTES, ConfigError, Mark, config_error, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.keys import COUNT, WrongValueError
-from dpcalc.records import dataclass
 from dpcalc.sampling.trees import Tree, faults, indexed, unchecked_tree
 
 if TYPE_CHECKING:  # numpy waits until a config has a matrix
-    import numpy as np
-    from numpy.typing import NDArray
-
     from dpcalc.arrays import Array
     from dpcalc.mechanisms.matrix_factorization import Strategy
 
@@ -34,7 +29,7 @@ MAX_FAULTS = 10  # shown of one data file
 
 def _file_name(node: Section, kind: str, *, others: Collection[str] = ()) -> Scalar:
     """Return the file name in `{file: name}`; ConfigError if it is missing or no text, or for an unknown key."""
-    hint = f"it takes `file`, {'or is a list' if not others else ' and '.join(f'`{x}`' for x in others)}"
+    hint = f"it takes `file`, {' and '.join(f'`{x}`' for x in others) or 'or is a list'}"
     _refuse_other_keys(node, ("file", *others), hint)
     name = node.entries.get("file")
     if name is None:
@@ -99,10 +94,35 @@ def _rdp_points(node: Node, files: Files) -> tuple[tuple[float, float], ...]:
         raise ConfigError([wrong_type_error(node, _CURVE_SHAPE)])
     if not 1 <= len(rows) <= MAX_POINTS:
         raise config_error("DPC106", mark, f"{name} must have 1 to {MAX_POINTS} orders, got {len(rows)}")
-    errors = list(islice(_point_errors(rows), MAX_FAULTS))
+    points: list[tuple[float, Fraction]] = []
+    errors = []
+    for order, epsilon in rows:
+        numbers = []
+        for cell in (order, epsilon):
+            number, got = scalars.number_of(cell), f"got `{cell.text[:40]}`"
+            if number is None:
+                is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
+                hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
+                errors.append(error("DPC102", cell.mark, f"`{cell.path}` must be a number, {got}", hint))
+            elif number > 10**9 or (number <= 1 if cell is order else number < 0):
+                ends = "above 1 and at most 1e9" if cell is order else "from 0 to 1e9"
+                errors.append(error("DPC106", cell.mark, f"`{cell.path}` must be {ends}, {got}"))
+            else:
+                numbers.append(number)
+        if len(numbers) < len(HEADER):
+            continue
+        # Orders are compared as floats, which the bounds use: two that round to one float are one order.
+        point = float(numbers[0]), numbers[1]
+        if points and point[0] <= points[-1][0]:
+            message = f"`{order.path}` must be above the order before it, got `{order.text[:40]}`"
+            errors.append(error("DPC106", order.mark, message))
+        elif points and point[1] < points[-1][1]:
+            message = f"`{epsilon.path}` must not be below that of the order before it, got `{epsilon.text[:40]}`"
+            errors.append(error("DPC106", epsilon.mark, message, "Renyi divergences never fall with their order"))
+        points.append(point)
     if errors:
-        raise ConfigError(errors)
-    return tuple((float(scalars.number_of(x) or 0), float(scalars.number_of(y) or 0)) for x, y in rows)
+        raise ConfigError(errors[:MAX_FAULTS])
+    return tuple((order, float(epsilon)) for order, epsilon in points)
 
 
 def _csv_rows(name: Scalar, files: Files) -> tuple[list[list[Scalar]], Mark]:
@@ -138,36 +158,6 @@ def _csv_rows(name: Scalar, files: Files) -> tuple[list[list[Scalar]], Mark]:
     return rows[1:], rows[0][0].mark
 
 
-def _point_errors(rows: list[list[Scalar]]) -> Iterator[Diagnostic]:
-    """Yield the errors of wrong cells, and of points that may not follow the point before them."""
-    previous: tuple[Fraction, Fraction] | None = None
-    for order, epsilon in rows:
-        wrong = False
-        for cell in (order, epsilon):
-            number = scalars.number_of(cell)
-            if number is None:
-                is_infinite = re.fullmatch(r"[-+.]*inf(inity)?", cell.text.lower())
-                hint = _EVERY_ORDER_HINT if is_infinite else "a decimal number, e.g. 0.1"
-                yield error("DPC102", cell.mark, f"`{cell.path}` must be a number, got `{cell.text[:40]}`", hint)
-            elif number > 10**9 or (number <= 1 if cell is order else number < 0):
-                ends = "above 1 and at most 1e9" if cell is order else "from 0 to 1e9"
-                yield error("DPC106", cell.mark, f"`{cell.path}` must be {ends}, got `{cell.text[:40]}`")
-            else:
-                continue
-            wrong = True
-        if wrong:
-            continue
-        point = scalars.number_of(order) or Fraction(0), scalars.number_of(epsilon) or Fraction(0)
-        # Orders are compared as floats, which the bounds use: two that round to one float are one order.
-        if previous and float(point[0]) <= float(previous[0]):
-            message = f"`{order.path}` must be above the order before it, got `{order.text[:40]}`"
-            yield error("DPC106", order.mark, message)
-        elif previous and point[1] < previous[1]:
-            message = f"`{epsilon.path}` must not be below that of the order before it, got `{epsilon.text[:40]}`"
-            yield error("DPC106", epsilon.mark, message, "Renyi divergences never fall with their order")
-        previous = point
-
-
 # `data.tree`: nested counts in the config itself or in a JSON file.
 
 
@@ -184,7 +174,30 @@ def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
     elif isinstance(node, Section):
         file = _file_name(node, "JSON")
         with _errors_at(file):
-            counts = _json_counts(file.text, names, files)
+            place = files.locate(file.text, "")
+            if not place.lower().endswith(".json"):
+                raise Refusal("DPC110", "is no JSON file", "nested lists of counts, such as [[4, 2, 3], [4, 5]]")
+            try:
+                counts = json_content(files.content(place, limit=MAX_TREE_BYTES).decode("utf-8-sig"))
+            except RepeatedKeyError as cause:
+                message, _, way_out = str(cause).rpartition("; ")
+                raise Refusal("DPC101", f"cannot be read as JSON: {message}", way_out) from None
+            except RecursionError:
+                raise Refusal("DPC111", "is nested too deeply", "a list for each level, and no deeper") from None
+            except ValueError as cause:  # also bytes that are no UTF-8, and numbers without end
+                raise Refusal("DPC110", f"cannot be read as JSON: {cause}") from None
+            if isinstance(counts, dict):
+                unknown = next((key for key in counts if key not in FILE_KEYS), None)
+                if unknown is not None:
+                    hint = f"it may say {' and '.join(FILE_KEYS)}"
+                    raise Refusal("DPC101", f"has an unknown key `{unknown[:40]}`", hint)
+                if "tree" not in counts:
+                    hint = 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}'
+                    raise Refusal("DPC103", "has no `tree`", hint)
+                if counts.get("levels", list(names)) != list(names):
+                    hint = "`data.levels` and the file must name the same levels in the same order"
+                    raise Refusal("DPC107", f"is for other levels than {', '.join(names)}", hint)
+                counts = counts["tree"]
     else:
         raise ConfigError([wrong_type_error(node, _TREE_SHAPE)])
     errors = []
@@ -211,33 +224,6 @@ def _counts(node: Node) -> object:
     return number.numerator if isinstance(number, Fraction) and number.denominator == 1 else node.text
 
 
-def _json_counts(name: str, names: tuple[str, ...], files: Files) -> object:
-    """Return the counts in a JSON file, which an object has under `tree`; Refusal if it holds something else."""
-    place = files.locate(name, "")
-    if not place.lower().endswith(".json"):
-        raise Refusal("DPC110", "is no JSON file", "nested lists of counts, such as [[4, 2, 3], [4, 5]]")
-    try:
-        content = json_content(files.content(place, limit=MAX_TREE_BYTES).decode("utf-8-sig"))
-    except RepeatedKeyError as cause:
-        message, _, way_out = str(cause).rpartition("; ")
-        raise Refusal("DPC101", f"cannot be read as JSON: {message}", way_out) from None
-    except RecursionError:
-        raise Refusal("DPC111", "is nested too deeply", "a list for each level, and no deeper") from None
-    except ValueError as cause:  # also bytes that are no UTF-8, and numbers without end
-        raise Refusal("DPC110", f"cannot be read as JSON: {cause}") from None
-    if not isinstance(content, dict):
-        return content
-    for key in content:
-        if key not in FILE_KEYS:
-            raise Refusal("DPC101", f"has an unknown key `{key[:40]}`", f"it may say {' and '.join(FILE_KEYS)}")
-    if "tree" not in content:
-        raise Refusal("DPC103", "has no `tree`", 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}')
-    if content.get("levels", list(names)) != list(names):
-        hint = "`data.levels` and the file must name the same levels in the same order"
-        raise Refusal("DPC107", f"is for other levels than {', '.join(names)}", hint)
-    return content["tree"]
-
-
 # `mechanism.strategy`: words, coefficients, and matrices in NumPy or CSV files, of which every entry is checked.
 
 
@@ -260,19 +246,24 @@ def _strategy(node: Node, files: Files) -> "Strategy":
                 raise ConfigError([wrong_type_error(listed or node, "a list of coefficients such as [1, 0.5, 0.25]")])
             count, limit = len(listed.items), kinds.MAX_COEFFICIENTS
             if not 1 <= count <= limit:
-                message = f"`{listed.path}` must hold 1 to {limit:,} coefficients, got {count:,}"
-                raise config_error("DPC106", listed.anchor, message, "a longer list can be a matrix in a file")
-            coefficients = tuple(map(_coefficient, listed.items))
+                problem = f"must hold 1 to {limit:,} coefficients, got {count:,}"
+                raise ConfigError([listed.fault("DPC106", problem, "a longer list can be a matrix in a file")])
+            coefficients = []
+            for item in listed.items:
+                number = scalars.number_of(item)
+                if number is None:
+                    raise ConfigError([wrong_type_error(item, "a number")])
+                if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
+                    raise ConfigError([must_be("DPC106", item, "0, or from 1e-100 to 1e100 in size")])
+                coefficients.append(float(number))
             if not coefficients[0]:
-                message = f"`{listed.items[0].path}` is 0: such a strategy has no inverse"
-                hint = "the first coefficient is the diagonal"
-                raise config_error("DPC106", listed.items[0].anchor, message, hint)
-            return kinds.Toeplitz(coefficients=coefficients)
+                problem = "is 0: such a strategy has no inverse"
+                raise ConfigError([listed.items[0].fault("DPC106", problem, "the first coefficient is the diagonal")])
+            return kinds.Toeplitz(coefficients=tuple(coefficients))
         case ["banded"]:
             stated, bands = _single_count(entry(node, "banded") or node, "bands")
             if bands > kinds.MAX_BANDS:
-                message = f"`{stated.path}` must be at most {kinds.MAX_BANDS:,}, got {bands:,}"
-                raise config_error("DPC106", stated.anchor, message)
+                raise ConfigError([stated.fault("DPC106", f"must be at most {kinds.MAX_BANDS:,}, got {bands:,}")])
             return kinds.banded_square_root(bands)
         case ["tree"]:
             return kinds.Tree(restart_every=_single_count(entry(node, "tree") or node, "restart_every")[1])
@@ -284,22 +275,11 @@ def _strategy(node: Node, files: Files) -> "Strategy":
             digest = hashlib.sha256(f"{len(entries)}\n".encode() + entries.tobytes()).hexdigest()
             sum_node = node.entries.get("sha256")
             if sum_node and (not isinstance(sum_node, Scalar) or sum_node.text.lower() != digest):
-                message = f"`{sum_node.path}` is not that of the matrix in `{name.text}`, which is {digest}"
+                problem = f"is not that of the matrix in `{name.text}`, which is {digest}"
                 hint = "restore the file, or state this sum if it is meant"
-                raise config_error("DPC110", sum_node.anchor, message, hint)
+                raise ConfigError([sum_node.fault("DPC110", problem, hint)])
             return kinds.Matrix(name=name.text, digest=digest, entries=entries)
     raise ConfigError([wrong_type_error(node, kinds.STRATEGIES)])
-
-
-def _coefficient(node: Node) -> float:
-    """Return a coefficient as a float; ConfigError unless it is 0, or from 1e-100 to 1e100 in magnitude."""
-    number = scalars.number_of(node)
-    if number is None:
-        raise ConfigError([wrong_type_error(node, "a number")])
-    if not (number == 0 or _SMALLEST <= abs(number) <= _LARGEST):
-        message = f"`{node.path}` must be 0, or from 1e-100 to 1e100 in size, got {scalars.describe(node)}"
-        raise config_error("DPC106", node.anchor, message)
-    return float(number)
 
 
 def _single_count(node: Node, key: str) -> tuple[Node, int]:
@@ -313,35 +293,7 @@ def _single_count(node: Node, key: str) -> tuple[Node, int]:
     try:
         return stated, COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated)
     except WrongValueError as cause:
-        message = f"`{stated.path}` must be {cause.expected}, got {scalars.describe(stated)}"
-        raise config_error(cause.code, stated.anchor, message) from None
-
-
-def _matrix(name: str, files: Files) -> "Array":
-    """Return the lower triangular matrix in a file; Refusal for another file, a wrong shape or a wrong entry."""
-    import numpy as np
-
-    from dpcalc.mechanisms.matrix_factorization import MAX_SIDE
-
-    limits = {".npy": 8 * MAX_SIDE**2 + 4096, ".csv": _MAX_CSV_BYTES}
-    suffix, content = _content(name, files, limits, Refusal("DPC110", "is no NumPy or CSV file", _FILE_HINT))
-    entries = _npy_entries(content) if suffix == ".npy" else _csv_entries(content)
-
-    def refuse(is_wrong: "NDArray[np.bool_]", problem: str, hint: str) -> None:
-        if is_wrong.any():
-            row, column = divmod(int(is_wrong.argmax()), len(is_wrong))
-            raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
-
-    # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
-    refuse(~np.isfinite(entries), "is not finite", "a strategy holds finite numbers")
-    too_large = np.abs(entries) > _LARGEST
-    refuse(too_large, "is larger than 1e100", "scale the strategy: only the ratio of its entries counts")
-    above = np.triu(entries, 1) != 0
-    refuse(above, "is not 0: a strategy is lower triangular", "noise may not depend on later steps")
-    refuse(np.diag(~entries.any(axis=0)), "is 0 like all of its column, so that this step is never released", "")
-    zero_diagonal = np.diag(np.abs(np.diagonal(entries)) < _SMALLEST)
-    refuse(zero_diagonal, "is 0: a strategy has an inverse", "the diagonal is not 0")
-    return entries
+        raise ConfigError([must_be(cause.code, stated, cause.expected)]) from None
 
 
 def _side(shape: tuple[object, ...]) -> int:
@@ -373,8 +325,7 @@ def _npy_entries(content: bytes) -> "Array":
         raise Refusal("DPC110", "holds Python objects, which are not loaded", _FILE_HINT)
     if dtype.kind not in "iuf":
         raise Refusal("DPC110", f"holds {dtype}, not real numbers"[:80], _FILE_HINT)
-    side = _side(shape)
-    body = content[stream.tell() :]
+    side, body = _side(shape), content[stream.tell() :]
     if len(body) != side * side * dtype.itemsize:
         raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
     # `numpy.load` would reserve the memory that the header asks for; here its shape was compared with the bytes.
@@ -409,6 +360,34 @@ def _csv_entries(content: bytes) -> "Array":
     return entries
 
 
+def _matrix(name: str, files: Files) -> "Array":
+    """Return the lower triangular matrix in a file; Refusal for another file, a wrong shape or a wrong entry."""
+    import numpy as np
+
+    from dpcalc.mechanisms.matrix_factorization import MAX_SIDE
+
+    limits = {".npy": 8 * MAX_SIDE**2 + 4096, ".csv": _MAX_CSV_BYTES}
+    suffix, content = _content(name, files, limits, Refusal("DPC110", "is no NumPy or CSV file", _FILE_HINT))
+    entries = _npy_entries(content) if suffix == ".npy" else _csv_entries(content)
+    sizes = np.abs(entries)
+    # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
+    for is_wrong, problem, hint in (
+        (~np.isfinite(entries), "is not finite", "a strategy holds finite numbers"),
+        (
+            np.abs(entries) > _LARGEST,
+            "is larger than 1e100",
+            "scale the strategy: only the ratio of its entries counts",
+        ),
+        (np.triu(entries, 1) != 0, "is not 0: a strategy is lower triangular", "noise may not depend on later steps"),
+        (np.diag(~entries.any(axis=0)), "is 0 like all of its column, so that this step is never released", ""),
+        (np.diag(np.diagonal(sizes) < _SMALLEST), "is 0: a strategy has an inverse", "the diagonal is not 0"),
+    ):
+        if is_wrong.any():
+            row, column = divmod(int(is_wrong.argmax()), len(is_wrong))
+            raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
+    return entries
+
+
 # `mechanism.votes`: the file with the votes of teachers. Votes are private, so loading a config does not read them.
 
 
@@ -427,36 +406,9 @@ def _votes_name(node: Node, files: Files) -> str:
     return node.text
 
 
-_READERS: dict[str, Callable[[Node, Files], object]] = {
+READERS: dict[str, Callable[[Node, Files], object]] = {
     "curve": _rdp_points,
     "strategy": _strategy,
     "votes": _votes_name,
 }
-
-
-@dataclass(frozen=True)
-class MechanismFiles:
-    """Reader of the data of one config's mechanisms; data that several phases inherit are read once."""
-
-    files: Files
-    # By the identity of the node, which the config's tree keeps alive; phases that inherit it share the node. Errors
-    # are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
-    _read: dict[int, object] = field(default_factory=dict)
-
-    def read(self, keys: Collection[str], mechanism: Node) -> dict[str, Any]:
-        """Read what a mechanism states as `curve`, `strategy` and `votes` (the name only); ConfigError if wrong."""
-        contents = {}
-        for key, reader in _READERS.items():
-            node = entry(mechanism, key) if key in keys else None
-            if node is None:
-                continue
-            if id(node) not in self._read:
-                try:
-                    self._read[id(node)] = reader(node, self.files)
-                except ConfigError as cause:
-                    self._read[id(node)] = cause
-            content = self._read[id(node)]
-            if isinstance(content, ConfigError):
-                raise content
-            contents[key] = content
-        return contents
+"""How the keys of a mechanism that may name a file are read, of `votes` only the name."""

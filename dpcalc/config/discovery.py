@@ -9,8 +9,18 @@ from pathlib import Path, PurePosixPath
 
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.readers import parse_toml
-from dpcalc.config.repository import absolute, git_root, leaves_repository, real_path
-from dpcalc.config.source import STDIN, ConfigError, decode, read_bytes, visible, whole_file
+from dpcalc.config.source import (
+    STDIN,
+    ConfigError,
+    absolute,
+    decode,
+    git_root,
+    leaves_repository,
+    read_bytes,
+    real_path,
+    visible,
+    whole_file,
+)
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 
@@ -79,36 +89,32 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
         if patterns:
             # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
             place = Folder(folder=folder.resolve(), top=(git_root(folder) or folder).resolve())
-            files = dict.fromkeys(
-                name for pattern in patterns for name in _project_files(folder, pattern, place, shown)
-            )
+            files: dict[str, None] = {}
+            for pattern in patterns:
+                entry = f"`tool.dpcalc.configs`: `{pattern}`"
+                try:
+                    matching = [pattern]
+                    if is_pattern(pattern):
+                        if not place.holds(folder / split_pattern(pattern)[0]):
+                            raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
+                        matching = matching_names(folder, pattern)
+                    for name in matching:
+                        place.locate(name, "")
+                except Refusal as cause:
+                    raise whole_file(shown, cause.code, f"{entry} {cause.message}", cause.hint) from None
+                except InputError as cause:
+                    message = f"`tool.dpcalc.configs`: {cause}"
+                    raise whole_file(shown, "DPC111", message, "write narrower patterns") from None
+                except ValueError as cause:
+                    raise whole_file(shown, "DPC110", f"{entry} cannot be used: {cause}", "") from None
+                if not matching:
+                    message = f"`tool.dpcalc.configs`: nothing matches `{pattern}`"
+                    raise whole_file(shown, "DPC110", message, "check the pattern")
+                files |= dict.fromkeys(matching)
             maps = maps_table(data, shown).values()
             paths = tuple(relative_name(folder / name, current) for name in files if name not in maps)
             return DiscoveredConfigs(paths=paths, origin=f"[tool.dpcalc] in {shown}")
     return None
-
-
-def _project_files(folder: Path, pattern: str, place: Folder, shown: str) -> list[str]:
-    """Return the files of an entry of `tool.dpcalc.configs`; ConfigError for no match or one outside the repository."""
-    try:
-        names = [pattern]
-        if is_pattern(pattern):
-            if not place.holds(folder / split_pattern(pattern)[0]):
-                raise Refusal("DPC110", "lies outside the repository", "")  # without a search there
-            names = matching_names(folder, pattern)
-        for name in names:
-            place.locate(name, "")
-    except Refusal as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` {cause.message}"
-        raise whole_file(shown, cause.code, message, cause.hint) from None
-    except InputError as cause:
-        raise whole_file(shown, "DPC111", f"`tool.dpcalc.configs`: {cause}", "write narrower patterns") from None
-    except ValueError as cause:
-        message = f"`tool.dpcalc.configs`: `{pattern}` cannot be used: {cause}"
-        raise whole_file(shown, "DPC110", message, "") from None
-    if not names:
-        raise whole_file(shown, "DPC110", f"`tool.dpcalc.configs`: nothing matches `{pattern}`", "check the pattern")
-    return names
 
 
 def folders_to_search(current: Path) -> tuple[Path, ...]:
@@ -270,8 +276,9 @@ def matches(names: Sequence[str], parts: Sequence[str]) -> bool:
     *folders, file = names
     states = _reachable({0}, parts)
     for name in folders:
-        states = _reachable(_after_match(states, name, parts) | _any_depth(states, parts), parts)
-    return len(parts) in _after_match(states, file, parts)
+        ahead, anywhere = _after(states, name, parts)
+        states = _reachable(ahead | anywhere, parts)
+    return len(parts) in _after(states, file, parts)[0]
 
 
 def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
@@ -292,12 +299,12 @@ def paths_matching(top: Path, parts: Sequence[str]) -> Iterator[Path]:
             raise InputError(f"{visible(str(folder))}: cannot be read: {system_message(error)}") from None
         for entry in entries:
             path, is_link = folder / entry.name, entry.is_symlink()
-            ahead = _after_match(states, entry.name, parts)
+            ahead, anywhere = _after(states, entry.name, parts)
             if len(parts) in ahead:
                 yield path
             # `**` does not follow links, which may lead back upwards; a link that the pattern names is the author's
             # choice.
-            below = (ahead if is_link else ahead | _any_depth(states, parts)) - {len(parts)}
+            below = (ahead if is_link else ahead | anywhere) - {len(parts)}
             if not below or not entry.is_dir():
                 continue
             if is_link and leaves_repository(entry.path):
@@ -319,11 +326,8 @@ def _reachable(states: set[int], parts: Sequence[str]) -> set[int]:
     return reachable
 
 
-def _after_match(states: set[int], name: str, parts: Sequence[str]) -> set[int]:
-    """Return the indices behind the parts of `states` that match a name; a `**` is skipped."""
-    return {at + 1 for at in states if at < len(parts) and parts[at] != ANY_DEPTH and fnmatchcase(name, parts[at])}
-
-
-def _any_depth(states: set[int], parts: Sequence[str]) -> set[int]:
-    """Return the indices of `states` at a `**`: it matches this directory and stays possible below it."""
-    return {at for at in states if at < len(parts) and parts[at] == ANY_DEPTH}
+def _after(states: set[int], name: str, parts: Sequence[str]) -> tuple[set[int], set[int]]:
+    """Return the indices behind the parts of `states` that match a name, and those at a `**`, which stay possible."""
+    inside = {at for at in states if at < len(parts)}
+    anywhere = {at for at in inside if parts[at] == ANY_DEPTH}
+    return {at + 1 for at in inside - anywhere if fnmatchcase(name, parts[at])}, anywhere

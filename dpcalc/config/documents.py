@@ -361,11 +361,12 @@ def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
     """Yield a note for each file that states defaults, not values of a run: no launch overrides them."""
     for name in dict.fromkeys(each.name for each in defaults):
         used = [each for each in defaults if each.name == name]
-        texts = dict.fromkeys(
-            f"{x.options[0].rstrip('=') if x.options else x.value.path} {x.value.text} (line {x.value.mark.line})"
-            for x in used
-        )
-        message = f"assumed: no launch overrides the defaults of `{name}`: {', '.join(texts)}"
+        lines: dict[str, int] = {}
+        for x in used:
+            option = x.options[0].rstrip("=") if x.options else x.value.path
+            lines.setdefault(f"{option} {x.value.text}", x.value.mark.line)
+        texts = ", ".join(f"{text} (line {line})" for text, line in lines.items())
+        message = f"assumed: no launch overrides the defaults of `{name}`: {texts}"
         hint = "`check` fails where a tracked script gives another value; state here what a launch gives"
         yield finding(Severity.NOTE, "DPC212", used[0].mark, message, hint)
 
@@ -398,21 +399,13 @@ def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator
             message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
             yield error("DPC106", node.mark, message, advice or "write a plain number")
         elif scalars.value(node) is None:
-            hint = advice or "give it a value, or delete the line"
-            yield _split_number_error(node) or error("DPC102", node.anchor, f"`{node.path}` is empty", hint)
-
-
-def _split_number_error(empty: Scalar) -> Diagnostic | None:
-    """Return the error of an empty value that is the end of a number, as in `{steps: 5,000}`; else None."""
-    mark = empty.key
-    if mark is None or mark.line > len(mark.source.lines):
-        return None
-    # YAML makes `5,000` in braces the value 5 and an empty key `000`: the digits on both sides of the comma are looked
-    # up.
-    line, start = mark.source.lines[mark.line - 1], mark.column - 1
-    after, before = _THOUSANDS.match(line, start), _BEFORE_COMMA.search(line[:start])
-    if after is None or before is None:
-        return None
-    number = f"{before[1]},{after[0]}"
-    message = f"`{number}` is cut in two: a comma ends a value in braces"
-    return error("DPC102", empty.anchor, message, f"write {number.replace(',', '_')}")
+            # YAML makes `5,000` in braces the value 5 and an empty key `000`: digits on both sides of a comma.
+            key, lines, start = node.start, node.start.source.lines, node.start.column - 1
+            line = lines[key.line - 1] if node.key and key.line <= len(lines) else ""
+            before, after = _BEFORE_COMMA.search(line[:start]), _THOUSANDS.match(line, start)
+            if before and after:
+                number = f"{before[1]},{after[0]}"
+                message = f"`{number}` is cut in two: a comma ends a value in braces"
+                yield error("DPC102", node.anchor, message, f"write {number.replace(',', '_')}")
+            else:
+                yield node.fault("DPC102", "is empty", advice or "give it a value, or delete the line")

@@ -144,7 +144,7 @@ def _number_changes(section: str, run: Run, old: Phase, new: Phase) -> Iterator[
     if section == "mechanism":
         if old.noise_multiplier is None or new.noise_multiplier is None:
             return
-        key = getattr(old.mechanism, "noise_key", "noise_multiplier")
+        key = old.mechanism.noise_key
         before, amount = (Fraction(repr(float(getattr(phase.mechanism, key)))) for phase in (old, new))
         node = stated("mechanism", key)
         yield _NumberChange(run=run, keys=("mechanism", key), node=node, amount=amount, changed=before != amount)

@@ -5,10 +5,8 @@ Every value keeps the mark of the place where the user wrote it, so that errors 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from math import ceil
 
 from dpcalc.config import scalars
-from dpcalc.config.messages import direct_draw_error, misspelt_episodes_error
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
@@ -25,6 +23,7 @@ from dpcalc.config.tree import (
     node_at,
     replace_in,
     step_text,
+    text_at,
     walk,
     with_entries,
     without_keys,
@@ -60,15 +59,6 @@ def is_direct_draw(sampling: Section, names: tuple[str, ...] | None) -> bool:
     return EPISODES not in sampling.entries and any(key in DRAW_KEYS or isinstance(x, Scalar) for key, x in others)
 
 
-def no_levels_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either."""
-    # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
-    misspelt = misspelt_episodes_error(sampling, names)
-    if misspelt or not names or not is_direct_draw(sampling, names):
-        return misspelt
-    return direct_draw_error(sampling, names)
-
-
 def _long_data(root: Section) -> Section:
     """Return the file with `data: {examples: N}` as one level `example`; unchanged without it, or beside `levels`."""
     data = root.entries.get("data")
@@ -90,7 +80,7 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     if isinstance(sampling, Section) and is_direct_draw(sampling, names):
         if name in sampling.entries:
-            return run  # a draw and a level name: two statements, for `sections` to refuse
+            return run  # a draw and a level name: two statements, for `build` to refuse
         sampling = replace(sampling, entries={name: sampling})
         run = with_entries(run, {"sampling": sampling})
     size = entry(training, BATCH_SIZE)
@@ -128,39 +118,35 @@ class Run:
 
 
 def runs(root: Section) -> tuple[Run, ...]:
-    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run."""
+    """Return a run for each phase, completed from the top level; without `phases` the top level is the only run.
+
+    `batch_size` stands under its scheme's key, and `also` is a list.
+    """
+    found, inherited = [], without_keys(root, *root.entries.keys() - {*RUN_KEYS})
     phases = root.entries.get("phases")
-    if phases is None:
-        return (base_run(root),)
-    items = enumerate(phases.items if isinstance(phases, Items) else ())
-    return tuple(_run(each, f"phases[{at}]", root) for at, each in items if isinstance(each, Section))
-
-
-def base_run(root: Section) -> Run:
-    """Return the run that the top level alone states, without phases."""
-    return _run(root, "", None)
-
-
-def _run(at: Section, path: str, base: Section | None) -> Run:
-    """Return the run of a phase or file, with `batch_size` under its scheme's key, and `also` as a list."""
-    own, inherited = (without_keys(each, *each.entries.keys() - {*RUN_KEYS}) for each in (at, base or at))
-    entries = dict(own.entries if base is None else _merge(inherited, own).entries)
-    sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
-    if isinstance(sampling, Section):
-        draws = dict(sampling.entries)
-        for name, draw in draws.items():
-            scheme, size = entry(draw, "scheme"), entry(draw, BATCH_SIZE)
-            taken = SCHEMES.get(scheme.text, ()) if isinstance(scheme, Scalar) else ()
-            key = next((key for key in taken if key in {"size", "expected"}), None)
-            # A draw that states another amount too keeps both, for `sections` to refuse.
-            if isinstance(draw, Section) and size and key and not {"size", "rate", "expected"} & draw.entries.keys():
-                draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
-        entries["sampling"] = replace(sampling, entries=draws)
-    also = entry(mechanism, "also")
-    if isinstance(mechanism, Section) and isinstance(also, Section):
-        listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
-        entries["mechanism"] = with_entries(mechanism, {"also": listed})
-    return Run(at=at, path=path, sections=replace(own, entries=entries))
+    items = phases.items if isinstance(phases, Items) else ()
+    places: list[tuple[Node, str]] = [(each, f"phases[{number}]") for number, each in enumerate(items)]
+    for at, path in [(root, "")] if phases is None else places:
+        if not isinstance(at, Section):
+            continue
+        own = _merge(inherited, without_keys(at, *at.entries.keys() - {*RUN_KEYS})) if path else inherited
+        entries = dict(own.entries)
+        sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
+        if isinstance(sampling, Section):
+            draws = dict(sampling.entries)
+            for name, draw in draws.items():
+                size, taken = entry(draw, BATCH_SIZE), SCHEMES.get(text_at(draw, "scheme"), ())
+                key = next((key for key in taken if key in {"size", "expected"}), None)
+                # A draw that states another amount too keeps both, for `build` to refuse.
+                if isinstance(draw, Section) and size and key and not AMOUNT_KEYS & draw.entries.keys() - {BATCH_SIZE}:
+                    draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
+            entries["sampling"] = replace(sampling, entries=draws)
+        also = entry(mechanism, "also")
+        if isinstance(mechanism, Section) and isinstance(also, Section):
+            listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
+            entries["mechanism"] = with_entries(mechanism, {"also": listed})
+        found.append(Run(at=at, path=path, sections=replace(own, entries=entries)))
+    return tuple(found)
 
 
 def _merge(base: Section, over: Section) -> Section:
@@ -171,12 +157,12 @@ def _merge(base: Section, over: Section) -> Section:
     stated = over.entries.keys()
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & stated for key in group}
-    scheme = over.entries.get("scheme")
-    if isinstance(scheme, Scalar) and scheme.text in SCHEMES:  # so that a phase can change the scheme in one line
-        taken = {"scheme", *SCHEMES[scheme.text]}
+    scheme = text_at(over, "scheme")
+    if scheme in SCHEMES:  # so that a phase can change the scheme in one line
+        taken = {"scheme", *SCHEMES[scheme]}
         excluded |= {*DRAW_KEYS} - taken if AMOUNT_KEYS & taken else {*DRAW_KEYS, BATCH_SIZE} - taken
-    before, kind = base.entries.get("type"), over.entries.get("type")
-    if isinstance(kind, Scalar) and kind.text != (before.text if isinstance(before, Scalar) else "gaussian"):
+    kind = over.entries.get("type")
+    if isinstance(kind, Scalar) and kind.text != text_at(base, "type", "gaussian"):
         excluded |= base.entries.keys() - _COMMON_MECHANISM_KEYS
     section = base.path.rpartition(".")[2]
     if section == "strategy" and stated - base.entries.keys():
@@ -239,14 +225,12 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
     changed = replace_in(root, above, merged)
     new = item.value.text if isinstance(item.value, Scalar) else ""
     before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])
-    if item.keys[-1] != "type" or new not in MECHANISMS or not isinstance(after, Section):
-        return changed
-    if not isinstance(before, Section | None):
+    is_type = item.keys[-1] == "type" and new in MECHANISMS
+    if not is_type or not isinstance(after, Section) or not isinstance(before, Section | None):
         return changed
     # Another type of mechanism: of the file's keys those stay that both types take in the same meaning.
-    old = entry(before, "type")
-    old_keys = mechanism_keys(old.text if isinstance(old, Scalar) and old.text in MECHANISMS else "gaussian")
-    new_keys = mechanism_keys(new)
+    old = text_at(before, "type")
+    old_keys, new_keys = mechanism_keys(old if old in MECHANISMS else "gaussian"), mechanism_keys(new)
     entries = dict(after.entries)
     for key, value in (before.entries if before else {}).items():
         if key not in new_keys and not key.startswith(USER_KEY):
@@ -301,10 +285,8 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
                 continue
             made = replace(item, keys=("data", "levels", 0, "count"), marks=(first, last, last, last))
         base = root if item.keys[0] == "data" else _long_phases(root, level_names(root))
-        in_list = (isinstance(node_at(base, *made.keys[:at]), Items) for at in range(len(made.keys)))
-        unindexed = next(
-            (key for key, inside in zip(made.keys, in_list, strict=True) if inside and key == str(key)), ""
-        )
+        lists = (key for at, key in enumerate(made.keys) if isinstance(node_at(base, *made.keys[:at]), Items))
+        unindexed = next((key for key in lists if isinstance(key, str)), "")
         changed = _no_place_error(unindexed, made.marks[0]) if unindexed else _with_value(base, made, level_names(base))
         if isinstance(changed, Diagnostic):
             problems.append(changed)
@@ -353,24 +335,21 @@ def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
     if not isinstance(count, Scalar) or count.text != UNKNOWN or not isinstance(levels, Items) or len(levels.items) > 1:
         return root, []
     name = (level_names(root) or (DEFAULT_LEVEL,))[0]
-    problems, smallest = [], 1
+    problems, rates = [], []
     for run in runs(root):
         draw = entry(run.sections.entries.get("sampling"), name)
-        scheme, stated = entry(draw, "scheme"), entry(draw, "rate")
+        scheme, stated = text_at(draw, "scheme"), entry(draw, "rate")
         rate = scalars.number_of(stated)
         if rate is None and isinstance(stated, Scalar):
             rate = scalars.parse_quotient(stated.text)
-        if isinstance(draw, Section) and isinstance(scheme, Scalar) and scheme.text in SCHEMES:
+        if isinstance(draw, Section) and scheme in SCHEMES:
             needing = {"size", "expected", BATCH_SIZE, "max_batch_size"} & draw.entries.keys()
-            if needing or "size" in SCHEMES[scheme.text]:
-                what = f"`{min(needing)}`" if needing else f"scheme {scheme.text}"
-                message = f"`{count.path}` is unknown, and with {what} epsilon depends on it"
-                problems.append(error("DPC107", count.anchor, message, "state the number, or draw by a `rate` alone"))
-        if rate is not None and 0 < rate <= 1:
-            smallest = max(smallest, min(MAX_COUNT, ceil(1 / rate)))
-    group = scalars.number_of(node_at(root, "privacy", "group_size"))
-    if group is not None and group <= MAX_COUNT:
-        smallest = max(smallest, ceil(group))
+            if needing or "size" in SCHEMES[scheme]:
+                what = f"`{min(needing)}`" if needing else f"scheme {scheme}"
+                problem = f"is unknown, and with {what} epsilon depends on it"
+                problems.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
+        rates.append(rate)
+    smallest = scalars.least_count(rates, scalars.number_of(node_at(root, "privacy", "group_size")))
     mark = Mark(source_of(str(smallest), ASSUMED), 1, 1)
     number = replace(count, text=str(MAX_COUNT if problems else smallest), plain=True, mark=mark, origin=count.mark)
     return replace_in(root, where, number), problems
@@ -393,7 +372,14 @@ def ineffective_errors(
         is_users = any(str(key).startswith(USER_KEY) for key in item.keys)
         if is_users or any(id(word) in used_nodes for word in words):
             continue
-        rival = next((other for other in assignments if other is not item and _are_rivals(item, other)), None)
+        # Two settings of one phase's length or one draw's amount; an amount without a level may mean any.
+        rival, above = None, [key for key in item.keys[:-1] if key not in RUN_KEYS]
+        for other in assignments:
+            around = [key for key in other.keys[:-1] if key not in RUN_KEYS]
+            group = next((each for each in _EXCLUSIVE_KEYS if {item.keys[-1], other.keys[-1]} <= each), None)
+            near = around == above or (group is AMOUNT_KEYS and (around == above[:-1] or around[:-1] == above))
+            if other is not item and group and near:
+                rival = rival or other
         if rival:
             subject = "how many are drawn" if item.keys[-1] in AMOUNT_KEYS else "the length"
             message = f"{_option_text(item)} and {_option_text(rival)} both set {subject}"
@@ -404,15 +390,3 @@ def ineffective_errors(
             yield error(
                 "DPC107", item.marks[0], message, hint if has_phases else "another setting excludes it; keep one"
             )
-
-
-def _are_rivals(item: Assignment, other: Assignment) -> bool:
-    """Return True if both set one phase's length or one draw's amount; an amount without a level may mean any."""
-    shorter, longer = sorted(
-        (tuple(key for key in each.keys[:-1] if key not in RUN_KEYS) for each in (item, other)), key=len
-    )
-    return any(
-        {item.keys[-1], other.keys[-1]} <= group
-        and (shorter == longer or (group is AMOUNT_KEYS and shorter == longer[:-1]))
-        for group in _EXCLUSIVE_KEYS
-    )

@@ -9,8 +9,19 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Protocol
 
-from dpcalc.config.repository import absolute, git_root, leaves_repository, real_path
-from dpcalc.config.source import MAX_BYTES, STDIN, ConfigError, Source, decode, read_bytes, visible
+from dpcalc.config.source import (
+    MAX_BYTES,
+    STDIN,
+    ConfigError,
+    Source,
+    absolute,
+    decode,
+    git_root,
+    leaves_repository,
+    read_bytes,
+    real_path,
+    visible,
+)
 from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 

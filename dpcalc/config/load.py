@@ -10,7 +10,7 @@ from dataclasses import field, replace
 
 from dpcalc._version import __version__
 from dpcalc.config import scalars
-from dpcalc.config.build import build, remarks, shuffled_passes_error, valid_sections
+from dpcalc.config.build import Sections, build, remarks, shuffled_passes_error, valid_sections
 from dpcalc.config.discovery import map_of
 from dpcalc.config.documents import (
     HYDRA_HINT,
@@ -27,12 +27,10 @@ from dpcalc.config.files import SUFFIXES, Files, Refusal, config_folder, config_
 from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, wrong_type_error
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.other_files import other_file_error
-from dpcalc.config.overrides import COMMAND_LINE, Overrides, parse_overrides, with_assumptions, without_file_hint
+from dpcalc.config.overrides import COMMAND_LINE, Overrides, note, parse_overrides, with_assumptions
 from dpcalc.config.readers import document_of, read_config, read_document
-from dpcalc.config.repository import absolute
 from dpcalc.config.schema import REQUIREMENT
-from dpcalc.config.sections import Sections
-from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, error, source_of, visible, whole_file
+from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, absolute, error, source_of, visible, whole_file
 from dpcalc.config.tree import (
     USER_KEY,
     Document,
@@ -161,7 +159,9 @@ def load_from_flags(overrides: Overrides) -> Loaded:
     """Load a run that options alone state, with notes on what is assumed; ConfigError if it is wrong."""
     completed, notes = with_assumptions(overrides)
     loaded = load_text(f"version: {VERSION}\n", path=COMMAND_LINE, overrides=completed)
-    return replace(loaded, diagnostics=(*notes, *map(without_file_hint, loaded.diagnostics)))
+    hint = "state `--adjacency add-remove`, or replace-one or zero-out"
+    said = (note(each.message, hint, each.code) if each.code == "DPC204" else each for each in loaded.diagnostics)
+    return replace(loaded, diagnostics=(*notes, *said))
 
 
 def _load(
@@ -223,9 +223,18 @@ def _load(
     errors += [*unreadable, *broken]
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
     if errors or config is None:
-        has_budget = node_at(root, "budget", "epsilon") is not None
-        advised = (_with_advice(each, notes, source.path, has_budget) for each in errors)
-        raise ConfigError(_in_order((_with_origin(each, references.origins) for each in advised), source.path))
+        # What may have dropped a missing key, and the solver of missing noise.
+        path, noise = source.path, "`mechanism.noise_multiplier` is missing"
+        for at, each in enumerate(errors):
+            hint = each.hint
+            if node_at(root, "budget", "epsilon") and each.message in {noise, "`mechanism` is missing"}:
+                solver = f"dpcalc solve-sigma {visible(shlex.quote(path)) if path != STDIN else 'FILE'}"
+                own = hint if each.message == noise else "noise divided by the clip norm"
+                hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
+            if each.code == "DPC103" and each.message.endswith(" is missing"):
+                hint = "; ".join(filter(None, (hint, *(note.message for note in notes))))
+            errors[at] = _with_origin(replace(each, hint=hint), references.origins)
+        raise ConfigError(_in_order(errors, path))
 
     marks: dict[str, tuple[int, int]] = {}  # of each key by each path: as written, in long form, in a phase
     for start, part in [("", written), ("", root), *((run.path, run.sections) for run in runs(root))]:
@@ -243,7 +252,7 @@ def _load(
             (
                 *notes,
                 *default_notes(references.defaults),
-                *(_with_origin(x, references.origins) for x in remarks(config)),
+                *(_with_origin(x, references.origins) for x in remarks(config, plan)),
             ),
             source.path,
         ),
@@ -344,18 +353,6 @@ def satisfies(version: str, requirement: str) -> bool | None:
         return SpecifierSet(requirement).contains(Version(version).base_version)
     except InvalidSpecifier:  # a relation that takes another kind of version, such as ~=1
         return None
-
-
-def _with_advice(diagnostic: Diagnostic, notes: Iterable[Diagnostic], path: str, has_budget: bool) -> Diagnostic:
-    """Return the error of a missing key with what may have dropped it, that of missing noise with its solver."""
-    if has_budget and diagnostic.message in {"`mechanism.noise_multiplier` is missing", "`mechanism` is missing"}:
-        solver = f"dpcalc solve-sigma {visible(shlex.quote(path))}" if path != STDIN else "dpcalc solve-sigma FILE"
-        own = diagnostic.hint if "noise_multiplier" in diagnostic.message else "noise divided by the clip norm"
-        hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
-        diagnostic = replace(diagnostic, hint=hint)
-    if diagnostic.code != "DPC103" or not diagnostic.message.endswith(" is missing"):
-        return diagnostic
-    return replace(diagnostic, hint="; ".join(filter(None, (diagnostic.hint, *(note.message for note in notes)))))
 
 
 def _with_origin(diagnostic: Diagnostic, origins: Mapping[tuple[str, int | None, int | None], list[str]]) -> Diagnostic:

@@ -1,7 +1,7 @@
 """The words of errors in a config, each with its place in the file, and hints for unknown words."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
 from dpcalc.config.schema import SECTIONS, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at, text_at
 from dpcalc.config.words import (
     Beside,
     Meaning,
@@ -21,7 +21,7 @@ from dpcalc.config.words import (
     value_meaning,
 )
 from dpcalc.errors import KeyedInputError, listed
-from dpcalc.keys import WrongValueError, keys_of
+from dpcalc.keys import keys_of
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.sampling.hierarchy import Episodes
 
@@ -124,19 +124,16 @@ def missing_key_error(section: Node, key: str, advice: str = "") -> Diagnostic:
     return error("DPC103", section.anchor, f"`{join(section.path, key)}` is missing", advice)
 
 
-def wrong_value_error(node: Node, cause: WrongValueError) -> Diagnostic:
-    """Return the error of a value that its type refuses, with the code of the cause."""
-    if cause.code == "DPC102":
-        return wrong_type_error(node, cause.expected)
-    hint = no_number(node.path.rpartition(".")[2], node.text) if isinstance(node, Scalar) else ""
-    return error(cause.code, node.anchor, f"`{node.path}` must be {cause.expected}, got {scalars.describe(node)}", hint)
+def must_be(code: str, node: Node, expected: str, hint: str = "") -> Diagnostic:
+    """Return the error "... must be `expected`, got ..."."""
+    return node.fault(code, f"must be {expected}, got {scalars.describe(node)}", hint)
 
 
 def keyed_error(section: Node, cause: KeyedInputError) -> Diagnostic:
     """Return a constructor's error at the value that it names, or at the whole section if the file lacks that value."""
     keys = (int(key) if key.isdecimal() else key for key in cause.key.split("."))
     node = node_at(section, *keys) or section
-    return error(cause.code, node.anchor, f"`{node.path}` {cause.problem}", cause.hint)
+    return node.fault(cause.code, cause.problem, cause.hint)
 
 
 _RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
@@ -169,18 +166,13 @@ def unknown_key_error(section: Node, key: str, value: Node) -> Diagnostic:
     place = f"in `{section.path}`" if section.path else "at the top level"
     kind = section_kind(section.path)
     found = _foreign(kind, meaning(kind, key, beside(section))) or key_suggestion(kind, key)
-    return error("DPC101", value.key or value.anchor, f"unknown key `{key}` {place}", found.hint)
+    return error("DPC101", value.start, f"unknown key `{key}` {place}", found.hint)
 
 
-_recent: list[tuple[Node, Beside]] = []  # the section asked about last: one of thousands of wrong keys asks for each
-
-
+@lru_cache(maxsize=1)  # of the section asked about last: each of thousands of wrong keys asks for it
 def beside(section: Node) -> Beside:
     """Return the scalars of a section by word, for the conversion of a word of another tool."""
-    if not _recent or _recent[0][0] is not section:
-        texts = {key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)}
-        _recent[:] = [(section, Beside(texts))]
-    return _recent[0][1]
+    return Beside({key: node.text for key, node in entries_of(section).items() if isinstance(node, Scalar)})
 
 
 def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnostic:
@@ -189,31 +181,12 @@ def wrong_word_error(key: str, node: Node, allowed: tuple[str, ...]) -> Diagnost
         return wrong_type_error(node, listed(allowed))
     if key == "method" and node.text in PLANNED_METHODS:
         return error("DPC104", node.anchor, f"accounting method `{node.text}` {NOT_YET}", PLANNED_METHODS[node.text])
-    message = f"`{node.path}` must be {listed(allowed)}, got {scalars.describe(node)}"
-    return error("DPC104", node.anchor, message, value_suggestion(key, node.text, allowed))
+    return must_be("DPC104", node, listed(allowed), value_suggestion(key, node.text, allowed))
 
 
-def missing_scheme_errors(draw: Section) -> Iterator[Diagnostic]:
-    """Yield an error for each unknown key of a draw without `scheme`, and DPC103 unless one of them means `scheme`."""
-    unknown = [key for key in entries_of(draw) if key not in {*DRAW_KEYS, BATCH_SIZE}]
-    yield from (unknown_key_error(draw, key, draw.entries[key]) for key in unknown)
-    if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
-        yield missing_key_error(draw, "scheme")
-
-
-def direct_draw_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic:
-    """Return DPC107 for `sampling` that states a draw without a level, beside a level's draw or for several levels."""
-    several = f", but the data have {len(names)} levels ({', '.join(names)})"
-    named = f" and names the level `{names[0]}` as well"
-    message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
-    hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
-    # What the command line added is more likely the mistake than what the file says.
-    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
-    return error("DPC107", next((each.key or each.anchor for each in added), sampling.anchor), message, hint)
-
-
-def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagnostic | None:
-    """Return DPC101 for the first unknown key that is near `episodes` or a key of it, and near no level; else None."""
+def no_levels_error(sampling: Section, names: tuple[str, ...], *, is_direct: bool) -> Diagnostic | None:
+    """Return the error of a misspelt `episodes`, else of a draw stated without its level; None without either."""
+    # `episodes` first: misspelt it would be taken for the name of a level, and its keys for those of a draw.
     known, inside = keys_in("sampling"), keys_of(Episodes)
     for key, value in islice(sampling.entries.items(), MAX_COMPARED):
         if key in names or key in known or key.startswith(USER_KEY) or nearest(key, names):
@@ -221,18 +194,26 @@ def misspelt_episodes_error(sampling: Section, names: tuple[str, ...]) -> Diagno
         near = nearest(key, (*known, *inside))
         if near == EPISODES or near in inside:
             hint = f"did you mean `{near}`?" if near == EPISODES else f"put it under `{EPISODES}`"
-            return error("DPC101", value.key or value.anchor, f"unknown key `{key}` in `{sampling.path}`", hint)
-    return None
+            return error("DPC101", value.start, f"unknown key `{key}` in `{sampling.path}`", hint)
+    if not is_direct:
+        return None
+    several = f", but the data have {len(names)} levels ({', '.join(names)})"
+    named = f" and names the level `{names[0]}` as well"
+    message = f"`{sampling.path}` describes a draw directly{several if len(names) > 1 else named}"
+    hint = f"put everything under the level: `sampling: {{{names[0]}: {{scheme: ...}}}}`"
+    # What the command line added is more likely the mistake than what the file says.
+    added = (each for each in sampling.entries.values() if each.mark.source is not sampling.mark.source)
+    return error("DPC107", next((each.start for each in added), sampling.anchor), message, hint)
 
 
 def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
     """Return the error of a key that a section does not take: DPC107 if another value excludes it, else DPC101."""
-    mark, scheme, stated = value.key or value.anchor, entry(section, "scheme"), entry(section, "type")
+    mark, scheme = value.start, text_at(section, "scheme")
     if key == "examples" and section.path == "data":
         message = "`examples` and `levels` in `data` both say what there is"
         return error("DPC107", mark, message, "`examples: N` is short for one level; keep one of them")
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
-        name = stated.text if isinstance(stated, Scalar) else "gaussian"
+        name = text_at(section, "type", "gaussian")
         allowed = [f"`{each}`" for each in mechanism_keys(name) if each != "type"] if name in MECHANISMS else []
         hint = f"`{name}` takes {', '.join(allowed)}" if allowed else ""
         if key == "also":
@@ -245,14 +226,14 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
             hint += "`type: approximate-dp`"
         return error("DPC107", mark, f"`{key}` does not go with type `{name}`", hint)
     # A known key in the wrong place deserves an answer about the place; only then is it looked up as a misspelling.
-    if not isinstance(scheme, Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
+    if not isinstance(entry(section, "scheme"), Scalar) or key not in {*DRAW_KEYS, BATCH_SIZE} - {"scheme"}:
         return unknown_key_error(section, key, value)
     amount = next((name for name in ("size", "expected", "rate") if name in section.entries), None)
-    if key == BATCH_SIZE and scheme.text != "all" and amount:
+    if key == BATCH_SIZE and scheme != "all" and amount:
         return error("DPC107", mark, f"`batch_size` and `{amount}` both say how many are drawn", "keep one of them")
-    hint = _EXTRA_KEY_HINTS.get((key, scheme.text)) or _EXTRA_KEY_HINTS.get((key, ""), "")
-    hint = hint or f"`{scheme.text}` {_TAKES.get(scheme.text, 'takes `size`')}"
-    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme.text}`", hint)
+    hint = _EXTRA_KEY_HINTS.get((key, scheme)) or _EXTRA_KEY_HINTS.get((key, ""), "")
+    hint = hint or f"`{scheme}` {_TAKES.get(scheme, 'takes `size`')}"
+    return error("DPC107", mark, f"`{key}` does not go with scheme `{scheme}`", hint)
 
 
 # By key of a draw, and the scheme that it does not go with; "" for every other one.

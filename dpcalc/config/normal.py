@@ -70,16 +70,15 @@ def _data_lines(plan: Plan) -> list[str]:
 
 def _terms_lines(plan: Plan) -> Iterator[str]:
     """Yield the lines of privacy and accounting, then of budget, tuning and partition where the plan has them."""
-    unit, delta = quoted(plan.unit_name), _value_text(plan.delta)
-    yield f"privacy: {{unit: {unit}, adjacency: {plan.adjacency}, delta: {delta}, group_size: {plan.group_size}}}"
+    terms = {"adjacency": plan.adjacency, "delta": plan.delta, "group_size": plan.group_size}
+    yield f"privacy: {_mapping_text({'unit': quoted(plan.unit_name)} | terms)}"
     yield f"accounting: {{method: {plan.method}}}"
     if plan.budget is not None:
-        rise = plan.budget.max_increase_pct
-        more = "" if rise is None else f", max_increase_pct: {_value_text(rise)}"
-        yield f"budget: {{epsilon: {_value_text(plan.budget.epsilon)}{more}}}"
+        yield f"budget: {_mapping_text(asdict(plan.budget))}"
     if plan.tuning is not None:
-        shape = f", shape: {_value_text(plan.tuning.shape)}" if plan.tuning.distribution == "negative-binomial" else ""
-        yield f"tuning: {{mean: {_value_text(plan.tuning.mean)}, distribution: {plan.tuning.distribution}{shape}}}"
+        law = {"mean": plan.tuning.mean, "distribution": plan.tuning.distribution}
+        shape = {"shape": plan.tuning.shape} if plan.tuning.distribution == "negative-binomial" else {}
+        yield f"tuning: {_mapping_text(law | shape)}"
     if plan.partition is not None:
         parts = ", ".join(f"{{name: {quoted(part)}}}" for part in plan.partition.parts)
         yield f"partition: {{rule: {quoted(plan.partition.rule)}, parts: [{parts}]}}"
@@ -95,16 +94,15 @@ def _run_lines(phase: Phase) -> list[str]:
             outermost = replace(outermost, min_count=1)
         sampling = [_draw_line(level) for level in (outermost, *others)]
     mechanism: dict[str, object] = {"type": phase.mechanism.name}
-    for key, value in phase.mechanism.parameters.items():
-        if key != "also" and value is not None and value != math.inf:
-            mechanism[key] = _value_text(value)
-    also = [_mapping_text({"noise_multiplier": _value_text(noise)}) for noise in getattr(phase.mechanism, "also", ())]
-    if also:
-        mechanism["also"] = f"[{', '.join(also)}]"
-    if phase.votes:
-        mechanism["votes"] = quoted(phase.votes)
-    if phase.clips:
-        mechanism["clip"] = quoted(phase.clip_names[phase.clip])
+    mechanism |= {
+        key: value for key, value in phase.mechanism.parameters.items() if key != "also" and value != math.inf
+    }
+    also = [_mapping_text({"noise_multiplier": noise}) for noise in getattr(phase.mechanism, "also", ())]
+    mechanism |= {
+        "also": f"[{', '.join(also)}]" if also else None,
+        "votes": quoted(phase.votes) if phase.votes else None,
+        "clip": quoted(phase.clip_names[phase.clip]) if phase.clips else None,
+    }
     lines = [f"  {line}" for line in sampling]
     return ["sampling:", *lines, f"mechanism: {_mapping_text(mechanism)}", f"training: {{steps: {phase.steps}}}"]
 
@@ -139,24 +137,23 @@ def _draw_line(level: Level) -> str:
         remark = f"rate {'' if scheme.is_allocated else limit}{_rounded_text(level.rate)}"
         if scheme.is_shuffled:
             remark = f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
-    period = {"redraw_every": level.redraw_every} if level.redraw_every > 1 else {}
-    draw = _mapping_text({"scheme": scheme.name, **amount, **scheme.options, **period})
+    period = level.redraw_every if level.redraw_every > 1 else None
+    draw = _mapping_text({"scheme": scheme.name, **amount, **scheme.options, "redraw_every": period})
     return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
 
 
 def _mapping_text(entries: Mapping[str, object]) -> str:
-    """Return a YAML mapping in braces of keys and their values, which are YAML texts, numbers or True."""
-    texts = (f"{key}: {'true' if value is True else value}" for key, value in entries.items())
-    return f"{{{', '.join(texts)}}}"
+    """Return a YAML mapping in braces of keys and their values, without those that are None."""
+    return f"{{{', '.join(f'{key}: {_value_text(x)}' for key, x in entries.items() if x is not None)}}}"
 
 
 def _value_text(value: object) -> str:
-    """Return a number (the shortest decimal that means the float), a word or a list of such as YAML."""
+    """Return a number (the shortest decimal that means the float), a YAML text or a list of such as YAML."""
     if isinstance(value, tuple):
         return f"[{', '.join(map(_value_text, value))}]"
     if isinstance(value, str):
         return value
-    return scalars.decimal_text(Fraction(repr(value))) or repr(value)
+    return "true" if value is True else scalars.decimal_text(Fraction(repr(value))) or repr(value)
 
 
 def quoted(word: str) -> str:
@@ -189,14 +186,15 @@ def fingerprint(plan: Plan) -> str:
             content: dict[str, object] = {
                 "name": level.name,
                 "count": level.count,
-                **({} if level.is_equal else {"least": level.min_count}),
+                "least": level.min_count,
                 "scheme": scheme.name,
                 "amount": str(Fraction(scheme.probability)) if scheme.amount_key == "rate" else scheme.amount,
-                **({"at_most": True} if scheme.at_most else {}),
-                **({} if level.redraw_every == 1 else {"redraw_every": level.redraw_every}),
+                "at_most": scheme.at_most,
+                "redraw_every": level.redraw_every,
                 **scheme.options,
             }
-            levels.append(content)
+            usual = {"least": level.count, "at_most": False, "redraw_every": 1}
+            levels.append({key: value for key, value in content.items() if key not in usual or value != usual[key]})
         # A promise whose relation is that of the run is as one without a relation, which older versions lack; they
         # lack `also` too.
         left_out = {"relation"} if getattr(phase.mechanism, "relation", None) in {None, plan.adjacency} else set()

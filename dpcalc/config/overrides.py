@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from fractions import Fraction
-from math import ceil
 
 from dpcalc.config import scalars
 from dpcalc.config.schema import SCHEMES
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, Severity, Source, config_error, error, source_of
 from dpcalc.config.tree import Node, Scalar, dotted, split_path, with_path, within
 from dpcalc.config.yaml_text import Flaw, parse_yaml
-from dpcalc.keys import MAX_COUNT
 from dpcalc.records import dataclass
 
 ASSUMED = "assumed"  # name of the source of values that dpcalc assumes; their marks have it as the path
@@ -214,28 +211,18 @@ def with_assumptions(overrides: Overrides) -> tuple[Overrides, tuple[Diagnostic,
         message = "a rate without a scheme is Poisson's: a step draws every example on its own, with that probability"
         hint = "a shuffled loader is `--scheme shuffle`, a fixed number drawn afresh `--scheme fixed`; both with "
         hint += "--batch-size and --dataset-size"
-        notes.append(_note(message, hint))
+        notes.append(note(message, hint))
     if not _states(texts, _SIZE):
-        # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples: the fewest of which
-        # a step draws one on average, and that hold a group. Nothing is computed from it, and wrong numbers count as 1.
-        stated = texts.get(_RATE) or given.get(_RATE, "1")
+        # Epsilon of Poisson draws depends on the rate alone, but a plan needs a number of examples. Nothing is computed
+        # from it, and wrong numbers do not count.
+        stated, group = texts.get(_RATE) or given.get(_RATE, "1"), texts.get(_GROUP, "1")
         rate = None if texts.get(_SCHEME) == "all" else scalars.parse_number(stated) or scalars.parse_quotient(stated)
-        fitting = ceil(1 / rate) if rate is not None and Fraction(1, MAX_COUNT) <= rate <= 1 else 1
-        group = scalars.parse_number(texts.get(_GROUP, "1"))
-        is_size = group is not None and group.denominator == 1 and 1 <= group <= MAX_COUNT
-        assumed.append(f"{_SIZE}={max(fitting, int(group or 1) if is_size else 1)}")
+        assumed.append(f"{_SIZE}={scalars.least_count([rate], scalars.parse_number(group))}")
         hint = "epsilon depends on the rate only, but delta should be well below 1 / it; --dataset-size states it"
-        notes.append(_note("the number of examples is not stated", hint))
+        notes.append(note("the number of examples is not stated", hint))
     return replace(overrides, assumed=tuple(assumed)), tuple(notes)
 
 
-def without_file_hint(diagnostic: Diagnostic) -> Diagnostic:
-    """Return a diagnostic for a run without a file: DPC204 becomes a note with `--adjacency` as its hint."""
-    if diagnostic.code != "DPC204":
-        return diagnostic
-    return _note(diagnostic.message, "state `--adjacency add-remove`, or replace-one or zero-out", code="DPC204")
-
-
-def _note(message: str, hint: str, *, code: str = "DPC201") -> Diagnostic:
+def note(message: str, hint: str, code: str = "DPC201") -> Diagnostic:
     """Return a note without a place."""
     return Diagnostic(code=code, severity=Severity.NOTE, message=message, hint=hint, path=COMMAND_LINE)

@@ -1,5 +1,6 @@
 """Files that references lead into, as marked trees: one reader for each kind of file, in one table by its ending."""
 
+import json
 import re
 from bisect import bisect_right
 from collections import Counter
@@ -11,14 +12,35 @@ from itertools import accumulate, count
 from dpcalc.config.command_lines import read_shell
 from dpcalc.config.files import Refusal
 from dpcalc.config.gin_files import read_gin
-from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.other_files import WAYS
 from dpcalc.config.python_files import read_python
-from dpcalc.config.source import ConfigError, Mark, Source, whole_file
+from dpcalc.config.source import ConfigError, Mark, Source, shortened, whole_file
 from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, walk
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, Flaw, parse_yaml, tagged_paths
+from dpcalc.errors import InputError
 
 MAX_DOTS = 500  # in a line of TOML; tomllib needs time quadratic in the parts of a dotted key
+
+
+class RepeatedKeyError(InputError):
+    """A JSON object gives a key more than once."""
+
+
+def json_content(text: str, *, number: Callable[[str], object] | None = None) -> object:
+    """Return the content of a JSON text; RepeatedKeyError, with the lines of the key, if an object repeats one."""
+
+    def object_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
+            names = [name for name, _ in pairs]
+            key = next(name for name, count in Counter(names).items() if count > 1)
+            # The decoder tells no places: the lines are looked up, unless the key is written with escapes.
+            found = [text.count("\n", 0, at.start()) + 1 for at in re.finditer(rf'"{re.escape(key)}"\s*:', text)]
+            lines = f" (see lines {', '.join(map(str, found[:5]))})" if len(found) > 1 else ""
+            raise RepeatedKeyError(f"the key `{shortened(key)}` stands there more than once{lines}; delete all but one")
+        return entries
+
+    return json.loads(text, parse_float=number, parse_int=number, parse_constant=number, object_pairs_hook=object_of)
 
 
 class Number(str):

@@ -1,12 +1,14 @@
 """Values of single words by our own rules, because YAML 1.1 reads `010` as 8 and `1e-5` as a text."""
 
 import re
+from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
+from math import ceil
 
 from dpcalc.config.source import shortened, visible
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
-from dpcalc.keys import COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
+from dpcalc.keys import COUNT, MAX_COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import SCHEMES
 
@@ -65,6 +67,12 @@ def parse_quotient(text: str) -> Fraction | None:
     """
     match = _QUOTIENT.fullmatch(text) if len(text) <= MAX_DIGITS else None
     return Fraction(int(match["over"]), int(match["under"])) if match else None
+
+
+def least_count(rates: Iterable[Fraction | None], group: Fraction | None) -> int:
+    """Return the fewest units of which each rate draws one on average, and that hold a group; out of range counts 1."""
+    least = [1, *(min(MAX_COUNT, ceil(1 / rate)) for rate in rates if rate is not None and 0 < rate <= 1)]
+    return max(*least, ceil(group) if group is not None and group <= MAX_COUNT else 1)
 
 
 def decimal_text(number: Fraction) -> str | None:
@@ -175,32 +183,13 @@ _COUNT_RANGE: Schema = {
     "required": ["min", "max"],
     "additionalProperties": False,
 }
-
-
-@dataclass(frozen=True)
-class AtMost:
-    """A fixed draw size that is capped by what a parent holds: one that holds fewer gives all of them."""
-
-    size: int
-
-
-class DrawSize(ValueType):
-    """Size of a draw without replacement: an integer >= 1, or `{at_most: 8}`, which `sections` reads."""
-
-    def check(self, value: object) -> int:
-        if not isinstance(value, Fraction):
-            raise WrongValueError("DPC102", f"a whole number, or {{{AT_MOST}: 8}}")
-        return COUNT.check(value)
-
-    def as_json_schema(self) -> Schema:
-        limit: Schema = {
-            "type": "object",
-            "properties": {AT_MOST: COUNT.as_json_schema()},
-            "required": [AT_MOST],
-            "patternProperties": {"^x-": True},
-            "additionalProperties": False,
-        }
-        return {"anyOf": [COUNT.as_json_schema(), limit]}
+_LIMIT: Schema = {
+    "type": "object",
+    "properties": {AT_MOST: COUNT.as_json_schema()},
+    "required": [AT_MOST],
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}
 
 
 class LevelName(ValueType):
@@ -240,18 +229,8 @@ class Label(ValueType):
         return {"type": "string", "maxLength": MAX_LABEL, "pattern": f"^[^{_INVISIBLE}]*{text}$"}
 
 
-class LevelCount(WholeNumber):
-    """A number of units; users may also write a range, or `unknown`, which the long form replaces."""
-
-    def as_json_schema(self) -> Schema:
-        return {"anyOf": [super().as_json_schema(), _COUNT_RANGE, {"const": UNKNOWN}]}
-
-
-class ExampleCount(WholeNumber):
-    """A number of examples; users may also write `unknown`, which the long form replaces."""
-
-    def as_json_schema(self) -> Schema:
-        return {"anyOf": [super().as_json_schema(), {"const": UNKNOWN}]}
-
-
 LABEL, FILLED_LABEL, LEVEL_NAME = Label(), Label(min_length=1), LevelName()
+# A number of units may also be a range or `unknown`, which the long form replaces, a size the most that is drawn.
+EXAMPLE_COUNT = WholeNumber(1, others=({"const": UNKNOWN},))
+LEVEL_COUNT = WholeNumber(1, others=(_COUNT_RANGE, {"const": UNKNOWN}))
+DRAW_SIZE = WholeNumber(1, words=f"a whole number, or {{{AT_MOST}: 8}}", others=(_LIMIT,))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpcalc.config.source import Mark
+from dpcalc.config.source import Diagnostic, Mark, error
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
@@ -36,6 +36,10 @@ class _Marked:
     def anchor(self) -> Mark:
         """Place for messages about the value as a whole."""
         return self.start
+
+    def fault(self, code: str, problem: str, hint: str = "") -> Diagnostic:
+        """Return an error at this place, of a sentence about the value, which is called by its path."""
+        return error(code, self.anchor, f"`{self.path}` {problem}", hint)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -156,6 +160,12 @@ def walk(node: Node, path: str) -> Iterator[tuple[str, Node]]:
 def entry(node: Node | None, key: str) -> Node | None:
     """Return the value of a key, None if the node is no mapping or lacks it."""
     return node.entries.get(key) if isinstance(node, Section) else None
+
+
+def text_at(node: Node | None, key: str, default: str = "") -> str:
+    """Return the text of a scalar in a mapping; the default if there is none."""
+    value = entry(node, key)
+    return value.text if isinstance(value, Scalar) else default
 
 
 def entries_of(node: Node | None) -> dict[str, Node]:

@@ -152,18 +152,6 @@ def cohort(word: str, beside: Beside) -> Meaning | str:
     return f"{fixed}; `scheme: poisson, expected: {number}` only if every client flips its own coin"
 
 
-def fraction(word: str, beside: Beside) -> str:
-    return (
-        f"a fixed number of clients: `scheme: fixed` with {beside.texts.get(word, 'fraction')} x their number as "
-        "`size`; `scheme: poisson` with a `rate` only if every client flips its own coin"
-    )
-
-
-def unit_count(word: str, beside: Beside) -> str:
-    count = beside.texts.get(word, "N")
-    return f"the count of a level: `data: {{levels: [{{name: user, count: {count}}}, {{name: example, count: ...}}]}}`"
-
-
 def rounds(word: str, beside: Beside) -> Meaning | str:
     if not beside.texts.keys().isdisjoint(SHARED["local"]):
         return (
@@ -273,7 +261,10 @@ def meaning(section: str, word: str, beside: Beside = NOTHING) -> Meaning | None
     key = _KEYS_IN.get((section, word))
     if key is None and word in _SAYINGS:
         about, says = _SAYINGS[word]
-        found = says if isinstance(says, str) else says(word, beside)
+        if isinstance(says, str):  # `<N>` in it is the value of the word, or N
+            found: Meaning | str = re.sub("<(.*?)>", lambda name: beside.texts.get(word, name[1]), says)
+        else:
+            found = says(word, beside)
         return Meaning(found, about) if isinstance(found, str) else found
     key = key or _KEYS.get(word)
     return Meaning(f"dpcalc calls this `{key}`", key, beside.texts.get(word), is_rename=True) if key else None
@@ -340,43 +331,3 @@ def _is_near(part: str, ours: str) -> bool:
     if len(part) == len(ours) <= 4:
         return sum(map(str.__ne__, part, ours)) <= 1
     return abs(len(part) - len(ours)) <= 2 and SequenceMatcher(None, part, ours).ratio() >= 0.75
-
-
-def words_page() -> str:
-    """Return the page `docs/words.md`, written from the tables."""
-
-    def listed(words: str) -> str:
-        return ", ".join(f"`{word}`" for word in words.split())
-
-    said = [(library, words, meaning("", words.split()[0])) for library, words, _, _ in SAID]
-    lines = [
-        "# Words of other libraries",
-        "",
-        "What a word of another library means in a config.",
-        "",
-        "The same hints follow an unknown key, an unknown option, an unknown argument of `plan`, and a value that",
-        "dpcalc calls otherwise. Only words of the first table are renamed: their values may be copied.",
-        "",
-        "## Renamed",
-        "",
-        "| library | word | in dpcalc |",
-        "|---|---|---|",
-        *(f"| {library} | {listed(words)} | `{key}` |" for key, library, words in RENAMED),
-        *(f"| in `{section or 'flags'}` | {listed(words)} | `{key}` |" for section, key, words in RENAMED_IN),
-        "",
-        "## Said otherwise, or not covered",
-        "",
-        "Where the numbers stand beside the word, the hint has the result.",
-        "",
-        "| library | word | in dpcalc |",
-        "|---|---|---|",
-        *(f"| {library} | {listed(words)} | {found.hint if found else ''} |" for library, words, found in said),
-        "",
-        "## Values",
-        "",
-        "| key | library | value | in dpcalc |",
-        "|---|---|---|---|",
-        *(f"| `{key}` | {library} | {listed(words)} | `{ours}` |" for key, ours, library, words in VALUES),
-        *(f"| `{key}` | {library} | {listed(words)} | {text} |" for key, library, words, text in VALUES_SAID),
-    ]
-    return "\n".join(lines) + "\n"

@@ -76,7 +76,21 @@ def parse_yaml(source: Source, number: int = 0) -> tuple[Node, tuple[Flaw, ...]]
     except ConfigError:
         raise  # it is a ValueError too
     except yaml.MarkedYAMLError as cause:
-        raise ConfigError([_syntax_error(cause, source)]) from None
+        # PyYAML's complaint in our words if known, and where the mistake begins.
+        text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
+        message, hint = next(((words, advice) for part, words, advice in _SENTENCES if part in text), (text, ""))
+        if "expected ','" in text or "expected the node content" in text:
+            at = cause.problem_mark
+            line = source.lines[at.line] if at and at.line < len(source.lines) else ""
+            if "${" in line:
+                hint = 'inside braces a reference needs quotes: `"${...}"`'
+            elif "???" in line:
+                hint = "write the value: `???` stands for one still to be given"
+        # PyYAML reports an unclosed bracket or quote at the end of the file; the reader needs its beginning.
+        unclosed = "end of stream" in text or "expected ','" in text
+        position = (cause.context_mark if unclosed else None) or cause.problem_mark or cause.context_mark
+        mark = Mark(source, position.line + 1, position.column + 1) if position else Mark(source, 1, 1)
+        raise config_error("DPC100", mark, message, hint) from None
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
         # An escape such as "\UFFFFFFFF" or an absurd %YAML directive: PyYAML does not say where.
         mark = Mark(source, loader.line + 1, 1)
@@ -235,21 +249,3 @@ def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
     line = source.lines[start.line] if start.line < len(source.lines) else ""
     stop = end.column if end.line == start.line else len(line)
     return Mark(source, start.line + 1, start.column + 1, max(1, stop - start.column))
-
-
-def _syntax_error(cause: yaml.MarkedYAMLError, source: Source) -> Diagnostic:
-    """Return PyYAML's complaint as an error (DPC100), in our words if known and where the mistake begins."""
-    text = " ".join(str(part) for part in (cause.problem, cause.context) if part)
-    message, hint = next(((words, advice) for part, words, advice in _SENTENCES if part in text), (text, ""))
-    if "expected ','" in text or "expected the node content" in text:
-        at = cause.problem_mark
-        line = source.lines[at.line] if at and at.line < len(source.lines) else ""
-        if "${" in line:
-            hint = 'inside braces a reference needs quotes: `"${...}"`'
-        elif "???" in line:
-            hint = "write the value: `???` stands for one still to be given"
-    # PyYAML reports an unclosed bracket or quote at the end of the file; the reader needs its beginning.
-    unclosed = "end of stream" in text or "expected ','" in text
-    position = (cause.context_mark if unclosed else None) or cause.problem_mark or cause.context_mark
-    mark = Mark(source, position.line + 1, position.column + 1) if position else Mark(source, 1, 1)
-    return error("DPC100", mark, message, hint)

@@ -13,8 +13,7 @@ from dpcalc.config.discovery import PYPROJECT, map_of, mapped_by, maps_table
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import NO_OVERRIDES, Loaded, load, load_text, mapped_document
 from dpcalc.config.overrides import Overrides
-from dpcalc.config.repository import git_root, real_path
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, visible
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, git_root, real_path, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.costs import Costs, cost_relevant
 from dpcalc.gate.revision import Revision, Snapshot, UnknownRevisionError, find_revision

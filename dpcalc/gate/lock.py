@@ -10,8 +10,8 @@ from typing import Any
 
 from dpcalc.config.discovery import folders_to_search, is_pattern, matches, split_pattern
 from dpcalc.config.files import config_folder
-from dpcalc.config.json_text import RepeatedKeyError, json_content
 from dpcalc.config.load import Loaded
+from dpcalc.config.readers import RepeatedKeyError, json_content
 from dpcalc.config.source import STDIN, Diagnostic, Severity, decode, read_bytes, visible
 from dpcalc.errors import InputError
 from dpcalc.gate.costs import Costs

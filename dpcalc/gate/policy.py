@@ -19,8 +19,17 @@ from dpcalc.config.discovery import (
 )
 from dpcalc.config.files import Refusal
 from dpcalc.config.readers import parse_toml
-from dpcalc.config.repository import absolute, git_root
-from dpcalc.config.source import MAX_BYTES, ConfigError, Severity, decode, read_bytes, visible, whole_file
+from dpcalc.config.source import (
+    MAX_BYTES,
+    ConfigError,
+    Severity,
+    absolute,
+    decode,
+    git_root,
+    read_bytes,
+    visible,
+    whole_file,
+)
 from dpcalc.errors import InputError
 from dpcalc.gate.diff import RESTORE
 from dpcalc.gate.revision import Revision, find_revision, outermost_same

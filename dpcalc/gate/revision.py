@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from dpcalc.config.discovery import is_pattern, matches, split_pattern
 from dpcalc.config.files import Refusal, refuse_unusual_name
-from dpcalc.config.repository import git_root
-from dpcalc.config.source import visible
+from dpcalc.config.source import git_root, visible
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from dpcalc.config.json_text import json_content
+from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass

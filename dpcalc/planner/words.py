@@ -107,8 +107,9 @@ _REPLACED = "to a step of which only a guarantee is known, a zeroed unit is one 
 _ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
 _UNKNOWN_ORDER = (
     "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
-    "in it once (nothing fills up batches with units again), no batch goes across two passes, every step adds the same "
-    "noise to a sum that is divided by a constant, and nothing else of a batch, such as batch statistics, is used"
+    "in it once (nothing fills up batches with units again), no batch, that of all ranks together, goes across two "
+    "passes, every step adds the same noise to a sum that is divided by a constant, and nothing else of a batch, such "
+    "as batch statistics, is used"
 )
 _NESTED = "a pass under a shuffled unit goes on whenever that unit has its turn, and a new one begins when it is over"
 _EXACT_COUNTS = (

@@ -17,8 +17,8 @@ from operator import itemgetter
 from typing import BinaryIO, NamedTuple
 
 from dpcalc.config.data_files import MAX_TREE_BYTES
-from dpcalc.config.json_text import json_content
 from dpcalc.config.normal import quoted
+from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import LEVEL_NAME
 from dpcalc.config.source import ConfigError, open_regular, visible
 from dpcalc.errors import InputError, system_message

@@ -12,8 +12,7 @@ from typing import TypeVar
 from dpcalc.config.files import config_folder
 from dpcalc.config.load import load_from_flags, load_text, mapped_document
 from dpcalc.config.overrides import Overrides
-from dpcalc.config.repository import absolute
-from dpcalc.config.source import ConfigError
+from dpcalc.config.source import ConfigError, absolute
 from dpcalc.config.tree import split_path
 from dpcalc.errors import FIX_INPUT, NO_VERDICT, ConvergenceError, InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress

@@ -246,7 +246,7 @@ def test_a_policy_of_the_project_is_found(dpcalc, config, tmp_path, monkeypatch)
     assert dpcalc("check", config(), "--policy", "").code == 2
     for text, said in {
         "[tool.dpcalc.policy]\nmax_epsilon = 0.3\n": "exceeds max_epsilon of pyproject.toml 0.3 ",  # the nearest one
-        "[tool.dpcalc.polciy]\nmax_epsilon = 1\n": "expected keys of [tool.dpcalc] (configs, maps, policy, run), got `polciy`",
+        "[tool.dpcalc.polciy]\nmax_epsilon = 1\n": "(configs, maps, policy, run), got `polciy`",
     }.items():
         (inner / "pyproject.toml").write_text(text, encoding="utf-8")
         ended = dpcalc("check", config())

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from dpcalc.cli.commands import application
-from dpcalc.config.json_schema import table_rows
+from dpcalc.config.schema import table_rows
 from dpcalc.report.rules import RULES
 from tests.cli.running import environment
 from tests.thinning import thinned

@@ -7,9 +7,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from dpcalc.config.json_schema import DIALECT, json_schema, json_schema_text, key_table, table_rows
 from dpcalc.config.load import load_text
-from dpcalc.config.schema import SECTIONS, keys_in
+from dpcalc.config.schema import DIALECT, SECTIONS, json_schema, json_schema_text, key_table, keys_in, table_rows
 from dpcalc.config.source import ConfigError, source_of
 from dpcalc.config.yaml_text import parse_yaml
 from tests.config import test_malformed

@@ -25,7 +25,6 @@ from dpcalc.config.words import (
     is_misspelling,
     meaning,
     plain_word,
-    words_page,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.planner.evaluate import guarantee
@@ -454,6 +453,46 @@ def test_other_words_are_no_typing_errors(word, ours):
 
 
 # In a file.
+
+
+def words_page():
+    """The page `docs/words.md`, written from the tables."""
+
+    def listed(words):
+        return ", ".join(f"`{word}`" for word in words.split())
+
+    said = [(library, words, meaning("", words.split()[0])) for library, words, _, _ in SAID]
+    lines = [
+        "# Words of other libraries",
+        "",
+        "What a word of another library means in a config.",
+        "",
+        "The same hints follow an unknown key, an unknown option, an unknown argument of `plan`, and a value that",
+        "dpcalc calls otherwise. Only words of the first table are renamed: their values may be copied.",
+        "",
+        "## Renamed",
+        "",
+        "| library | word | in dpcalc |",
+        "|---|---|---|",
+        *(f"| {library} | {listed(words)} | `{key}` |" for key, library, words in RENAMED),
+        *(f"| in `{section or 'flags'}` | {listed(words)} | `{key}` |" for section, key, words in RENAMED_IN),
+        "",
+        "## Said otherwise, or not covered",
+        "",
+        "Where the numbers stand beside the word, the hint has the result.",
+        "",
+        "| library | word | in dpcalc |",
+        "|---|---|---|",
+        *(f"| {library} | {listed(words)} | {found.hint if found else ''} |" for library, words, found in said),
+        "",
+        "## Values",
+        "",
+        "| key | library | value | in dpcalc |",
+        "|---|---|---|---|",
+        *(f"| `{key}` | {library} | {listed(words)} | `{ours}` |" for key, ours, library, words in VALUES),
+        *(f"| `{key}` | {library} | {listed(words)} | {text} |" for key, library, words, text in VALUES_SAID),
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def test_the_page_is_written_from_the_table(same_as_file):

@@ -241,7 +241,7 @@ def laws_of_one_run():
             for run in laws_of_one_run()[::11]
             for spelling in ({"scheme": "balls-in-bins", "bins": 1}, {"scheme": "random-allocation"})
         ],
-        9,
+        6,
     ),
 )
 def test_a_choice_among_one_step_is_no_choice(mechanism, records, clip, sizes, spelling):

@@ -166,7 +166,7 @@ def multistep(rng, flavour, kind):
 
 
 MULTISTEP = [group, unequal_group, held, shuffled, cut_short, constructed, capped, nested]
-MULTISTEP_BLOCKS = [(0, 2), *(pytest.param(block, 60, marks=SLOW) for block in range(1, 4))]
+MULTISTEP_BLOCKS = [(0, 1), *(pytest.param(block, number, marks=SLOW) for block, number in enumerate((5, 60, 60, 60)))]
 
 
 @pytest.mark.parametrize(("block", "number"), MULTISTEP_BLOCKS)
