@@ -191,7 +191,7 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
     with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
         if bound.secret:
             if isinstance(mechanism, Gaussian):
-                loss = partial(step_profile, noise_multiplier=mechanism.noise_multiplier)
+                loss = partial(step_profile, noise_multiplier=phase.gaussian.noise_multiplier)
                 steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=plan.delta)
             else:
                 steps = secret_releases(black_box_steps(plan, protected, place, bound), plan.delta)
