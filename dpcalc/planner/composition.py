@@ -417,9 +417,9 @@ class Composition:
                     return valid[0]
             return self._chosen[key]
 
-        # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which is
-        # the cheapest changes once or not at all with the noise: where the ends of a run of phases agree, all between
-        # them take that bound, which is valid anyway.
+        # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
+        # is the cheapest changes once or not at all with the noise: where the ends of a run of phases agree, all
+        # between them take that bound, which is valid anyway.
         for place, each in enumerate(choices):
             valid = valid_bounds(self.plan, phases[place], each)
             alike.setdefault((id(each), *map(id, valid)), []).append(place)
