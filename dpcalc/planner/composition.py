@@ -259,7 +259,8 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
     # Without noise or steps epsilon ranks nothing, nor for PATE or a black box with passes in known order.
     is_single = first.steps_of_a_pass == first.squared == 1
     is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
-    if len(choices) == 1 or not (phase.noise_multiplier != 0 and phase.steps and is_known):
+    is_noisy = phase.noise_multiplier or (has_secret and phase.noise_multiplier is None)  # None: a promise
+    if len(choices) == 1 or not (is_noisy and phase.steps and is_known):
         return first
 
     def cost(bound: PhaseBound) -> float:
