@@ -550,6 +550,10 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
                 message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one "
                 hint = "state `rate`, which is the same for all of them"
                 wrong.append(error("DPC107", expected.start, f"{message}parent", hint))
+        if draw.draws > 1 and draw.max_batch_size is not None:
+            node = node_at(sampling, name, "max_batch_size")
+            problem = f"cuts one batch, and `draws` adds up {draw.draws}: no bound is proved for the sum of cut batches"
+            wrong.append((node or sampling).fault("DPC107", problem, "keep one of them"))
     yield from wrong
     if not wrong:
         levels = levels_of(run, config)
@@ -641,6 +645,8 @@ def build(config: Sections) -> Plan:
 
     # Asked of the whole plan: whether a theorem covers a phase depends on unit, adjacency and group size too.
     for phase, run in zip(plan.phases, config.runs, strict=True):
+        for fault in phase.summed_faults(plan.unit):
+            raise ConfigError([keyed_error(run.sections, fault)])
         if phase.is_correlated or phase.hierarchy.spans_steps:
             from dpcalc.amplification.correlated import correlated_fault, length_fault
 

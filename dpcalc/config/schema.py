@@ -134,6 +134,13 @@ DRAW = {
     "expected": declare(
         _EXPECTED, "Average number of units drawn, for scheme poisson; the rate is expected / count.", default=None
     ),
+    "draws": declare(
+        COUNT,
+        "For scheme poisson: independent draws that one step adds up before its noise, as Opacus does where gradients "
+        "are accumulated over several batches of its loader: a unit is in the step up to so many times. `rate` and "
+        "`expected` are those of one draw.",
+        default=1,
+    ),
     "max_batch_size": declare(
         COUNT,
         "Largest number of units that stay in a draw of scheme poisson or cyclic-poisson: of more, as many are left "
