@@ -348,11 +348,12 @@ def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
     """Yield a note for each file that states defaults, not values of a run: no launch overrides them."""
     for name in dict.fromkeys(each.name for each in defaults):
         used = [each for each in defaults if each.name == name]
-        texts = dict.fromkeys(
-            f"{x.options[0].rstrip('=') if x.options else x.value.path} {x.value.text} (line {x.value.mark.line})"
-            for x in used
-        )
-        message = f"assumed: no launch overrides the defaults of `{name}`: {', '.join(texts)}"
+        lines: dict[str, int] = {}
+        for x in used:
+            option = x.options[0].rstrip("=") if x.options else x.value.path
+            lines.setdefault(f"{option} {x.value.text}", x.value.mark.line)
+        texts = ", ".join(f"{text} (line {line})" for text, line in lines.items())
+        message = f"assumed: no launch overrides the defaults of `{name}`: {texts}"
         hint = "`check` fails where a tracked script gives another value; state here what a launch gives"
         yield finding(Severity.NOTE, "DPC212", used[0].mark, message, hint)
 

@@ -157,7 +157,8 @@ def _secret_order_notes(composition: Composition) -> Iterator[Note]:
             before, after = (each.steps_of_a_pass(level.count) for each in (shuffle, replace(shuffle, size=size)))
             ways.append(f"with batches of {size} ({before} -> {after} in a pass)")
     if ways:
-        yield Note(text=f"the secret order lowers nothing here; it would {' or '.join(ways)}")
+        where = f"in {phase.name}" if plan.phases[1:] else "here"
+        yield Note(text=f"the secret order lowers nothing {where}; it would {' or '.join(ways)}")
 
 
 def _first(values: list[_Value], is_enough: Callable[[_Value], bool]) -> _Value | None:
