@@ -19,6 +19,7 @@ from dpcalc.config import scalars
 from dpcalc.config.data_files import READERS, data_tree
 from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
+from dpcalc.config.loaders import LOADER, drawn_from, written_out
 from dpcalc.config.messages import (
     DRAW_FORM,
     extra_key_error,
@@ -111,6 +112,7 @@ class _Reader:
     def __init__(self, root: Section, files: Files) -> None:
         self.errors: list[Diagnostic] = []
         self.files = files
+        self.root = root
         # What data files hold, by the identity of the node that names one: phases that inherit it share the node.
         # Errors are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
         self.contents: dict[int, object] = {}
@@ -324,6 +326,7 @@ class _Reader:
             at=run.at,
             path=run.path,
             sections=run.sections,
+            stated=run.stated,
             draws=draws,
             episodes=episodes,
             mechanism=mechanism,
@@ -365,8 +368,15 @@ class _Reader:
                 self.errors.extend(unknown_key_error(node, key, node.entries[key]) for key in unknown)
                 if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
                     self.errors.append(missing_key_error(node, "scheme"))
+            elif word == LOADER or isinstance(
+                entry(node, BATCH_SIZE), Section
+            ):  # left over, so that something is wrong
+                try:
+                    written_out(node, *drawn_from(self.root, name))
+                except ConfigError as cause:
+                    self.errors.extend(cause.diagnostics)
             elif word not in SCHEMES:
-                self.errors.append(wrong_word_error("scheme", scheme, tuple(SCHEMES)))
+                self.errors.append(wrong_word_error("scheme", scheme, (*SCHEMES, LOADER)))
             else:
                 values = self.values(draw_keys(word), node)
                 draws[name] = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | values)
@@ -645,8 +655,8 @@ def build(config: Sections) -> Plan:
 
     # Asked of the whole plan: whether a theorem covers a phase depends on unit, adjacency and group size too.
     for phase, run in zip(plan.phases, config.runs, strict=True):
-        for fault in phase.summed_faults(plan.unit):
-            raise ConfigError([keyed_error(run.sections, fault)])
+        for summed_fault in phase.summed_faults(plan.unit):
+            raise ConfigError([keyed_error(run.sections, summed_fault)])
         if phase.is_correlated or phase.hierarchy.spans_steps:
             from dpcalc.amplification.correlated import correlated_fault, length_fault
 

@@ -15,6 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, PARTS
 from dpcalc.config.scalars import (
     DRAW_SIZE,
     EXAMPLE_COUNT,
@@ -110,12 +111,13 @@ DATA = {
 
 DRAW = {
     "scheme": declare(
-        Word(tuple(SCHEMES)),
+        Word((*SCHEMES, LOADER)),
         "poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: independent draws "
         "of one; shuffle: batches cut from a random order, all units in each pass; balls-in-bins: each one in a step "
         "of the pass that it chooses; random-allocation: each one in so many steps of the phase; all: everything. For "
         "mechanism type matrix-factorization: any-order, nothing is assumed but the limits of `mechanism`; "
-        "cyclic-poisson, one group after the other. Never assumed: state what the sampler really does.",
+        "cyclic-poisson, one group after the other. loader: what the class `of` draws. Never assumed: state what the "
+        "sampler really does.",
         advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
     ),
     "size": declare(
@@ -211,6 +213,7 @@ def draw_keys(scheme: str) -> dict[str, Key]:
 
 SAMPLING = {
     **DRAW,
+    **LOADER_KEYS,
     "episodes": declare(
         _reference("Episodes"),
         "Tasks that every step constructs from classes and their records, instead of draws of the levels; "
@@ -227,8 +230,9 @@ TRAINING = {
         default=None,
     ),
     "batch_size": declare(
-        _EXPECTED,
-        f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes.",
+        AnyOf((_EXPECTED, PARTS)),
+        f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes; of a loader its `batch_size`. Or in "
+        "parts: {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}.",
         default=None,
         is_short_form=True,
     ),
@@ -384,7 +388,7 @@ SECTIONS: dict[str, SectionKind | None] = {
         SAMPLING,
     ),
     "sampling.*": SectionKind(
-        "Draw", "The draw of one level: how one step draws from each drawn unit of the level above.", DRAW
+        "Draw", "The draw of one level: how one step draws from each drawn unit of the level above.", DRAW | LOADER_KEYS
     ),
     "sampling.episodes": SectionKind("Episodes", inspect.getdoc(Episodes) or "", keys_of(Episodes)),
     "mechanism": None,
@@ -494,8 +498,8 @@ def json_schema() -> Schema:
     }
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
-    for name, taken in SCHEMES.items():
-        others = [{"required": [key]} for key in DRAW if key not in ("scheme", *taken)]
+    for name, taken in {**SCHEMES, LOADER: ("drop_last", *LOADER_KEYS)}.items():
+        others = [{"required": [key]} for key in DRAW | LOADER_KEYS if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
     # Mechanisms: each type has its own keys; without `type` all are allowed.

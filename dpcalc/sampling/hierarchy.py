@@ -196,12 +196,12 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
                     code="DPC107",
                 )
                 break
-        capped = " with max_batch_size" if level.scheme.is_cut else ""
+        capped = " with max_batch_size" if level.scheme.is_cut else " with draws" if level.scheme.is_summed else ""
         if level.redraw_every > 1 and not level.scheme.can_be_held:
             problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
             yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
         repeated = next((x for x in levels[:number] if x.scheme.can_repeat), None)
-        if capped and repeated is not None:
+        if level.scheme.is_cut and repeated is not None:
             yield KeyedInputError(
                 f"{level.name}.max_batch_size",
                 f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
