@@ -6,7 +6,7 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -19,7 +19,7 @@ from dpcalc.config import scalars
 from dpcalc.config.data_files import READERS, data_tree
 from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
-from dpcalc.config.loaders import LOADER, drawn_from, written_out
+from dpcalc.config.loaders import LOADER, delta_written_out, drawn_from, mechanism_written_out, written_out
 from dpcalc.config.messages import (
     DRAW_FORM,
     extra_key_error,
@@ -39,7 +39,18 @@ from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
 from dpcalc.config.schema import DRAW, MAX_PHASES, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
-from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
+from dpcalc.config.tree import (
+    Items,
+    Node,
+    Scalar,
+    Section,
+    entries_of,
+    entry,
+    node_at,
+    text_at,
+    with_entries,
+    without_keys,
+)
 from dpcalc.config.words import no_number
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.guarantee import Adjacency
@@ -160,7 +171,16 @@ class _Reader:
             self.run(runs(without_keys(root, "phases"))[0], is_whole=False)
             self.errors[before:] = [each for each in self.errors[before:] if each.code != "DPC103"]
         all_runs = tuple(self.run(run, is_whole=True) for run in runs(root))
-        privacy = self.section("privacy", self.required(root, "privacy"))
+        stated_privacy = self.required(root, "privacy")
+        if isinstance(stated_privacy, Section) and isinstance(entry(stated_privacy, "delta"), Section):
+            try:
+                units = 2 if data is None else self.fewest(root, data.levels, tree)
+                delta = delta_written_out(stated_privacy.entries["delta"], units)
+                stated_privacy = with_entries(stated_privacy, {"delta": delta} if delta else {})
+            except ConfigError as cause:
+                self.errors.extend(cause.diagnostics)
+                stated_privacy = None
+        privacy = self.section("privacy", stated_privacy)
         accounting, budget, tuning, partition = (
             self.section(name, root.entries.get(name)) for name in ("accounting", "budget", "tuning", "partition")
         )
@@ -183,6 +203,18 @@ class _Reader:
             partition=partition,
             runs=all_runs,
         )
+
+    def fewest(self, root: Section, levels: Sequence[SimpleNamespace], tree: Tree | None) -> int | None:
+        """Return the fewest protected units that the data can have; None if nobody knows."""
+        unit = text_at(root.entries.get("privacy"), "unit")
+        names = [level.name for level in levels]
+        if has_assumed_sizes(root) or (unit not in names and len(names) > 1):
+            return None
+        number = names.index(unit) + 1 if unit in names else 1
+        if tree is not None:
+            return sum(tree.sizes[number - 1])
+        counts = [level.count or level.min for level in levels[:number]]
+        return prod(counts) if all(counts) else None
 
     # Values by their declaration.
 
@@ -394,6 +426,11 @@ class _Reader:
                 self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
             return None, None, ""
         before = len(self.errors)
+        try:
+            mechanism_written_out(node)  # what is left over is wrong
+        except ConfigError as cause:
+            self.errors.extend(cause.diagnostics)
+            return None, None, ""
         keys = mechanism_keys(name)
         values = self.values(keys, node)
         try:

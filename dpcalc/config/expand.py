@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from dpcalc.config import scalars
-from dpcalc.config.loaders import LOADER, LOADER_KEYS, drawn_from, written_out
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, drawn_from, mechanism_written_out, written_out
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
@@ -148,6 +148,10 @@ def runs(root: Section) -> tuple[Run, ...]:
                 if isinstance(draw, Section) and size and key and not AMOUNT_KEYS & draw.entries.keys() - {BATCH_SIZE}:
                     draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
             entries["sampling"] = replace(sampling, entries=draws)
+        with suppress(ConfigError):
+            mechanism = mechanism_written_out(mechanism) or mechanism
+        if mechanism is not None:
+            entries["mechanism"] = mechanism
         also = entry(mechanism, "also")
         if isinstance(mechanism, Section) and isinstance(also, Section):
             listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)

@@ -1,21 +1,24 @@
-"""Draws in the terms of training code: loaders by their class, and batches of several parts, written out as schemes.
+"""Terms of training code written out: loaders by their class, batches of several parts, noise of several parties.
 
 What a loader means is one row of LOADERS, read in the code of the version that it names. Whatever decides how it draws
 must be stated, also where the class has a default: a wrong guess would be another run.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from math import isqrt
 from typing import Any, NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE
 from dpcalc.config.source import ConfigError
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, node_at, text_at
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,
+    NUMBER,
     TRUTH,
     AnyOf,
     Exact,
@@ -392,6 +395,108 @@ def drawn_from(root: Section, name: str) -> tuple[Node | None, str]:
     items = levels.items if isinstance(levels, Items) else ()
     count = next((entry(level, "count") for level in items if text_at(level, "name") == name), None)
     return count, text_at(root.entries.get("privacy"), "adjacency")
+
+
+# Noise of several parties, and clip norms of several layers.
+
+NORMS: Schema = {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "minItems": 1}
+_PARTIES: Schema = {
+    "type": "object",
+    "properties": {"count": COUNT.as_json_schema(), "dropouts": NUMBER.as_json_schema()},
+    "required": ["count", "dropouts"],
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}
+NOISE_KEYS: dict[str, Key] = {
+    "parties": declare(
+        Structure(_PARTIES),
+        "For type gaussian: {count: 4, dropouts: 0} where each of several parties adds noise of its own, to which "
+        "`noise_multiplier` then refers. `dropouts` are those that may fail to, or whose noise is known to somebody "
+        "to whom the guarantee is about.",
+        default=None,
+    ),
+    "noise_relative_to": declare(
+        Word(("joint", "layer")),
+        "For a list of clip norms, one of each layer: joint where all noise is noise_multiplier x the root of the sum "
+        "of their squares (Opacus), layer where that of each layer is noise_multiplier x its own clip norm.",
+        default=None,
+    ),
+}
+"""Keys of `mechanism` that are written out for type gaussian; `max_grad_norm` may be a list, NORMS, too."""
+
+
+def mechanism_written_out(mechanism: Node | None) -> Node | None:
+    """Return a mechanism with one clip norm and the noise of all parties together; ConfigError for a wrong one."""
+    parties, norms, relative = (entry(mechanism, key) for key in ("parties", "max_grad_norm", "noise_relative_to"))
+    if not isinstance(mechanism, Section) or (parties is None and relative is None and not isinstance(norms, Items)):
+        return mechanism
+    at = parties or relative or norms or mechanism
+    if text_at(mechanism, "type", "gaussian") != "gaussian" or (parties is not None and entry(mechanism, "also")):
+        hint = "state the noise of the whole sum"
+        raise ConfigError([at.fault("DPC107", "goes with type gaussian alone, and parties with one sum", hint)])
+    noise_node = entry(mechanism, "noise_multiplier")
+    noise = scalars.number_of(noise_node) if isinstance(noise_node, Scalar) else None
+    if noise_node is None or noise is None or noise < 0:
+        return without_keys(mechanism, "parties")  # an error by itself
+    entries, square = dict(mechanism.entries), noise * noise
+    if parties is not None:
+        count, dropouts = (scalars.number_of(entry(parties, key)) for key in ("count", "dropouts"))
+        numbers = [each for each in (count, dropouts) if each is not None and each.denominator == 1]
+        if entries_of(parties).keys() != {"count", "dropouts"} or len(numbers) < 2 or not 0 <= numbers[1] < numbers[0]:
+            problem = "must be {count: 4, dropouts: 0}: parties that each add noise, and how many of them may fail to"
+            hint = "count those, too, whose noise somebody knows to whom the guarantee is about; fewer than `count`"
+            raise ConfigError([parties.fault("DPC104", problem, hint)])
+        square *= numbers[0] - numbers[1]
+        del entries["parties"]
+    if isinstance(norms, Items):
+        lengths = [scalars.number_of(each) if isinstance(each, Scalar) else None for each in norms.items]
+        known = [each for each in lengths if each is not None and each > 0]
+        if not known or len(known) < len(lengths):
+            raise ConfigError([norms.fault("DPC102", "must be numbers above 0, the clip norm of each layer")])
+        word = text_at(mechanism, "noise_relative_to")
+        if word not in {"joint", "layer"}:
+            hint = (
+                "joint: the noise of each layer is noise_multiplier x the root of the sum of their squares (Opacus); "
+            )
+            hint += "layer: noise_multiplier x the clip norm of that layer"
+            problem = "has a clip norm for each layer, and needs `noise_relative_to`: joint or layer"
+            raise ConfigError([(relative or norms).fault("DPC103", problem, hint)])
+        square /= len(known) if word == "layer" else 1
+        entries["max_grad_norm"] = _scalar(norms, _root(sum((each * each for each in known), start=Fraction(0))))
+    elif relative is not None:
+        raise ConfigError(
+            [relative.fault("DPC107", "is for `max_grad_norm` as a list, one of each layer", "take it out")]
+        )
+    entries.pop("noise_relative_to", None)
+    entries["noise_multiplier"] = _scalar(noise_node, _root(square))
+    return replace(mechanism, entries=entries)
+
+
+def _root(square: Fraction) -> str:
+    """Return the root as a decimal, exact where it is one, else rounded down."""
+    root = Fraction(isqrt(square.numerator), isqrt(square.denominator))
+    text = scalars.decimal_text(root) if root * root == square else None
+    # 1e-14 covers the rounding of the square, of its root and of the product.
+    return text or repr((1 - 1e-14) * math.sqrt(square))
+
+
+def delta_written_out(delta: Node | None, units: int | None) -> Node | None:
+    """Return `{power: 1.1}` as units^-1.1, rounded down; ConfigError if that means nothing here."""
+    if not isinstance(delta, Section):
+        return delta
+    power = scalars.number_of(entry(delta, "power"))
+    if entries_of(delta).keys() != {"power"} or power is None or not 0 < power <= 10:
+        problem = "must be a number, or {power: 1.1}: 1 / n^1.1 with n the fewest protected units"
+        raise ConfigError([delta.fault("DPC102", problem)])
+    if units is None:
+        raise ConfigError(
+            [delta.fault("DPC107", "needs the number of protected units, which is unknown", "state delta")]
+        )
+    if units < 2:
+        raise ConfigError(
+            [delta.fault("DPC106", f"of {units} protected unit is no probability below 1", "state delta")]
+        )
+    return _scalar(delta, repr((1 - 1e-12) * float(units) ** -float(power)))
 
 
 def _scalar(node: Node, value: object) -> Scalar:

@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS
-from dpcalc.config.loaders import LOADER, LOADER_KEYS, PARTS
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, NOISE_KEYS, NORMS, PARTS
 from dpcalc.config.scalars import (
     DRAW_SIZE,
     EXAMPLE_COUNT,
@@ -63,6 +63,20 @@ _SHORT = "Short for data with one level: "
 def _reference(name: str) -> Structure:
     """Return the type of a section with a definition of its own in the JSON Schema."""
     return Structure({"$ref": f"#/$defs/{name}"})
+
+
+class _Delta(Exact):
+    """A delta, for which a config may state a power."""
+
+    def as_json_schema(self) -> Schema:
+        power: Schema = {
+            "type": "object",
+            "properties": {"power": {"type": "number", "exclusiveMinimum": 0, "maximum": 10}},
+            "required": ["power"],
+            "patternProperties": {"^x-": True},
+            "additionalProperties": False,
+        }
+        return {"anyOf": [super().as_json_schema(), power]}
 
 
 _EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
@@ -249,9 +263,10 @@ PRIVACY = {
         default=None,
     ),
     "delta": declare(
-        Exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
+        _Delta(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
         "The delta of the guarantee, by which an event may be more likely beyond the factor e^epsilon; also as a "
-        "quotient such as 1/1000000; well below 1 / number of protected units to mean anything.",
+        "quotient such as 1/1000000, or {power: 1.1} for 1 / n^1.1 rounded down, n the fewest protected units; well "
+        "below 1 / number of protected units to mean anything.",
         advice="by at most this much may an event be more likely beyond the factor e^epsilon, e.g. `delta: 1e-5`; "
         "below 1 / number of protected units",
     ),
@@ -482,7 +497,8 @@ def json_schema() -> Schema:
     file, *sections = filter(None, SECTIONS.values())
     definitions = {section.name: _section_schema(section) for section in sections}
     description = "The mechanism that one step applies to its batch."
-    definitions["Mechanism"] = _mapping_schema(keys_in("mechanism"), description, [])
+    definitions["Mechanism"] = _mapping_schema(keys_in("mechanism") | NOISE_KEYS, description, [])
+    definitions["Mechanism"]["properties"]["max_grad_norm"]["anyOf"].append(NORMS)
     # Keys that exclude each other or need each other.
     # Sizes: `examples`, or levels with a count or range each, or named levels and a tree.
     ends = [{"required": ["min"]}, {"required": ["max"]}]
@@ -505,7 +521,14 @@ def json_schema() -> Schema:
     # Mechanisms: each type has its own keys; without `type` all are allowed.
     types = []
     for name in MECHANISMS:
-        keys = {"propertyNames": {"anyOf": [{"enum": [*mechanism_keys(name)]}, {"pattern": "^x-"}]}}
+        keys = {
+            "propertyNames": {
+                "anyOf": [
+                    {"enum": [*mechanism_keys(name), *(NOISE_KEYS if name == "gaussian" else ())]},
+                    {"pattern": "^x-"},
+                ]
+            }
+        }
         types.append({"if": _states("type", name), "then": keys})
     definitions["Data"] |= sizes
     definitions["Draw"] |= {"allOf": draws}
