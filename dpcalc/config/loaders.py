@@ -19,6 +19,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,
     NUMBER,
+    TEXT,
     TRUTH,
     AnyOf,
     Exact,
@@ -345,7 +346,7 @@ LOADERS: dict[str, Loader] = {
 PARTS = Structure(_PART_SCHEMA)
 LOADER_KEYS: dict[str, Key] = {
     "of": declare(
-        Word(tuple(LOADERS)),
+        TEXT,
         "Of a loader: its class. Which arguments it needs, and the scheme that it stands for, is in docs/samplers.md.",
         default=None,
         is_short_form=True,
@@ -486,8 +487,8 @@ def delta_written_out(delta: Node | None, units: int | None) -> Node | None:
         return delta
     power = scalars.number_of(entry(delta, "power"))
     if entries_of(delta).keys() != {"power"} or power is None or not 0 < power <= 10:
-        problem = "must be a number, or {power: 1.1}: 1 / n^1.1 with n the fewest protected units"
-        raise ConfigError([delta.fault("DPC102", problem)])
+        hint = "1 / n^1.1 with n the fewest protected units"
+        raise ConfigError([delta.fault("DPC102", "must be a number, or {power: 1.1}, got a mapping", hint)])
     if units is None:
         raise ConfigError(
             [delta.fault("DPC107", "needs the number of protected units, which is unknown", "state delta")]

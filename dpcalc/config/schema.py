@@ -227,7 +227,6 @@ def draw_keys(scheme: str) -> dict[str, Key]:
 
 SAMPLING = {
     **DRAW,
-    **LOADER_KEYS,
     "episodes": declare(
         _reference("Episodes"),
         "Tasks that every step constructs from classes and their records, instead of draws of the levels; "
@@ -403,7 +402,7 @@ SECTIONS: dict[str, SectionKind | None] = {
         SAMPLING,
     ),
     "sampling.*": SectionKind(
-        "Draw", "The draw of one level: how one step draws from each drawn unit of the level above.", DRAW | LOADER_KEYS
+        "Draw", "The draw of one level: how one step draws from each drawn unit of the level above.", DRAW
     ),
     "sampling.episodes": SectionKind("Episodes", inspect.getdoc(Episodes) or "", keys_of(Episodes)),
     "mechanism": None,
@@ -531,6 +530,8 @@ def json_schema() -> Schema:
         }
         types.append({"if": _states("type", name), "then": keys})
     definitions["Data"] |= sizes
+    for name in ("Draw", "Sampling"):  # keys that are written out before a section is read
+        definitions[name]["properties"] |= {key: _property_schema(each) for key, each in LOADER_KEYS.items()}
     definitions["Draw"] |= {"allOf": draws}
     definitions["Sampling"] |= {
         "additionalProperties": {"$ref": "#/$defs/Draw"},
@@ -539,6 +540,8 @@ def json_schema() -> Schema:
         "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
     }
     definitions["Training"] |= {"not": {"required": ["steps", "epochs"]}}
+    layers = {"properties": {"max_grad_norm": {"type": "array"}}, "required": ["max_grad_norm"]}
+    types.append({"if": layers, "then": {"required": ["noise_relative_to"]}})
     definitions["Mechanism"] |= {"allOf": types}
     # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its
     # type, Gaussian if none is stated: a chain of if and else, since JSON Schema has no distinction of cases.
