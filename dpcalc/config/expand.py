@@ -144,7 +144,8 @@ def runs(root: Section) -> tuple[Run, ...]:
                 draw = draws[name]
                 size, taken = entry(draw, BATCH_SIZE), SCHEMES.get(text_at(draw, "scheme"), ())
                 key = next((key for key in taken if key in {"size", "expected"}), None)
-                # A draw that states another amount too keeps both, for `build` to refuse.
+                # For `build` to refuse: a draw that states another amount too keeps both, wrong parts of a batch stay.
+                size = None if isinstance(size, Section) else size
                 if isinstance(draw, Section) and size and key and not AMOUNT_KEYS & draw.entries.keys() - {BATCH_SIZE}:
                     draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
             entries["sampling"] = replace(sampling, entries=draws)

@@ -478,7 +478,7 @@ _INHERITED = {"Data", "Draw", "Episodes", "Sampling", "Training"}
 """Sections whose keys a phase may leave out, or that have a short form: nothing is required of them."""
 _REFERENCE = {
     "type": "string",
-    "pattern": r"^\s*(\$\{|[-+0-9._eE]+ +[*/] )",
+    "pattern": r"^\s*(\$\{|[-+0-9._eE]+ +[*/] +[-+0-9.$])",
     "description": "Elsewhere: `${section.key}` of this file, `${conf/train.yaml:section.key}` of another; or a "
     "product such as `${a} * 8`.",
 }
