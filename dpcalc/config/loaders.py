@@ -401,19 +401,19 @@ def drawn_from(root: Section, name: str) -> tuple[Node | None, str]:
 # Noise of several parties, and clip norms of several layers.
 
 NORMS: Schema = {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "minItems": 1}
-_PARTIES: Schema = {
-    "type": "object",
-    "properties": {"count": COUNT.as_json_schema(), "dropouts": NUMBER.as_json_schema()},
-    "required": ["count", "dropouts"],
-    "patternProperties": {"^x-": True},
-    "additionalProperties": False,
+PARTIES = {
+    "count": declare(COUNT, "Parties that each add noise.", advice="say how many parties add noise"),
+    "dropouts": declare(
+        NUMBER,
+        "Those that may fail to, or whose noise is known to somebody to whom the guarantee is about.",
+        advice="say whose noise may be missing or known; 0 for none",
+    ),
 }
 NOISE_KEYS: dict[str, Key] = {
     "parties": declare(
-        Structure(_PARTIES),
+        Structure({"$ref": "#/$defs/Parties"}),
         "For type gaussian: {count: 4, dropouts: 0} where each of several parties adds noise of its own, to which "
-        "`noise_multiplier` then refers. `dropouts` are those that may fail to, or whose noise is known to somebody "
-        "to whom the guarantee is about.",
+        "`noise_multiplier` then refers.",
         default=None,
     ),
     "noise_relative_to": declare(

@@ -15,7 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS
-from dpcalc.config.loaders import LOADER, LOADER_KEYS, NOISE_KEYS, NORMS, PARTS
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, NOISE_KEYS, NORMS, PARTIES, PARTS
 from dpcalc.config.scalars import (
     DRAW_SIZE,
     EXAMPLE_COUNT,
@@ -497,6 +497,7 @@ def json_schema() -> Schema:
     definitions = {section.name: _section_schema(section) for section in sections}
     description = "The mechanism that one step applies to its batch."
     definitions["Mechanism"] = _mapping_schema(keys_in("mechanism") | NOISE_KEYS, description, [])
+    definitions["Parties"] = _mapping_schema(PARTIES, "Parties that each add noise of their own.", [*PARTIES])
     definitions["Mechanism"]["properties"]["max_grad_norm"]["anyOf"].append(NORMS)
     # Keys that exclude each other or need each other.
     # Sizes: `examples`, or levels with a count or range each, or named levels and a tree.
