@@ -37,9 +37,8 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
         frames = np.repeat(np.arange(sizes.size), scheme.size)
         return frames, rng.integers(0, sizes[frames])
     if isinstance(scheme, SummedPoisson):
-        parts = [_draw_poisson(float(scheme.probability), sizes, rng) for _ in range(scheme.draws)]
-        frames, units = (np.concatenate(column) for column in zip(*parts, strict=True))
-        return frames, units
+        frames, places = _draw_poisson(float(scheme.probability), sizes * scheme.draws, rng)  # one draw after the other
+        return frames, places % sizes[frames]
     if scheme.is_independent or scheme.is_cut:
         frames, units = _draw_poisson(float(scheme.probability), sizes, rng)
         if scheme.limit is None:

@@ -1,5 +1,7 @@
 """Loaders by their class, batches of parts, parties, layers, powers: each is what it stands for."""
 
+from pathlib import Path
+
 import pytest
 
 from dpcalc.config.load import load_text
@@ -267,3 +269,11 @@ def test_delta_is_a_power_of_the_fewest_protected_units():
     ):
         with pytest.raises(ConfigError, match=why):
             loaded(DRAW, delta=delta, count=count)
+
+
+def test_the_table_of_the_docs_is_that_of_the_classes():
+    page = (Path(__file__).parents[2] / "docs" / "samplers.md").read_text(encoding="utf-8")
+    for name, loader in LOADERS.items():
+        needs = ", ".join(f"`{each}`" for each in loader.needs)
+        needs += "".join(f"; with a `{other}` above 1 `{each}`" for each, (other, _) in loader.when.items())
+        assert f"| `{name}` | {needs} | {loader.about} | {loader.read} |\n" in page
