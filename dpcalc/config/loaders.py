@@ -53,8 +53,8 @@ def _number(node: Node | None) -> int | None:
     return number.numerator if number is not None and number.denominator == 1 and number >= 1 else None
 
 
-def _whole_batch(node: Section) -> tuple[int, int, str]:
-    """Return (units of one part of a batch on all devices, such parts, what they are); ConfigError for a wrong one."""
+def _whole_batch(node: Section) -> tuple[int, int, int, str]:
+    """Return (units of a part of a batch on one device, devices, parts, what they are); ConfigError for a wrong one."""
     stated = entries_of(node)
     extra = next((key for key in stated if key not in {*_PARTS, "accumulates"}), None)
     if extra is not None:
@@ -83,7 +83,7 @@ def _whole_batch(node: Section) -> tuple[int, int, str]:
             problem = f"must be draws or physical, got {scalars.describe(stated['accumulates'])}"
             raise ConfigError([stated["accumulates"].fault("DPC104", problem, hint)])
         raise ConfigError([node.fault("DPC103", f"lacks `accumulates`, which says what the {parts} parts are", hint)])
-    return per_device * devices, parts, kind or "physical"
+    return per_device, devices, parts, kind or "physical"
 
 
 # What the classes draw.
@@ -378,7 +378,8 @@ def written_out(draw: Node, count: Node | None, adjacency: str) -> Node:
     batch = draw.entries.get(BATCH_SIZE)
     if not isinstance(batch, Section) or not scheme:
         return draw
-    size, parts, kind = _whole_batch(batch)
+    per_device, devices, parts, kind = _whole_batch(batch)
+    size = per_device * devices
     entries = dict(draw.entries)
     if kind == "draws" and parts > 1:
         if scheme == "poisson":
@@ -521,7 +522,7 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
         raise ConfigError([of.fault("DPC104", f"must name one class, got {scalars.describe(of)}", hint)])
     loader = LOADERS[names[0]]
     values: dict[str, Any] = {}
-    parts, kind = 1, "physical"
+    devices, parts, kind = 1, 1, "physical"
     errors = []
     needs = list(loader.needs)
     for needed in needs:
@@ -531,7 +532,8 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
             errors.append(draw.fault("DPC103", f"lacks `{needed}` of {names[0]}", hint))
             continue
         if needed == BATCH_SIZE and loader.has_parts and isinstance(node, Section):
-            values[needed], parts, kind = _whole_batch(node)
+            per_device, devices, parts, kind = _whole_batch(node)
+            values[needed] = per_device * devices
         else:
             try:
                 value: object = scalars.value(node) if isinstance(node, Scalar) else node
@@ -552,6 +554,11 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
     are_draws = kind == "draws" and parts > 1
     said = _Said(values=values, parts=parts, are_draws=are_draws, count=count, adjacency=adjacency)
     try:
+        if devices > 1 and loader.draw is not _opacus:
+            problem = (
+                f"is that of {devices} devices: their DistributedSampler fills the last batches up with units again"
+            )
+            raise _Uncovered(BATCH_SIZE, problem, "with its drop_last=True state `scheme: shuffle, drop_last: true`")
         if said.are_draws and loader.draw not in {_opacus, _random_sampler}:
             raise _Uncovered(BATCH_SIZE, f"adds up draws of {names[0]}, which makes passes", "`accumulates: physical`")
         drawn = loader.draw(said)

@@ -124,7 +124,8 @@ REFUSED = [
         "partition",
     ),
     ("loader, of: webdataset.WebDataset, batch_size: 64, resampled: true", "with replacement"),
-    (f"{DL.replace('64', PARTS + ', accumulates: draws}')}, shuffle: true", "which makes passes"),
+    (f"{DL.replace('64', PARTS + ', accumulates: physical}')}, shuffle: true", "their DistributedSampler"),
+    (f"{DL.replace('64', PARTS.replace('2', '1', 1) + ', accumulates: draws}')}, shuffle: true", "which makes passes"),
     (f"{DL.replace('64', PARTS + '}')}, shuffle: true", "lacks `accumulates`"),
 ]
 
@@ -144,6 +145,7 @@ def test_an_unknown_count_is_no_length_of_a_loader():
 
 
 PHYSICAL, DRAWS = (f"{PARTS}, accumulates: {kind}}}" for kind in ("physical", "draws"))
+LOCAL = "loader, of: DataLoader, shuffle: true, drop_last: false, batch_size: "
 OPACUS = "loader, of: opacus.PrivacyEngine, drop_last: false, poisson_sampling: true, batch_size: "
 
 
@@ -157,7 +159,7 @@ OPACUS = "loader, of: opacus.PrivacyEngine, drop_last: false, poisson_sampling: 
         ("fixed", "{per_device: 16, devices: 2, accumulation: 1}", "fixed, size: 32"),
         (OPACUS + PHYSICAL, "", "poisson, rate: 1/16"),
         (OPACUS + DRAWS, "", "poisson, rate: 1/32, draws: 2"),
-        ("loader, of: DataLoader, shuffle: true, drop_last: false, batch_size: " + PHYSICAL, "", "shuffle, size: 64"),
+        (LOCAL + PHYSICAL.replace("devices: 2", "devices: 1"), "", "shuffle, size: 32"),
     ],
 )
 def test_a_batch_of_parts(draw, batch, meant):
