@@ -337,7 +337,7 @@ class Composition:
     @property
     def has_correlated_noise(self) -> bool:
         """True if some phase of the training run has noise that is correlated over its steps."""
-        return self.plan is not self.stated
+        return any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.stated.phases)
 
     @cached_property
     def attained(self) -> "Composition":
