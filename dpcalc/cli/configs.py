@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,10 +26,13 @@ from dpcalc.config.source import visible
 from dpcalc.errors import InputError, listed
 from dpcalc.guarantee import Adjacency
 
+if TYPE_CHECKING:
+    from dpcalc.config.found import Word
+
 SCHEMES = ("shuffle", "poisson", "fixed", "with-replacement")  # that the templates offer
 FRAMEWORKS = {
     "opacus": "PyTorch with Opacus",
-    "hugging face": "Trainer, Accelerate, dp-transformers",
+    "trainer": "Hugging Face Trainer, Accelerate, dp-transformers",
     "jax-privacy": "JAX, DP optimizers of optax",
     "tf-privacy": "TensorFlow, Keras",
     "federated": "Flower, FLSim, TF-Federated and other servers",
@@ -75,7 +79,7 @@ def init(
             "--loader",
             "--scheme",
             metavar="NAME",
-            help=f"How the loader draws: {listed(SCHEMES)}. Without it the file asks.",
+            help=f"How the loader draws: {listed(SCHEMES)}, for FILE also opacus or trainer. Without it the file asks.",
             autocompletion=options.one_of(SCHEMES),
         ),
     ] = None,
@@ -97,7 +101,7 @@ def init(
     """
     from dpcalc.config.messages import value_suggestion
 
-    known = (*SCHEMES, "opacus") if files else SCHEMES
+    known = (*SCHEMES, "opacus", "trainer") if files else SCHEMES
     if loader is not None and loader not in known:
         hint = value_suggestion("scheme", loader, SCHEMES)
         raise InputError(f"--loader: expected {listed(known)}, got {loader!r}{f'; {hint}' if hint else ''}")
@@ -154,17 +158,22 @@ def _ask_choice(question: str, choices: Mapping[str, str]) -> str:
     return _ask(f"{question}{shown}\nNumber, or Enter to say it later", parse)
 
 
-def _number_or_nothing(text: str) -> str:
-    if text.strip():
-        options.exact(text)
-    return text.strip()
+def _stated_value(text: str, *, words: Sequence[Word]) -> str:
+    """Return a number, a plain word or the path of a word of the files; "" for nothing; BadParameter for others."""
+    text = text.strip()
+    if not (text in {"", *(word.path for word in words)} or re.fullmatch("[a-z-]{1,40}", text)):
+        try:
+            options.exact(text)
+        except typer.BadParameter as cause:
+            raise typer.BadParameter(f"{cause}, or the path of a word that was found") from None
+    return text
 
 
 def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
     """Return the values of `--set` by key; InputError for a key that no config of `init` has."""
     from dpcalc.config.found import COHORT, KEYS, UNITS
 
-    known, given = (*KEYS, UNITS, COHORT, "devices"), {}
+    known, given = (*KEYS, UNITS, COHORT, "devices", "accumulation", "accumulates"), {}
     for assignment in assignments:
         key, equals, text = (part.strip() for part in assignment.partition("="))
         if key not in known or not equals or not re.fullmatch(r"[^\s#'\"]{1,200}", text):
@@ -178,7 +187,7 @@ def _init_from(
 ) -> CommandResult:
     """Write a config that refers to training files, and say what was found."""
     from dpcalc.config.files import Refusal, config_folder
-    from dpcalc.config.found import BEFORE, LOADERS, OPEN, QUESTIONS, config_text, open_keys, told_lines, words_of
+    from dpcalc.config.found import BEFORE, LOADERS, QUESTIONS, config_text, open_keys, told_lines, words_of
 
     place = os.path.join(os.path.dirname(files[0]), "dpcalc.yaml") if output is None else output
     if place != "-":
@@ -191,24 +200,20 @@ def _init_from(
         message, hint = (cause.message, cause.hint) if isinstance(cause, Refusal) else (str(cause), "")
         raise InputError(f"init: {visible(message)}{f'; {visible(hint)}' if hint else ''}") from None
     for key, text in given.items():
-        if not re.fullmatch(r"[0-9_]*\.?[0-9_]*([eE][-+]?[0-9]+)?(/[0-9_]+)?|[a-z-]+", text) and text not in {
-            x.path for x in words
-        }:
-            raise InputError(
-                f"--set {key}: expected a number, or the path of a word of {', '.join(names)}, got {text!r}"
-            )
+        try:
+            _stated_value(text, words=words)
+        except typer.BadParameter as cause:
+            raise InputError(f"--set {key}: {cause}") from None
     title = f"The privacy budget of {', '.join(names)}, by `dpcalc init`: values are read there."
     is_asking = _can_ask()
     if is_asking:
         for line in told_lines(words, config_text(words, loader or "", given, title)):
             print_remark(line)
         loader = loader or _ask_choice("How does the loader draw?", {name: why for name, (_, why) in LOADERS.items()})
-        if any(word.key == "per_device" for word in words) and not any(word.key == "devices" for word in words):
-            given |= {"devices": _ask("How many devices share a step?", _number_or_nothing) or OPEN}
-        for key, question in QUESTIONS.items():
-            wanted = "steps" if key == "training.epochs" else key.rpartition(".")[2]
-            if wanted in open_keys(config_text(words, loader, given, title)) and key not in given:
-                answer = _ask(f"{question} (Enter: later)", _number_or_nothing)
+        for key, (question, names_of_it) in QUESTIONS.items():
+            still_open = open_keys(config_text(words, loader, given, title))
+            if key not in given and not set(still_open).isdisjoint(names_of_it.split()):
+                answer = _ask(f"{question} (Enter: later)", partial(_stated_value, words=words))
                 given |= {key: answer} if answer else {}
     text = config_text(words, loader or "", given, title)
     missing = open_keys(text)
@@ -260,7 +265,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
     """Ask five questions, write their answers as a config, and say which noise fits."""
     from dpcalc.api import solve
     from dpcalc.config.files import config_folder
-    from dpcalc.config.found import COHORT, LOADERS, UNITS, config_text, open_keys
+    from dpcalc.config.found import COHORT, LOADERS, OPEN, QUESTIONS, UNITS, config_text, open_keys
     from dpcalc.config.load import load_text
     from dpcalc.errors import DpcalcError
     from dpcalc.report.rounding import rounded_up
@@ -269,7 +274,8 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
         refuse_existing("--output", output, force=force)
     framework = _ask_choice("1 of 5. What trains the model?", FRAMEWORKS)
     offered = ("fixed", "poisson") if framework == "federated" else tuple(LOADERS)
-    offered = tuple(name for name in offered if name != "opacus" or framework in {"opacus", "hugging face", ""})
+    leave_out = {"trainer"} if framework == "opacus" else {"opacus", "trainer"} - {framework}
+    offered = tuple(name for name in offered if not framework or name not in leave_out)
     loader = _ask_choice("2 of 5. How does it draw?", {name: LOADERS[name][1] for name in offered})
     protects = _ask_choice(
         "3 of 5. Whom to protect?",
@@ -283,26 +289,29 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
     questions = {"data.examples": "Examples in the training set", "training.batch_size": "Examples of one noisy update"}
     if protects == "client":
         questions = {UNITS: "Clients in all", COHORT: "Clients of a round", "training.steps": "Rounds"}
+    elif loader == "trainer":
+        questions = {"data.examples": "Examples in the training set", "per_device": "Examples of a batch on one device"}
+        questions |= {key: QUESTIONS[key][0] for key in ("accumulation", "devices", "sampling.drop_last")}
     elif loader == "opacus":
-        questions |= {"sampling.rate": "Batches of an epoch, len(train_loader)"}
-        del questions["training.batch_size"]
+        questions["sampling.drop_last"] = QUESTIONS["sampling.drop_last"][0]
     if protects != "client":
         questions["training.epochs"] = "Epochs"
     if protects == "person":
         questions["privacy.group_size"] = "Most records of one person"
     print_remark("4 of 5. Sizes (Enter: later)")
     for key, question in questions.items():
-        answer = _ask(f"  {question}", _number_or_nothing)
-        given |= {key: f"1/{answer}" if key == "sampling.rate" else answer} if answer else {}
+        answer = _ask(f"  {question}", partial(_stated_value, words=()))
+        given |= {key: answer} if answer else {}
     print_remark("5 of 5. Target")
     for key, question in (
         ("budget.epsilon", "Epsilon"),
         ("privacy.delta", "Delta, well below 1 / the number of units"),
     ):
-        answer = _ask(f"  {question}", _number_or_nothing)
+        answer = _ask(f"  {question}", partial(_stated_value, words=()))
         given |= {key: answer} if answer else {}
-    if protects == "client":
-        given.setdefault(COHORT, "???")
+    needed = {"client": COHORT, "person": "privacy.group_size"}.get(protects)
+    if needed:
+        given.setdefault(needed, OPEN)
     title, lines = "A run as stated to `dpcalc init`.", []
     text = config_text((), loader, given, title)
     if open_keys(text) == ["noise_multiplier"] and "budget.epsilon" in given:
@@ -311,9 +320,8 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
             trial = text.replace(line, "  noise_multiplier: 1")
             plan = load_text(trial, path=output, files=config_folder(output)).accepted().plan
             noise = rounded_up(solve(plan, "sigma").value)
-            lines.append(f"noise that fits epsilon {given['budget.epsilon']}, by dpcalc: noise_multiplier >= {noise}")
+            print_remark(f"noise that fits epsilon {given['budget.epsilon']}, by dpcalc: noise_multiplier >= {noise}")
             text = text.replace(line, f"{line}  # what your run uses; dpcalc's answer to the target is {noise}")
-            print_remark(lines.pop())
             if _ask("Will you train with it? y/N", lambda answer: answer).strip().lower() in {"y", "yes"}:
                 note = f"# dpcalc's answer to epsilon {given['budget.epsilon']}"
                 text = re.sub(r"  noise_multiplier: \?\?\?.*", f"  noise_multiplier: {noise}  {note}", text)

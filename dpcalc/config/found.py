@@ -14,6 +14,7 @@ from dpcalc.config import scalars
 from dpcalc.config.command_lines import FLAGS, command_flags
 from dpcalc.config.documents import References
 from dpcalc.config.files import Files, Refusal
+from dpcalc.config.loaders import LOADERS as CLASSES
 from dpcalc.config.messages import beside, key_suggestion
 from dpcalc.config.source import Mark, shortened, source_of, visible
 from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join
@@ -40,22 +41,37 @@ UNITS, COHORT = "data.levels", "sampling.size"  # the number of clients, and of 
 _FEDERATED = {"units": UNITS, "cohort": COHORT}
 _SHOWN = {UNITS: "units in all", COHORT: "units of a step"}
 PARTS = ("per_device", "accumulation", "devices")  # of a batch
-LOADERS = {  # how a step draws: its scheme, and what it means
-    "shuffle": ("shuffle", "goes through shuffled data: DataLoader(shuffle=True), Keras fit, Hugging Face Trainer"),
-    "opacus": ("poisson", "Opacus' own loader: make_private(poisson_sampling=True), its default"),
+LOADERS = {  # how a step draws: its scheme, or its class in `loaders.LOADERS`, and what it means
+    "shuffle": ("shuffle", "goes through shuffled data: DataLoader(shuffle=True), Keras fit"),
+    "trainer": ("transformers.Trainer", "Hugging Face's Trainer, which goes through shuffled data"),
+    "opacus": ("opacus.PrivacyEngine", "Opacus' own loader: make_private(poisson_sampling=True), its default"),
     "poisson": ("poisson", "a coin for each unit, with one probability in every step"),
     "fixed": ("fixed", "a fixed number, drawn afresh in every step, as many federated servers draw clients"),
 }
+_ARGUMENTS = {  # of the classes: the keys of words that state them
+    "per_device_train_batch_size": "per_device",
+    "gradient_accumulation_steps": "accumulation",
+    "world_size": "devices",
+    "dataloader_drop_last": "sampling.drop_last",
+    "drop_last": "sampling.drop_last",
+}
 BEFORE = ("shuffle", "poisson")  # the commonest answers
-QUESTIONS = {
-    "data.examples": "Examples in the training set?",
-    UNITS: "Clients in all?",
-    COHORT: "Clients of a round?",
-    "training.batch_size": "Examples of one noisy update?",
-    "mechanism.noise_multiplier": "Noise deviation / clip norm?",
-    "training.epochs": "Epochs?",
-    "training.steps": "Noisy updates in all?",
-    "privacy.delta": "Delta, well below 1 / the number of examples?",
+QUESTIONS = {  # by key: what is asked where one of these names is open
+    "data.examples": ("Examples in the training set", "examples"),
+    UNITS: ("Clients in all", "count"),
+    COHORT: ("Clients of a round", "size expected"),
+    "training.batch_size": ("Examples of one noisy update", "batch_size"),
+    "devices": ("Devices that share a step", "devices world_size"),
+    "accumulation": ("Batches that are accumulated for a step", "accumulation gradient_accumulation_steps"),
+    "accumulates": ("Each of them a Poisson batch of its own (draws), or parts of one batch (physical)", "accumulates"),
+    "sampling.drop_last": (
+        "Does the loader drop a last, smaller batch? true or false",
+        "drop_last dataloader_drop_last",
+    ),
+    "mechanism.noise_multiplier": ("Noise deviation / clip norm", "noise_multiplier"),
+    "training.epochs": ("Epochs", "steps"),
+    "training.steps": ("Noisy updates in all", "steps"),
+    "privacy.delta": ("Delta, well below 1 / the number of protected units", "delta"),
 }
 OPEN = "???"
 MAX_WORDS = 200  # that a file may state: a hostile one has room for ten thousand
@@ -194,11 +210,8 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     def has(key: str) -> bool:
         return key in given or key in used
 
-    def number(key: str) -> int:
-        """Return the whole number that is stated for a key, 0 for another one, none or several."""
-        texts = {given[key]} if key in given else {word.text for word in used.get(key, ())}
-        value = scalars.parse_number(texts.pop()) if len(texts) == 1 else None
-        return int(value) if value is not None and value.denominator == 1 else 0
+    def texts_of(key: str) -> set[str]:
+        return {given[key]} if key in given else {word.text for word in used.get(key, ())}
 
     def stated(key: str) -> tuple[str, str]:
         """Return (text, remark) of a key: what the user stated, a reference, or `???`."""
@@ -216,14 +229,15 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
         return {key.rpartition(".")[2]: stated(key) for key in keys if needed or has(key)}
 
     is_federated = has(COHORT)
-    size, examples = number("training.batch_size"), number("data.examples")
-    scheme = LOADERS[loader][0] if loader in LOADERS else loader or OPEN
+    drawn_by = LOADERS[loader][0] if loader in LOADERS else loader or OPEN
+    drawn_by = OPEN if is_federated and "." in drawn_by else drawn_by  # these classes draw examples
+    scheme = "loader" if "." in drawn_by else drawn_by
     draw = {"scheme": (scheme, "" if loader else "how the loader REALLY draws: shuffle, poisson or fixed")}
     batch: dict[str, tuple[str, str]] = {}
     whole = next((key for key in ("sampling.rate", "sampling.expected", "training.batch_size") if key in given), "")
-    stated_sizes = [key for key in ("training.batch_size", "per_device") if has(key)][:1]
-    parts = [*stated_sizes, *(part for part in PARTS[1:] if has(part) and number(part) != 1)]
-    product = " * ".join(stated(part)[0].strip('"') for part in parts)
+    one_part = next((key for key in ("per_device", "training.batch_size") if has(key)), "training.batch_size")
+    others = [part for part in PARTS[1:] if has(part) and texts_of(part) != {"1"}]
+    is_whole = bool(whole) or not (others or has("per_device"))
     rates = rows("sampling.rate", "sampling.expected") if scheme in {"poisson", OPEN} else {}
     if is_federated:
         unit = "user" if any("user" in plain_word(word.path) for word in used.get(UNITS, ())) else "client"
@@ -232,29 +246,29 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
         draw |= rows(whole)
     elif rates:
         draw |= rates
-        if parts:  # a rate is one of the loader, or of all that is summed
+        if not is_whole or has("training.batch_size"):  # a rate is one of the loader, or of all that is summed
             draw |= dict.fromkeys(rates, (OPEN, "a rate and the size or the parts of a batch are stated: what counts?"))
-    elif loader == "opacus" and not whole and (parts != ["training.batch_size"] or size <= 0 or examples % size):
-        # The quotient of the two is 1 / len(loader) only where nothing remains.
-        lengths = f": 1/{-(-examples // size)}, with drop_last 1/{examples // size}" if 0 < size <= examples else ""
-        why = f"Opacus draws with 1 / len(train_loader){lengths}"
-        if parts[1:]:
-            why = "several batches that are summed are no Poisson draw: `gradient accumulation` in docs/configs.md"
-        draw["rate"] = OPEN, why
-    elif whole or (len(parts) <= 1 and not has("per_device")):
+    elif is_whole and loader != "trainer":
         batch = rows("training.batch_size", needed=True)
-    elif has("per_device") and not has("devices"):
-        batch["batch_size"] = OPEN, f'"{product} * DEVICES", all that goes into one noisy update'
-    elif OPEN in product or scheme != "shuffle" or stated_sizes != ["per_device"]:
-        # One pass through shuffled data may be cut as one likes; parts that are drawn one by one are another draw.
-        batch["batch_size"] = OPEN, f'"{product}"? All that one draw gives to one noisy update'
+    elif scheme in {"loader", "shuffle"}:
+        # What the parts of a batch make depends on the class of the loader.
+        drawn_by = "torch.utils.data.DataLoader" if scheme == "shuffle" else drawn_by
+        draw["scheme"] = "loader", ""
     else:
-        repeats = "; no example may be repeated to fill a batch" * (number("devices") != 1)
-        batch["batch_size"] = f'"{product}"', f"all that goes into one noisy update{repeats}"
-    if loader == "opacus" and batch:
-        draw["scheme"] = scheme, "Opacus' loader, while batch_size divides the number of examples"
-    if scheme == "shuffle":
-        draw |= rows("sampling.drop_last")
+        product = " * ".join(stated(part)[0].strip('"') for part in (one_part, *others))
+        batch["batch_size"] = OPEN, f'"{product}"? All that one draw gives to one noisy update'
+    if "." in drawn_by:
+        batch, size = {}, batch.get("batch_size", (OPEN, ""))
+        if not is_whole:
+            kind = "physical" if scheme == "shuffle" else OPEN
+            rest = {part: stated(part)[0] for part in PARTS[1:]} | {"accumulates": given.get("accumulates", kind)}
+            size = f"\n    per_device: {stated(one_part)[0]}" + "".join(f"\n    {x}: {y}" for x, y in rest.items()), ""
+        known = {"batch_size": size, "poisson_sampling": ("true", ""), "shuffle": ("true", "")}
+        needs = CLASSES[drawn_by].needs
+        draw |= {"of": (drawn_by, "")} | {each: known.get(each) or stated(_ARGUMENTS[each]) for each in needs}
+    elif scheme == "shuffle":
+        # How many passes some steps are depends on what a pass drops; of epochs those that drop nothing cost most.
+        draw |= rows("sampling.drop_last", needed=has("training.steps") and not is_federated)
     length = rows("training.steps", *(() if is_federated else ("training.epochs",)))
     if len(length) > 1 and not given.keys() & {"training.steps", "training.epochs"}:
         length = {"steps": (OPEN, " or ".join(f"{key} {text}" for key, (text, _) in length.items()))}
@@ -279,7 +293,9 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     for name, keys in sections.items():
         if keys:
             lines.append(f"{name}:")
-            lines += [f"  {key}: {text}" + f"  # {why}" * bool(why) for key, (text, why) in keys.items()]
+            for key, (text, why) in keys.items():
+                first, *below = text.split("\n")  # below it the parts of a batch
+                lines += [f"  {key}: {first}".rstrip() + f"  # {why}" * bool(why), *below]
     return "".join(f"{visible(line)}\n" for line in lines)
 
 

@@ -1,12 +1,14 @@
 """`dpcalc init FILE`: what it finds and writes, with no number of its own; and the shapes of docs/adopt.md."""
 
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 from dataclasses import fields
+from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +17,8 @@ import yaml
 
 from dpcalc.config.load import load, load_text
 from dpcalc.config.source import ConfigError
+from dpcalc.planner.evaluate import guarantee
+from tests.cli.running import environment, shown_on
 from tests.config.texts import corpus, flat
 
 ROOT = Path(__file__).parents[2]
@@ -47,7 +51,7 @@ def arguments(folder):
     words = (
         "output_dir per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps learning_rate "
     )
-    words += "num_train_epochs dataloader_drop_last lr_scheduler_type logging_steps evaluation_strategy"
+    words += "num_train_epochs lr_scheduler_type logging_steps evaluation_strategy"
     assert own < stated.keys() <= own | set(words.split())
     assert not any(isinstance(stated[name], str) for name in own)
     return stated
@@ -177,11 +181,18 @@ FILES = [  # (file, text, options, lines of the config, words of the remarks)
         ["  noise_multiplier: ???  # dp.noise_multiplier is 1, privacy.noise_multiplier is 2"],
         ["see the"],
     ),
-    (  # the whole batch is not known without the number of devices
+    (  # a launcher may have the number of devices
         "t.yaml",
         "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
+        ("--loader", "trainer"),
+        ['  per_device_train_batch_size: "${t.yaml:per_device', "  world_size: ???", "  dataloader_drop_last: ???"],
+        [],
+    ),
+    (
+        "t.yaml",
+        "batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
         ("--loader", "shuffle"),
-        ["DEVICES"],
+        ["  of: torch.utils.data.DataLoader", '    per_device: "${t.yaml:batch_size}"', "    accumulates: physical"],
         [],
     ),
     (  # Poisson batches that are summed are no Poisson draw
@@ -195,14 +206,21 @@ FILES = [  # (file, text, options, lines of the config, words of the remarks)
         "t.yaml",
         "batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1\nn: 80",
         ("--loader", "opacus"),
-        ["  rate: ???  # several batches that are summed are no Poisson draw"],
+        ["  of: opacus.PrivacyEngine", "    accumulates: ???", "  drop_last: ???"],
         [],
     ),
-    (  # 1 / len(loader) is 1/8, and 10/75 another number
+    (
         "t.yaml",
-        "batch_size: 10\nnoise_multiplier: 1\nn: 75\nepochs: 2",
+        "batch_size: 10\nnoise_multiplier: 1\nn: 75\ndrop_last: true",
         ("--loader", "opacus"),
-        ["  rate: ???  # Opacus draws with 1 / len(train_loader): 1/8, with drop_last 1/7"],
+        ['  batch_size: "${t.yaml:batch_size}"', '  drop_last: "${t.yaml:drop_last}"'],
+        [],
+    ),
+    (  # of steps the number of passes depends on what a pass drops
+        "t.yaml",
+        "batch_size: 10\nnoise_multiplier: 1\nsteps: 75",
+        ("--loader", "shuffle"),
+        ["  drop_last: ???"],
         [],
     ),
     (  # Hugging Face's max_steps wins, others refuse both
@@ -282,6 +300,47 @@ def test_all_that_is_open_is_one_message(real):
     )
     words = [word for each in closing.split() for word in ("--set", each)]
     assert float(real("solve-sigma", "run.yaml", "-q", *words).out) > 0  # an open noise is none
+
+
+def answered(answers, *words):
+    """Exit code and screen of a command on a terminal, where each answer is typed when it has asked."""
+    terminal, writer = os.openpty()
+    command = [sys.executable, "-m", "dpcalc", *words]
+    running = subprocess.Popen(command, stdin=writer, stdout=writer, stderr=writer, env=environment(NO_COLOR="1"))
+    os.close(writer)
+    shown = ""
+    for answer in answers:
+        while not shown.endswith(": "):
+            shown += os.read(terminal, 65536).decode()
+        os.write(terminal, f"{answer}\n".encode())
+        shown += shown_on(terminal, until="\n")  # the echo, and perhaps the next question
+    shown += shown_on(terminal)
+    os.close(terminal)
+    return running.wait(timeout=60), shown.replace("\r", "")
+
+
+@pytest.mark.heavy
+def test_five_questions_and_the_noise_that_fits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answers = ["1", "opacus", "example", "sixty", "60_000", "256", "false", "10", "3", "1e-5", "y"]
+    code, shown = answered(answers, "init")
+    assert (code, "5 of 5" in shown, "expected" in shown) == (0, True, True)
+    loaded = load("dpcalc.yaml")
+    (phase,) = loaded.plan.phases
+    assert phase.hierarchy.level(1).rate == Fraction(1, 235)
+    assert f"noise_multiplier >= {phase.mechanism.noise_multiplier}" in shown
+    assert "# dpcalc's answer to epsilon 3" in Path("dpcalc.yaml").read_text()
+    assert 2.9 < guarantee(loaded.plan).epsilon <= 3
+
+
+@pytest.mark.heavy
+def test_what_files_lack_is_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.yaml").write_text("sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n")
+    code, shown = answered(["poisson", "1000", "sigma", ""], "init", "t.yaml")
+    assert (code, "missing: delta" in shown) == (0, True)
+    assert "  delta: ???" in Path("dpcalc.yaml").read_text()
+    assert '  noise_multiplier: "${t.yaml:sigma}"' in Path("dpcalc.yaml").read_text()
 
 
 WRONG = [
