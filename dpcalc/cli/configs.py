@@ -161,7 +161,7 @@ def _ask_choice(question: str, choices: Mapping[str, str]) -> str:
 def _stated_value(text: str, *, words: Sequence[Word]) -> str:
     """Return a number, a plain word or the path of a word of the files; "" for nothing; BadParameter for others."""
     text = text.strip()
-    if not (text in {"", *(word.path for word in words)} or re.fullmatch("[a-z-]{1,40}", text)):
+    if text not in {"", "true", "false", "draws", "physical", *Adjacency, *(word.path for word in words)}:
         try:
             options.exact(text)
         except typer.BadParameter as cause:

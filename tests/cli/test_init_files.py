@@ -106,7 +106,7 @@ def git(folder, *words):
     subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
 
 
-SECTIONS = {name: part for part in PAGE.split("\n## ") for name in LOADED if f"adopt/{name})" in part}
+SECTIONS = {name: part for part in PAGE.split("\n## ") for name in LOADED if f"adopt/{name}/" in part}
 
 
 def test_every_shape_of_the_page(real, shape):
