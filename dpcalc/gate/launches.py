@@ -44,7 +44,7 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
             hint = "state the value in the config"
             yield finding("DPC409", Severity.ERROR, f"launches are not all searched: {cause}", loaded.path, hint=hint)
         return
-    found = tried = 0
+    found, tried = set[tuple[str, int]](), 0
     for default in loaded.defaults:
         pattern = _pattern(default)
         for name, text in texts if pattern else ():
@@ -55,6 +55,9 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                     and number == scalars.parse_number(default.value.text)
                 )
                 is_flag = default.value.text in {"true", "false"}
+                begin = text.rfind("\n", 0, match.start()) + 1
+                if text[begin : match.start()].lstrip().startswith("#") or (name, match.start()) in found:
+                    continue  # a comment, or told of another key
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
                 tried += 1
@@ -68,8 +71,8 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 path = os.path.relpath(root / name)
                 hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there"
                 yield finding("DPC409", Severity.ERROR, message, path, (line, column), hint)
-                found += 1
-                if found == MAX_FOUND:
+                found.add((name, match.start()))
+                if len(found) == MAX_FOUND:
                     return
 
 

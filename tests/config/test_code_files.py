@@ -1,5 +1,8 @@
 """References into Python, gin and shell: what is read, at which place, and what is refused."""
 
+import time
+from contextlib import suppress
+
 import pytest
 
 from dpcalc.config.files import SUFFIXES, Refusal
@@ -218,3 +221,28 @@ def test_what_gin_and_shell_do_not_state(text, suffix, path, words):
     said = found(text, path, suffix)
     assert isinstance(said, str), said
     assert words in said
+
+
+BOMBS = {
+    "an f-string": (".py", 'x = f"' + "{a}" * 60_000 + '"'),
+    "a chain": (".py", "x = a" + ".b" * 100_000),
+    "many classes": (".py", "".join(f"class C{at}(C{at - 1}):\n x = 1\n" for at in range(8_000))),
+    "one name again and again": (".py", "N = 1\n" * 40_000),
+    "fields and calls": (".py", "class A:\n" + "".join(f" f{at} = 1\n" for at in range(9_000)) + "A()\n" * 15_000),
+    "a class of flags": (".py", "class A:\n" + "".join(f" f{x}: int=1\n" for x in range(7999)) + "HfArgumentParser(A)"),
+    "a config": (".py", "def get_config():\n c = ConfigDict()\n" + " c.a = 1\n" * 20_000 + " return c\n"),
+    "gin that goes on": (".gin", ("X.a = (\n" + "1,\n" * 98 + ")\n") * 700),
+    "many bindings": (".gin", "".join(f"m{at}.A.b = 1\n" for at in range(15_000))),
+    "an open quote": (".sh", '"' + "a" * 200_000),
+    "flags": (".sh", "--a 1\n" * 40_000),
+    "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
+}  # fmt: skip
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("suffix", "text"), BOMBS.values(), ids=BOMBS)
+def test_a_hostile_file_is_read_or_refused_soon(suffix, text):
+    start = time.process_time()
+    with suppress(Refusal):
+        read_document(source_of(text, f"file{suffix}"), suffix)
+    assert time.process_time() - start < 15

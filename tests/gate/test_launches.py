@@ -57,6 +57,7 @@ SAME = {
     "none": ("run.sh", "python train.py --epochs 3\n"),
     "a longer flag": ("run.sh", "python train.py --noise-multiplier-max 3 --x-noise-multiplier 3\n"),
     "another script": ("run.sh", "python train.py --epochs 3\npython other.py --noise-multiplier 3\n"),
+    "a comment": ("run.sh", "# python train.py --noise-multiplier 3\n"),
     "no launch": ("notes.md", "python train.py --noise-multiplier 3\n"),
     "the same in a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "1.1")),
 }
