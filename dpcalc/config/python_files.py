@@ -11,6 +11,7 @@ nothing either is an assumption, which `Document.defaults` hands on. Names:
 """
 
 import ast
+import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,13 +28,45 @@ WAY_OUT = (
 )
 # What may bind a name without naming it: then no name is read.
 REBINDING = frozenset(["exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "__builtins__"])
+# What binds attributes by names that are not written there: then no flag, field or config is read.
+_BINDING = {"exec", "globals", "locals", "setattr", "__setattr__", "setitem", "builtins", "__builtins__", "delattr"}
+# Calls that make or change something by keywords.
+_MAKING = {"Namespace", "SimpleNamespace", "dict", "partial", "__init__", "invoke", "callback", "update", "flagsaver"}
+_HANDING = {"partial", "map", "from_dict", "replace", "make_dataclass"}  # which call, or derive, what they are given
 _PLAIN_DECORATORS = {"dataclass", "define", "frozen", "mutable", "attrs", "s"}  # of dataclasses, flax, pydantic, attrs
 _FIELDS = {"field", "Field", "ib", "attrib", "HfArg"}
 _CHANGING = {"update", "setdefault", "pop", "popitem", "clear", "update_from_flattened_dict", "__setitem__", "append"}
+_CHANGING |= {"extend", "insert", "remove", "reverse", "sort", "__ior__", "__iadd__", "__init__", "__delitem__"}
 _COPYING = {"replace", "_replace", "evolve", "model_copy"}
-_DEFAULTS_SET = {"set_defaults", "set_default", "mark_flag_as_required", "mark_flags_as_required", "setattr"}
+_DEFAULTS_SET = {"set_defaults", "set_default", "mark_flag_as_required", "mark_flags_as_required", "_defaults"}
+_DEFAULTS_SET |= {"__defaults__", "__kwdefaults__", "read_flags_from_files", "_actions"}
 _PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args", "parse_args_into_dataclasses"}
-_OUTSIDE = ("auto_envvar_prefix", "default_map", "fromfile_prefix_chars")  # where click and argparse find other values
+_PARSING |= {"parse_known_intermixed_args", "parse_dict", "parse_json_file", "parse_yaml_file"}
+# Where click, argparse and parsers like it find other values.
+_OUTSIDE = ("auto_envvar_prefix", "default_map", "fromfile_prefix_chars", "conflict_handler", "default_config_files")
+_OUTSIDE += (
+    "auto_env_var_prefix",
+    "is_config_file",
+    "is_config_file_arg",
+    "args_for_setting_config_path",
+    "default_env",
+)
+_ALSO_GIVE = ("envvar", "callback", "default_factory", "action", "env_var", "cls", "parser", "click_type", "flag_value")
+_ALSO_GIVE += ("clamp",)  # what gives an option another value than its default
+_HARMLESS = {
+    "lock",
+    "unlock",
+    "unlocked",
+    "ignore_type",
+    "get",
+    "items",
+    "keys",
+    "values",
+    "to_dict",
+}  # of a ConfigDict
+_CLICK_TYPES = {"float", "int", "str", "FLOAT", "INT", "STRING", "FloatRange", "IntRange"}
+_VALIDATORS = {"validator", "field_validator", "root_validator", "model_validator"}  # of pydantic, which may replace
+_COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # as Python finds it
 MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
 MAX_NAMES = 500  # classes, and functions, of a file
 MAX_CALLS = 200  # of one class or function
@@ -83,6 +116,9 @@ def bound_names(tree: ast.AST) -> tuple[dict[str, list[int]], int]:
 
 def read_python(source: Source) -> Document:
     """Return what a Python file states as a tree; Refusal if it is no Python."""
+    cookies = [found for line in source.lines[:2] if (found := _COOKIE.match(line))]
+    if cookies and cookies[0][1].lower().replace("_", "-") not in {"utf-8", "utf8", "ascii", "us-ascii", "latin-1"}:
+        raise Refusal("DPC110", f"is encoded as `{shortened(cookies[0][1])}`", "save it as UTF-8")
     if source.text.count("{") > MAX_BRACES:
         raise Refusal("DPC111", f"has more than {MAX_BRACES:,} braces", "refer to a smaller file")
     try:
@@ -147,6 +183,14 @@ class _Reader:
         self.options: dict[str, list[int]] = defaultdict(list)  # texts such as "--sigma", and their lines
         self.functions: list[tuple[_Function, Parents]] = []
         self.classes: list[tuple[ast.ClassDef, Parents]] = []
+        self.assigned: list[tuple[str, ast.expr, int]] = []  # names, what they are bound to, and lines
+        self.changed: dict[str, int] = {}  # names of objects that the file changes without naming a key, and a line
+        # By the key of a dictionary, or the keyword of a call that makes something: lines that give another value.
+        self.given: dict[str, list[int]] = defaultdict(list)
+        self.merged: dict[str, int] = {}  # the same, where it is put over the keys of another dictionary
+        self.binding = ""  # what may bind any attribute
+        self.argv = dict[int, int]()  # ids of `argv` and lines, without those that only read it
+        reading = set[int]()
         waiting: list[tuple[ast.AST, Parents]] = [(tree, ())]
         while waiting:
             node, parents = waiting.pop()
@@ -159,20 +203,56 @@ class _Reader:
                     self.statements.add(id(call))
                 case ast.Attribute(attr="__dict__", ctx=ast.Load()):
                     self.anything = self.anything or node.lineno
+                case ast.Name(id=name) | ast.Attribute(attr=name, ctx=ast.Load()) if name in _BINDING:
+                    self.binding = self.binding or f"line {node.lineno} uses `{name}`"
+                case ast.alias(name=name, asname=other) if name in _BINDING or (other and name in _COPYING):
+                    self.binding = self.binding or f"line {node.lineno} imports `{name}`"
+                case ast.alias(name="argv") | ast.Attribute(attr="argv"):
+                    self.argv[id(node)] = node.lineno
+                case ast.Compare():
+                    reading |= set(map(id, node.comparators))
+                case ast.For(iter=each) | ast.comprehension(iter=each) | ast.Subscript(value=each, ctx=ast.Load()):
+                    reading.add(id(each))
+                case ast.Dict(keys=keys, values=values):
+                    for key, value in zip(keys, values, strict=True):
+                        self._note_given(_text(key), value, node.lineno, merged=None in keys)
+                case ast.BinOp(op=ast.BitOr(), right=ast.Dict(keys=keys)):
+                    self.merged |= {str(_text(key)): node.lineno for key in keys}
+                case ast.AugAssign(target=target, op=ast.BitOr()):
+                    self.changed.setdefault(_root(target), node.lineno)
+                case ast.AugAssign(target=target, value=ast.List() | ast.Tuple()):
+                    self.changed.setdefault(_root(target), node.lineno)
+                case ast.NamedExpr(target=ast.Name(id=name), value=value):
+                    self.assigned.append((name, value, node.lineno))
                 case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del(), value=value):
                     name = _text(value.slice) or name if isinstance(value, ast.Subscript) else name
                     own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
                     is_self = isinstance(value, ast.Name) and value.id in {"self", "cls"}
                     self.stores[name].append((node.lineno, own if is_self else ""))
+                case ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str(name)))) if node.attr in {
+                    *_CHANGING,
+                    "parse",
+                }:
+                    self.stores[name].append((node.lineno, ""))
                 case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):
                     self.stores[name].append((node.lineno, ""))
+                case ast.Subscript(ctx=ast.Store() | ast.Del()):
+                    self.changed.setdefault(_root(node), node.lineno)
                 case ast.Constant(value=str(text)) if text.startswith("--"):
                     self.options[text.partition("=")[0].partition(" ")[0]].append(node.lineno)
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     self.functions.append((node, parents))
                 case ast.ClassDef():
                     self.classes.append((node, parents))
-            below = (*parents, node) if isinstance(node, ast.stmt | ast.Match) and hasattr(node, "body") else parents
+            match node:  # also the statements above
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.assigned.append((name, value, node.lineno))
+                case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *_])], value=value):
+                    self.assigned.append((name, value, node.lineno))
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    self.assigned.append((name, value, node.lineno))
+            is_around = isinstance(node, ast.stmt) and (hasattr(node, "body") or isinstance(node, ast.Match))
+            below = (*parents, node) if is_around else parents
             waiting += [(child, below) for child in ast.iter_child_nodes(node)]
         self.calls.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
         if max(len(self.classes), len(self.functions)) > MAX_NAMES:
@@ -180,23 +260,82 @@ class _Reader:
         # Tables of what many names are compared with: a file of 256 KiB has room for ten thousand of each.
         self.called: dict[str, list[ast.Call]] = defaultdict(list)  # by the last part of the name
         self.copied: dict[str, int] = {}  # names that `replace` and the like give another value, and a line
-        self.changed: dict[str, int] = {}  # names on which a method is called that changes them, and a line
+        self.called_on: dict[str, str] = {}  # names on which a method is called with values
         self.run: set[str] = set()  # names that are given to a function `run`
-        for call, _ in self.calls:
+        self.of_parsers: set[str] = set()  # classes that HfArgumentParser gets
+        self.bound_as_code = {each.name for each, _ in self.functions} | {name for name, _, _ in self.assigned}
+        parameters = {each.name: [x.arg for x in each.args.args] for each, _ in self.functions}
+        for call, parents in self.calls:
             name = _last_name(call)
             self.called[name].append(call)
+            own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
+            is_own = name in {"cls", "__class__"} or (
+                isinstance(call.func, ast.Call) and _last_name(call.func) == "type"
+            )
+            if own and (is_own or (name == "__init__" and _last_name(call.func.value) == "super")):  # type: ignore[attr-defined]
+                self.called[own].append(call)
+            if name in _HANDING:
+                self.changed |= {each.id: call.lineno for each in call.args[:1] if isinstance(each, ast.Name)}
+            for keyword in call.keywords if name in _MAKING else ():
+                self._note_given(keyword.arg, keyword.value, call.lineno, merged=True)
+            self.assigned += [(each.arg, each.value, call.lineno) for each in call.keywords if each.arg]
+            reading |= set(map(id, call.args))
+            if isinstance(call.func, ast.Name):  # a parameter is another name of what it gets
+                given = zip(parameters.get(name, ()), call.args, strict=False)
+                self.assigned += [(parameter, value, call.lineno) for parameter, value in given if _root(value)]
             if name in _COPYING:
                 for each in call.keywords:
                     self.copied.setdefault(each.arg or "**", call.lineno)
             on = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if name in _CHANGING and isinstance(on, ast.Name):
-                self.changed.setdefault(on.id, call.lineno)
+            if (name == "vars" and not call.args) or (
+                on is not None and name in _CHANGING and _last_name(on) == "__dict__"
+            ):
+                self.binding = self.binding or f"line {call.lineno} calls `{name}`"
+            if isinstance(on, ast.Name) and (call.args or call.keywords):
+                self.called_on.setdefault(on.id, f"line {call.lineno} calls `{on.id}.{name}` with values of its own")
+            if name in _CHANGING and on is not None:
+                self.changed.setdefault(_root(on), call.lineno)
+                if isinstance(on, ast.Name) and on.id == "dict" and call.args:  # dict.update(C, ...)
+                    self.changed.setdefault(_root(call.args[0]), call.lineno)
+            if name == "HfArgumentParser":
+                words = [x for each in (*call.args, *_keywords(call).values()) for x in ast.walk(each)]
+                self.of_parsers |= {x.id for x in words if isinstance(x, ast.Name)}
             if name == "run":
                 self.run |= {each.id for each in call.args if isinstance(each, ast.Name)}
+        for (
+            name,
+            value,
+            line,
+        ) in self.assigned:  # `sigma = args.sigma * 2`, `noise_multiplier=args.noise_multiplier or 2`
+            if isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp) and any(
+                _last_name(x) == name for x in ast.walk(value)
+            ):
+                self.given[name].append(line)
+        for _ in range(2):  # names of names
+            for name, value, _ in self.assigned:
+                if name in self.changed and _root(value):
+                    self.changed.setdefault(_root(value), self.changed[name])
+        self.argv = {each: line for each, line in self.argv.items() if each not in reading}
+        self.other_names = {value.id for _, value, _ in self.assigned if isinstance(value, ast.Name)}
         self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the last part of the name of a base
+        self.fields: dict[int, list[tuple[ast.stmt, str]]] = {}  # of each class, by its id
+        self.strange: dict[int, str] = {}  # what may give the fields of a class other values, by the id of the class
         for node, _ in self.classes:
-            for name in {_last_name(base) for base in node.bases}:
+            words = {_last_name(x) for x in ast.walk(node) if isinstance(x, ast.Attribute | ast.Name)} & _VALIDATORS
+            words |= {_last_name(base) for base in node.bases} & {"BaseSettings"}
+            self.fields[id(node)] = [*_fields(node)]
+            words |= {name for _, name in self.fields[id(node)]} & {"__new__", "__getattribute__"}
+            words |= {each.arg for each in node.keywords if each.arg == "metaclass"}
+            self.strange[id(node)] = min(words, default="")
+            for name in {_last_name(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases}:
                 self.derived[name].append(node)
+
+    def _note_given(self, name: str | None, value: ast.expr, line: int, *, merged: bool) -> None:
+        """Note that a dictionary or keyword gives a name a value that is not the one of the same name."""
+        if name and name not in {_last_name(value), _text(getattr(value, "slice", None))}:
+            self.given[name].append(line)
+            if merged:
+                self.merged.setdefault(name, line)
 
     def mark(self, node: ast.AST) -> Mark:
         """Return the place of a node, its columns in characters; ast counts bytes."""
@@ -246,7 +385,7 @@ class _Reader:
         inner = node.operand if isinstance(node, ast.UnaryOp) and negative else node
         plain, text = True, ""
         match inner:
-            case ast.List() | ast.Tuple() if depth < 20:
+            case ast.List() | ast.Tuple() if depth < 20 and not any(isinstance(x, ast.Starred) for x in inner.elts):
                 below = (self.literal(x, f"{path}[{at}]", depth=depth + 1) for at, x in enumerate(inner.elts))
                 return Items(items=tuple(below), mark=mark, key=None, path=path)
             case ast.Dict(keys=keys) if depth < 20 and all(_text(key) is not None for key in keys):
@@ -289,6 +428,10 @@ class _Reader:
         lines = [line for line, own in self.stores.get(name, ()) if not own or own in classes]
         return f"line {min(lines)} assigns another `{name}`" if lines else ""
 
+    def given_again(self, name: str) -> str:
+        """Return where a dictionary or keyword of the file gives a flag or field another value, or may."""
+        return f"line {min(self.given[name])} gives another `{name}`" if name in self.given else self.binding
+
     # Constants and classes.
 
     def _constants(self) -> Iterator[tuple[str, Node]]:
@@ -306,6 +449,7 @@ class _Reader:
             problems = [self._bound_twice(name), self.stored(name)]
             if self.anything:
                 problems.append(f"line {self.anything} may bind any name of the module")
+            problems.append(self.binding)
             if name in self.changed:
                 problems.append(f"line {self.changed[name]} changes `{name}`")
             found = self._default(name, value, node, problems)
@@ -315,7 +459,10 @@ class _Reader:
     def _refuse_stored_keys(self, node: Node) -> None:
         """Note a refusal for each key of a dictionary to which the file assigns another value."""
         for key, below in node.entries.items() if isinstance(node, Section) else ():
-            if stored := self.stored(key):
+            stored = self.stored(key) or (
+                f"line {self.merged[key]} gives another `{key}`" if key in self.merged else ""
+            )
+            if stored:
                 self.refused[below.path] = Refusal("DPC110", f"line {below.mark.line}: {stored}", WAY_OUT)
             self._refuse_stored_keys(below)
 
@@ -337,11 +484,20 @@ class _Reader:
         path = path or node.name
         family = self._family(node.name)
         names = {each.name for each in family}
-        decorators = [each for each in node.decorator_list if "dataclass" not in _last_name(each).lower()]
+        decorators = [each for each in node.decorator_list if not _last_name(each).endswith("dataclass")]
         odd = next((each for each in decorators if _last_name(each) not in _PLAIN_DECORATORS), None)
+        odd = odd or next((each for each in node.decorator_list if _last_name(each) in self.bound_as_code), None)
         bound = Counter[str]()  # by the class and those derived from it
-        for each in family:
-            for statement, name in _fields(each):
+        mixed = {_last_name(base) for each in family if each is not node for base in each.bases} - names
+        beside = [each for each, _ in self.classes if each.name in mixed]  # other bases of classes derived from it
+        strange = next((self.strange[id(each)] for each in family if self.strange[id(each)]), "")
+        general = [self._imported_over(node)]
+        if node.name in self.changed or names & self.other_names:
+            general.append(f"`{node.name}` is handed on by another name, or changed")
+        if node.name in self.of_parsers:
+            general += self._parsed_with()[:1]
+        for each in (*family, *beside):
+            for statement, name in self.fields[id(each)]:
                 bound[name] += 1
                 if _condition((statement,)) and not isinstance(statement, ast.Assign | ast.AnnAssign):
                     bound[name] += 1
@@ -354,7 +510,10 @@ class _Reader:
                     pass
                 case _:
                     continue
-            problems = [self._bound_twice(node.name), self.stored(name, names)]
+            problems = [self._bound_twice(node.name), self.stored(name, names), self.given_again(name)]
+            problems += general
+            if strange:
+                problems.append(f"`{shortened(strange)}` of `{node.name}` may give another `{name}`")
             if bound[name] > 1:
                 problems.append(f"`{name}` of `{node.name}` is bound more than once, also in a class derived from it")
             if odd is not None:
@@ -363,24 +522,36 @@ class _Reader:
                 given = _keywords(value)
                 problems += [
                     f"`{name}` has a {key} `{shortened(self.written(given[key]))}`, which is not run"
-                    for key in sorted({"default_factory", "factory", "**"} & given.keys())
+                    for key in sorted({"default_factory", "factory", "converter", "on_setattr", "**"} & given.keys())
                 ]
+            if isinstance(value, ast.Call) and _last_name(value) in self.bound_as_code:
+                problems.append(f"`{_last_name(value)}` is a function of the file, which is not run")
             problems += [self._created_with(names, name)]
             at = join(path, name)
             entries[name] = self._default(at, _field_default(statement), statement, problems)
             self.defaults[at] = (f"--{name}",)
         return self._section(entries, node, path)
 
+    def _imported_over(self, node: ast.ClassDef | _Function) -> str:
+        star = any(
+            isinstance(x, ast.ImportFrom) and x.names[0].name == "*"
+            for x in self.tree.body[self.tree.body.index(node) :]
+        )
+        return f"an `import *` may bind another `{node.name}`" if star else ""
+
     def _created_with(self, owners: Iterable[str], name: str) -> str:
         """Return where the file calls a class or function with a value of its own for a field or parameter."""
         for owner in sorted(owners):
+            if owner in self.called_on:
+                return self.called_on[owner]
             for call in self.called[owner][:MAX_CALLS]:
                 given = _keywords(call)
-                if name in given or "**" in given or call.args:
+                if {name, "**", "args"} & given.keys() or call.args:
                     return f"line {call.lineno} calls `{owner}` with values of its own"
             if len(self.called[owner]) > MAX_CALLS:
                 return f"`{owner}` is called more than {MAX_CALLS} times"
-        return f"line {self.copied[name]} replaces `{name}`" if name in self.copied else ""
+        line = self.copied.get(name) or self.copied.get("**")
+        return f"line {line} replaces `{name}`" if line else ""
 
     # Flags.
 
@@ -393,7 +564,7 @@ class _Reader:
         for flag in flags:
             if flag.name in entries:
                 continue
-            problems = [*flag.problems, self.stored(flag.name), *general[:1]]
+            problems = [*flag.problems, self.stored(flag.name), *general[:1], self.given_again(flag.name)]
             if times[flag.name] > 1:
                 problems.insert(0, f"`{flag.name}` is defined more than once")
             # Given again in a text of the file: `parse_args(["--sigma", "2"])`, `sys.argv += ["--sigma=2"]`.
@@ -404,6 +575,7 @@ class _Reader:
             path = f"flags.{flag.name}"
             kind, value = flag.kind, flag.value
             converts = _text(value) is not None and isinstance(kind, ast.Name) and kind.id in {"float", "int"}
+            converts = converts and not self.bound[kind.id]  # type: ignore[union-attr]
             if _text(value) is not None and kind is not None and not converts and _last_name(kind) != "str":
                 problems.append(f"its default is converted by `{shortened(self.written(kind))}`, which is not run")
             entries.setdefault(flag.name, self._default(path, value, flag.at, problems, converts=converts))
@@ -412,24 +584,17 @@ class _Reader:
 
     def _defined(self) -> Iterator["_Flag"]:
         """Yield the flags of argparse and absl, and those of the classes that HfArgumentParser gets."""
-        given_before = set[str]()
+        yield from (x for node, _ in self.classes if node.name in self.of_parsers for x in self._fields_as_flags(node))
         for call, parents in self.calls:
             called, given = _last_name(call), _keywords(call)
-            if called == "HfArgumentParser":
-                words = [x for each in (*call.args, *given.values()) for x in ast.walk(each)]
-                names = {x.id for x in words if isinstance(x, ast.Name)}
-                for node in (node for node, _ in self.classes if node.name in names - given_before):
-                    yield from self._fields_as_flags(node)
-                given_before |= names
-                continue
             texts = tuple(text for text in map(_text, call.args) if text is not None)
             if called.startswith("DEFINE_"):
                 given = dict(zip(("name", "default"), call.args, strict=False)) | given
                 name = _text(given.get("name"))
                 options: tuple[str, ...] = (f"--{name}",)
                 kind: ast.expr | None = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
-            elif called == "add_argument" and texts:
-                long = next((text for text in texts if text.startswith("--")), texts[0])
+            elif called == "add_argument" and (texts or "dest" in given):
+                long = next((text for text in texts if text.startswith("--")), [*texts, ""][0])
                 name = _text(given.get("dest")) or long.lstrip("-").replace("-", "_")
                 options, kind = texts, given.get("type")
             else:
@@ -441,6 +606,8 @@ class _Reader:
                 problems.append(f"it stands under {condition}")
             if "**" in given or any(isinstance(each, ast.Starred) for each in call.args):
                 problems.append("not all of its arguments are written there")
+            if "dest" in given and _text(given["dest"]) is None:
+                problems.append("its `dest` is code")
             if id(call) not in self.statements:
                 problems.append("it is part of another expression")
             value, action = given.get("default"), _text(given.get("action"))
@@ -452,7 +619,7 @@ class _Reader:
     def _fields_as_flags(self, node: ast.ClassDef) -> Iterator["_Flag"]:
         """Yield the fields of a class that HfArgumentParser makes flags of."""
         before = set(self.refused)
-        statements = {name: statement for statement, name in reversed([*_fields(node)])}
+        statements = {name: statement for statement, name in reversed(self.fields[id(node)])}
         for name in self._class(node, "flags").entries:
             reason = self.refused.pop(f"flags.{name}", None) if f"flags.{name}" not in before else None
             options = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
@@ -467,16 +634,20 @@ class _Reader:
         words = {_last_name(each) for each in function.decorator_list}
         runs = function.name in self.run
         condition = _condition(parents)
-        changes = Counter(
-            node.id for node in ast.walk(function) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-        )
+        bound, _ = bound_names(function)
+        own_decorator = sorted(words & self.bound_as_code)
+        whole = function.args.kwarg.arg if function.args.kwarg else ""  # **options
 
         def problems_of(name: str, given: Mapping[str, ast.expr], texts: tuple[str, ...]) -> tuple[str, ...]:
             problems = self._taken_elsewhere(given, texts)
             if condition:
                 problems.append(f"it stands under {condition}")
-            if changes[name]:
+            if len(bound[name]) > (name in {x.arg for x in ast.walk(function.args) if isinstance(x, ast.arg)}):
                 problems.append(f"`{function.name}` assigns another `{name}`")
+            if own_decorator:
+                problems.append(f"`{function.name}` is decorated by `{own_decorator[0]}`, which is not run")
+            if whole in self.changed:
+                problems.append(f"line {self.changed[whole]} changes `{whole}`")
             problems.append(self._created_with({function.name}, name))
             return tuple(problems)
 
@@ -487,6 +658,11 @@ class _Reader:
             name = words_only[0] if words_only else long[0].lstrip("-").replace("-", "_").lower() if long else ""
             if name:
                 problems = problems_of(name, given, ())
+                kind = given.get("type")
+                inside = _keywords(kind) if isinstance(kind, ast.Call) else {}
+                is_whole = _last_name(kind) in {"int", "INT", "IntRange"} if kind else False
+                if kind and ("clamp" in inside or _last_name(kind) not in _CLICK_TYPES or _rounded(is_whole, given)):
+                    problems += (f"its default is converted by `{shortened(self.written(kind))}`, which is not run",)
                 more = ("not all of its arguments are written there",) if "**" in given else ()
                 yield _Flag(name, tuple(long), given.get("default"), given.get("type"), call, (*problems, *more), 1)
         if clicks or not (runs or words & {"command", "callback"}):
@@ -513,6 +689,8 @@ class _Reader:
                 if isinstance(value, ast.Constant) and value.value is ...:
                     value = None  # noqa: PLW2901
             problems = problems_of(argument.arg, given, ())
+            if argument.annotation and _rounded("int" in self.written(argument.annotation), {"default": value}):
+                problems += (f"its default is converted by `{shortened(self.written(argument.annotation))}`",)
             yield _Flag(argument.arg, options, value, None, argument, (*positional, *problems), mentions)
 
     def _taken_elsewhere(self, given: Mapping[str, ast.expr], texts: tuple[str, ...]) -> list[str]:
@@ -524,7 +702,7 @@ class _Reader:
             value = given.get(key)
             if value is not None and not (isinstance(value, ast.Constant) and value.value is False):
                 problems.append("it is required, so that a launch gives it")
-        for key in ("envvar", "callback", "default_factory", "action"):
+        for key in _ALSO_GIVE:
             value = given.get(key)
             is_known = key == "action" and _text(value) in {"store", "store_true", "store_false"}
             if value is not None and not is_known and not (isinstance(value, ast.Constant) and value.value is None):
@@ -535,22 +713,24 @@ class _Reader:
         """Return what in a file changes the defaults of its flags, or gives some itself."""
         problems = []
         only_arguments = self._arguments_alone()
+        parsers = {id(call.func) for call, _ in self.calls}
         for call, _ in self.calls:
             called, given = _last_name(call), _keywords(call)
             on = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if called in _PARSING:
-                for each in (*call.args, *given.values()):
+            named = call.args[:0]
+            if called in _PARSING or (isinstance(call.func, ast.Name) and called == "FLAGS"):
+                named = [*call.args, *given.values()]
+            elif "argv" in given or called in self.parsing:  # `app.run(main, argv=...)`, `main([...])`
+                named = [given["argv"]] if "argv" in given else [*call.args, *given.values()]
+            if named:
+                for each in named:
                     is_none = isinstance(each, ast.Constant) and each.value is None
                     is_argument = isinstance(each, ast.Name) and each.id in only_arguments
-                    is_argv = isinstance(each, ast.Subscript) and self.written(each) == "sys.argv[1:]"
+                    is_argv = "sys.argv" in self.written(each) and not isinstance(each, ast.BinOp | ast.List)
                     is_truth = isinstance(each, ast.Constant) and isinstance(each.value, bool)  # of HfArgumentParser
                     if not (is_none or is_argument or is_argv or is_truth):
                         problems.append(f"line {call.lineno} gives `{called}` arguments of its own")
-            elif (
-                called in _CHANGING
-                and on is not None
-                and (_last_name(on) == "__dict__" or (isinstance(on, ast.Call) and _last_name(on) == "vars"))
-            ):
+            elif called in _CHANGING and on is not None and (_last_name(on) in {"__dict__", "vars"}):
                 problems.append(f"line {call.lineno} changes parsed flags by `{called}`")
             problems += [f"line {call.lineno} sets `{key}`" for key in _OUTSIDE if key in given]
         for node in ast.walk(self.tree):
@@ -558,8 +738,25 @@ class _Reader:
                 problems.append(f"line {node.lineno} sets `{node.value}`")
             elif isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in _DEFAULTS_SET:
                 problems.append(f"line {node.lineno} uses `{_last_name(node)}`")
-            elif isinstance(node, ast.Attribute) and node.attr == "argv" and isinstance(node.ctx, ast.Store):
-                problems.append(f"line {node.lineno} assigns `argv`")
+            elif isinstance(node, ast.Constant) and node.value in (*_DEFAULTS_SET, *_PARSING):
+                problems.append(f"line {node.lineno} has `{node.value}` as a text")
+            elif isinstance(node, ast.Attribute) and node.attr in _PARSING and id(node) not in parsers:
+                problems.append(f"line {node.lineno} hands `{node.attr}` on")
+            elif isinstance(node, ast.ClassDef) and any(_last_name(x).endswith("Parser") for x in node.bases):
+                own = {name for _, name in _fields(node)} & {"add_argument", *_PARSING}
+                problems += [f"line {node.lineno} defines a parser with its own `{name}`" for name in sorted(own)]
+        # An object that holds the parsed flags is bound again, or changed as a whole.
+        parsed = {
+            name for name, value, _ in self.assigned if isinstance(value, ast.Call) and _last_name(value) in _PARSING
+        }
+        for name, value, line in self.assigned if parsed else ():
+            is_call = isinstance(value, ast.Call) and (_last_name(value) in _PARSING or not value.args + value.keywords)
+            is_call = is_call or isinstance(value, ast.List | ast.Tuple)  # of another meaning
+            if name in parsed and not is_call and not (isinstance(value, ast.Name) and value.id in parsed):
+                problems.append(f"line {line} binds `{name}` again")
+        problems += [f"line {self.changed[name]} changes `{name}`" for name in sorted(parsed & self.changed.keys())]
+        problems += [f"line {line} uses `argv`" for line in sorted(self.argv.values())]
+        problems += [self.stored(x) for x in ("default", "add_argument", *sorted(_PARSING)) if self.stored(x)]
         return problems
 
     def _arguments_alone(self) -> set[str]:
@@ -574,7 +771,10 @@ class _Reader:
             for each in (*plain, *arguments.kwonlyargs):
                 value = values.get(each.arg)
                 unset[each.arg] += value is None or (isinstance(value, ast.Constant) and value.value is None)
-        return {name for name, count in times.items() if unset[name] == count == len(self.bound[name])}
+        found = {name for name, count in times.items() if unset[name] == count == len(self.bound[name])}
+        parsed = {x.id for name in _PARSING for call in self.called[name] for x in call.args if isinstance(x, ast.Name)}
+        self.parsing = {each.name for each, _ in self.functions if {x.arg for x in each.args.args} & parsed & found}
+        return found
 
     # ml_collections.
 
@@ -597,19 +797,10 @@ class _Reader:
         reason = ""
         if self.bound[function.name] != [function.lineno] or function.decorator_list:
             reason = f"`{function.name}` is decorated, or bound more than once"
-        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
-        whole = f"`{root}` is bound more than once, or handed to other code, which may change it"
-        uses = Counter[str]()
-        for node in ast.walk(function):
-            if isinstance(node, ast.Name) and node.id == root:
-                uses["all"] += 1
-                uses["stores"] += not isinstance(node.ctx, ast.Load)
-            inner = node.value if isinstance(node, ast.Attribute | ast.Return) else None
-            uses["read"] += isinstance(inner, ast.Name) and inner.id == root
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-                reason = reason or f"line {node.lineno} changes it by `{node.func.attr}`"
-        if uses["stores"] > 1 or uses["all"] != uses["stores"] + uses["read"]:
-            reason = reason or whole
+        returns = [node for node in ast.walk(function) if isinstance(node, ast.Return | ast.Yield | ast.YieldFrom)]
+        if isinstance(function, ast.AsyncFunctionDef) or returns != function.body[-1:]:
+            reason = reason or f"`{function.name}` returns elsewhere than in its last line"
+        reason = reason or self._imported_over(function) if function in self.tree.body else reason
         tree: dict[str, object] = {}
         sets: list[tuple[tuple[str, ...], ast.expr, ast.AST]] = [
             ((keyword.arg or "**",), keyword.value, made[root]) for keyword in made[root].keywords
@@ -625,12 +816,39 @@ class _Reader:
                 names = _attributes(statement.targets[0], root)
                 if names:
                     sets.append((names, statement.value, statement))
+        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
+        sections = {names[:length] for names, _, _ in sets for length in range(len(names))}
+        sections |= {names for names, value, _ in sets if isinstance(value, ast.Call)}
+        literal = {names for names, value, _ in sets if isinstance(value, ast.Dict)}
+        around = {id(child): node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+        stores = 0
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
+                reason = reason or f"line {node.lineno} changes it by `{node.func.attr}`"
+            if not isinstance(node, ast.Name) or node.id != root:
+                continue
+            stores += not isinstance(node.ctx, ast.Load)
+            top: ast.AST = node
+            while isinstance(around[id(top)], ast.Attribute):
+                top = around[id(top)]
+            names, parent = _attributes(top, root), around[id(top)]  # type: ignore[arg-type]
+            is_read = names not in sections or isinstance(getattr(top, "ctx", None), ast.Store)
+            if isinstance(parent, ast.Call) and parent.func is top:
+                is_read = names[-1:] and names[-1] in _HARMLESS
+            if not (is_read or isinstance(parent, ast.Return) or isinstance(node.ctx, ast.Store)):
+                reason = reason or f"`{root}` is bound more than once, or handed to other code, which may change it"
+        if stores > 1:
+            reason = reason or f"`{root}` is bound more than once, or handed to other code, which may change it"
         lines = Counter(names[-1] for names, _, _ in sets)
         stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
         for names, value, at in sets:
             level: object = tree
             for key in names[:-1]:
                 level = level.setdefault(key, {}) if isinstance(level, dict) else None
+            if isinstance(level, dict) and isinstance(level.get(names[-1]), dict):
+                reason = reason or f"`{'.'.join(names)}` is set over another value"
+            elif not isinstance(level, dict) and any(names[:length] in literal for length in range(len(names))):
+                reason = reason or f"`{'.'.join(names)}` is set inside another value"
             if isinstance(level, dict):
                 is_empty = isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords)
                 level.setdefault(names[-1], {} if is_empty else (value, at))
@@ -645,8 +863,9 @@ class _Reader:
                     value, at = below
                     # Its own statement is one store of this name; keywords and dictionaries are none.
                     twice = lines[key] > 1 or len(self.stores.get(key, ())) > stored[key]
+                    twice = twice or len(self.given[key]) > lines[key] - stored[key]
                     problem = f"`{key}` is set more than once in the file" if twice else ""
-                    entries[key] = self._default(place, value, at, (reason, problem))
+                    entries[key] = self._default(place, value, at, (reason, problem, self.binding))
                     self.defaults[place] = (f"--config.{place.partition('.')[2]}",)
             return self._section(entries, function, path)
 
@@ -665,6 +884,27 @@ class _Flag(NamedTuple):
     mentions: int  # how often its definition has each option as a text
 
 
+def _rounded(is_whole: bool, given: Mapping[str, ast.expr | None]) -> bool:
+    """Return True if an option of whole numbers cuts its default."""
+    value = given.get("default")
+    return is_whole and isinstance(value, ast.Constant) and isinstance(value.value, float) and value.value % 1 != 0
+
+
+def _root(node: ast.AST) -> str:
+    """Return the name of the object that a place is part of: `C["a"]`, `C.get("a")`, `vars(C)`, `C.__dict__`; or ""."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Subscript(value=below) | ast.Attribute(attr="__dict__", value=below):
+                node = below
+            case (
+                ast.Call(func=ast.Attribute(attr="get", value=below)) | ast.Call(func=ast.Name(id="vars"), args=[below])
+            ):
+                node = below
+            case _:
+                return ""
+    return node.id
+
+
 def _fields(node: ast.ClassDef) -> Iterator[tuple[ast.stmt, str]]:
     """Yield each binding of a name directly in the body of a class, or below a condition there."""
     waiting: list[tuple[ast.AST, ast.stmt]] = [(x, x) for x in reversed(node.body)]
@@ -675,6 +915,11 @@ def _fields(node: ast.ClassDef) -> Iterator[tuple[ast.stmt, str]]:
                 yield top, name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield top, name
+            case ast.alias(name=name, asname=other):
+                yield top, other or name
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                yield top, name
+                waiting += [(x, top) for x in ast.iter_child_nodes(each)]
             case _:
                 waiting += [(x, top) for x in ast.iter_child_nodes(each)]
 
