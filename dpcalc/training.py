@@ -17,7 +17,7 @@ from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.planner.vary import with_total_steps
 from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, real_number, refuse_unknown
 from dpcalc.report.rounding import as_given, rounded_up
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, SummedPoisson, WithReplacement
 
 STATE_FORMAT = "dpcalc.accountant/1"
 _OTHER_NAMES = {"get_epsilon": "epsilon", "get_privacy_spent": "epsilon", "history": "state_dict()['history']"}
@@ -25,7 +25,7 @@ _MAX_STEPS = 10**12  # an end of the search for the steps left, of a run that co
 _INTERVALS = 512  # certified step counts of a run of known length, at least; more of them take time, fewer are coarse
 _GROWTH = 32  # a certified step count is at most 1/32 of it above the steps: the root of 33/32 is 1.016
 _FIRST = 16  # certified step counts of a run of unknown length are so far apart at the start
-_MEMORYLESS = (All, Poisson, CappedPoisson, Fixed, WithReplacement)
+_MEMORYLESS = (All, Poisson, SummedPoisson, CappedPoisson, Fixed, WithReplacement)
 
 
 class _Setting(NamedTuple):

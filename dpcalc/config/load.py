@@ -209,7 +209,7 @@ def _load(
         wrong = cause.diagnostics
     used = [value for name, value in root.entries.items() if name not in {*RUN_KEYS, "phases"}]
     for run in runs(root):
-        used.append(run.sections)
+        used.append(run.stated)
         if "name" in run.at.entries:
             used.append(run.at.entries["name"])
     idle = ineffective_errors(settings, used, has_phases="phases" in root.entries)

@@ -128,8 +128,8 @@ def parts_of_a_batch(word: str, beside: Beside) -> Meaning | str:
     if word in physical and not beside.texts.keys().isdisjoint(physical) and cuts == [None, None]:
         return f"{word} only says what fits into memory: leave it out; {whole}"
     drawn = (
-        "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: state each example "
-        "as so many copies, see `gradient accumulation` in docs/configs.md"
+        "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: `batch_size: "
+        "{per_device: 16, devices: 1, accumulation: 4, accumulates: draws}`"
     )
     known = [number for number in (part, *cuts) if number is not None]
     if part is None or len(known) < 2:

@@ -87,6 +87,7 @@ REFUSED = [  # file, path, words
     (HEAD + 'for x in y:\n  parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "the `for` of line 3"),
     (HEAD + 'try:\n  parser.add_argument("--sigma", default=1.1)\nfinally:\n  pass\n', "flags.sigma", "`try`"),
     (HEAD + 'with x:\n  parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "`with`"),
+    (HEAD + 'match x:\n  case 1:\n    parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "`match`"),
     (HEAD + 'x and parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "part of another expression"),
     (ARGUMENT + 'other.add_argument("--sigma", default=2)\n', "flags.sigma", TWICE),
     (ARGUMENT + 'other.add_argument("--x", dest="sigma", default=2)\n', "flags.sigma", TWICE),
@@ -117,6 +118,7 @@ REFUSED = [  # file, path, words
     (TYPER + "@app.command()\ndef f(s: float = typer.Option(...)):\n  pass\n", "flags.s", "no default"),
     (TYPER + "@app.command()\ndef f(s: float = typer.Argument(1.1)):\n  pass\n", "flags.s", "positional"),
     (TYPER + '@app.command()\ndef f(s: float = typer.Option(1, envvar="S")):\n  pass\n', "flags.s", "`envvar`"),
+    (TYPER + "@app.command()\ndef f(s: float = typer.Option(1, **more)):\n  pass\n", "flags.s", "not all of its"),
     (DATACLASS + "config = DP(sigma=2)\n", "DP.sigma", "line 5 calls `DP` with values of its own"),
     (DATACLASS + "config = DP(**given)\n", "DP.sigma", "calls `DP` with values of its own"),
     (DATACLASS + "config = replace(DP(), sigma=2)\n", "DP.sigma", "line 5 replaces `sigma`"),
@@ -143,6 +145,8 @@ REFUSED = [  # file, path, words
     (COLLECTIONS + "    config.s = 1\n    change(config)\n    return config\n", "get_config.s", "handed to other code"),
     (COLLECTIONS + "    config.s = 1\n    config.update(x)\n    return config\n", "get_config.s", "changes it by"),
     (COLLECTIONS + "    config.s = 1\n    b = config\n    b.s = 2\n    return config\n", "get_config.s", "handed to"),
+    (COLLECTIONS + "    config.a = ConfigDict()\n    config.a.s = 1\n    config.a = ConfigDict()\n    return config\n",
+     "get_config.a.s", TWICE),
     (COLLECTIONS + "    config.a = d()\n    config.a.s = 1\n    return config\n", "get_config.a", "code"),
     ("x = (\n", "x", "cannot be read as Python, line"),
     ("(" * 300 + ")" * 300, "x", "Python"),
@@ -165,10 +169,10 @@ REFUSED = [  # file, path, words
     (ARGUMENT + "sys.argv[1:] = x\n", "flags.sigma", "line 4 uses `argv`"),
     (ARGUMENT + "from sys import argv\n", "flags.sigma", "line 4 uses `argv`"),
     (ARGUMENT + "f = parser.parse_args\nf(['--sig', '2'])\n", "flags.sigma", "hands `parse_args` on"),
-    ("def f(a=None):\n  p.add_argument('--s', default=3)\n  p.parse_args(a)\nf('-s 4'.split())\n", "flags.s", "of its own"),
+    ("def f(a=None):\n  p.add_argument('--s', default=3)\n  p.parse_args(a)\nf('-s 4'.split())\n", "flags.s", "of its own"),  # noqa: E501
     ("class P(ArgumentParser):\n  def parse_args(self):\n    pass\n" + ARGUMENT, "flags.sigma", "its own `parse_args`"),
     ("argparse.ArgumentParser.add_argument = x\n" + ARGUMENT, "flags.sigma", "another `add_argument`"),
-    ("p = ArgumentParser(conflict_handler='resolve')\np.add_argument('--s', default=1)\n", "flags.s", "conflict_handler"),
+    ("p = ArgumentParser(conflict_handler='resolve')\np.add_argument('--s', default=1)\n", "flags.s", "conflict_handler"),  # noqa: E501
     (ARGUMENT + "p.add_argument(NAME, dest='sigma', default=2)\n", "flags.sigma", TWICE),
     (HEAD + "p.add_argument('--s', dest=D, default=2)\n", "flags.s", "`dest` is code"),
     ("p.add_argument('--s', default=1, env_var='S')\n", "flags.s", "`env_var`"),
@@ -183,7 +187,7 @@ REFUSED = [  # file, path, words
     ('@click.option("--s", default=1.1)\ndef f(**kw):\n  kw.update(x)\n', "flags.s", "changes `kw`"),
     ('@click.option("--s", default=1.1)\ndef f(s):\n  import x as s\n', "flags.s", "assigns another `s`"),
     ('@click.option("--s", default=1.9, type=int)\ndef f(s):\n  pass\n', "flags.s", "converted by `int`"),
-    ('@click.option("--s", default=9, type=IntRange(0, 5, clamp=True))\ndef f(s):\n  pass\n', "flags.s", "converted by"),
+    ('@click.option("--s", default=9, type=IntRange(0, 5, clamp=True))\ndef f(s):\n  pass\n', "flags.s", "converted by"),  # noqa: E501
     ('def g(f):\n  pass\n@g\n@click.option("--s", default=1)\ndef f(s):\n  pass\n', "flags.s", "decorated by `g`"),
     (TYPER + "@app.command()\ndef f(s: int = 1.9):\n  pass\n", "flags.s", "converted by `int`"),
     (TYPER + "@app.command()\ndef f(s: float = 1):\n  pass\nf.__defaults__ = (2,)\n", "flags.s", "`__defaults__`"),
@@ -220,13 +224,13 @@ REFUSED = [  # file, path, words
     ("S = 1\nobject.__setattr__(m, 'S', 2)\n", "S", "uses `__setattr__`"),
     ("import builtins\nS = 1\n", "S", "imports `builtins`"),
     ("# coding: utf-7\nS = 1\n#+AAo-S = 2\n", "S", "encoded as `utf-7`"),
-    (COLLECTIONS + "    config.s = 1\n    if x:\n        return y\n    return config\n", "get_config.s", "returns elsewhere"),
+    (COLLECTIONS + "    config.s = 1\n    if x:\n        return y\n    return config\n", "get_config.s", "returns elsewhere"),  # noqa: E501
     (COLLECTIONS + "    config.a.s = 1\n    f(config.a)\n    return config\n", "get_config.a.s", "handed to"),
     (COLLECTIONS + "    config.a.s = 1\n    a = config.a\n    return config\n", "get_config.a.s", "handed to"),
     (COLLECTIONS + "    config.s = 1\n    config.reset()\n    return config\n", "get_config.s", "handed to"),
-    (COLLECTIONS + "    config.a.s = 1\n    config.a = f()\n    return config\n", "get_config.a.s", "set over"),
+    (COLLECTIONS + "    config.a.s = 1\n    config.a = f()\n    return config\n", "get_config.a.s", "which is code"),
     (COLLECTIONS + "    config.s = 1\n    return config\nget_config().update(s=2)\n", "get_config.s", TWICE),
-    ("def get_config():\n  c = ConfigDict({'a': {'s': 1}})\n  c.a.s = 2\n  return c\n", "get_config.a.s", "inside another"),
+    ("def get_config():\n  c = ConfigDict({'a': {'s': 1}})\n  c.a.s = 2\n  return c\n", "get_config.a.s", TWICE),
 ]  # fmt: skip
 
 
@@ -278,6 +282,7 @@ def test_what_gin_and_shell_state(text, suffix, path, value, place):
         ("t --s; u\n", ".sh", "flags.s", "has no value"),
         ("t --s --n 3\n", ".sh", "flags.s", "has no value"),
         ("t 'open\n", ".sh", "flags.s", "the quote of line 1 never ends"),
+        ("A.b = 1\nA.b.c = 2\n", ".gin", "A.c", "none"),  # nothing binds it
         ("x#y --s 1 \\\n --s 2\n", ".sh", "flags.s", "more than once"),  # a `#` inside a word begins no comment
         ("cat <<E\n--s 1\nE\nt --s 1\n", ".sh", "flags.s", "more than once"),
         ("include 'a.gin'\nOpt.s = 1\n", ".gin", "Opt.s", "line 1: `include 'a.gin'` includes another file"),
