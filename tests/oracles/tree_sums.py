@@ -131,7 +131,6 @@ class DataSet:
     def of_other(self, path, level):
         """The content of a clipping unit that leaves the members' path at this level, from 0."""
         frame = children(self.tree, path[:level])
-        kind, amount = self.draws[level]
         if all(self.is_whole(path[:above]) for above in range(level + 1)):
             return Fraction(0)  # they are in every batch
         least = min(self.certain(child) for child in frame if child != self.members[0][: level + 1])
