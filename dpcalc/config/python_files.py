@@ -46,7 +46,8 @@ _BINDING = {
 _COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # as Python finds it
 MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
 MAX_NAMES = 500  # classes, and functions, of a file
-_OPTIONS = re.compile(r"^--[^= ]+|(?<=[\s\"'])--[\w-]+(?=[= ]+[\"']?[-+.\d])")  # in a text: alone, or in a command line
+# Options in a text: alone, or in a command line.
+_OPTIONS = re.compile(r"^--[^= ]+|(?<=[\s\"'])--[\w-]+(?=[= ]+[\"']?[-+.\d])")
 MAX_TEXT = 10_000  # characters of a text that are searched for them
 MAX_FAMILY = 20  # classes that inherit from each other
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -645,7 +646,8 @@ class _Reader:
         return self._parser_at(code) if code else names
 
     def _makes_parser(self, call: ast.Call) -> _Names:
-        name, given, names = _last_name(call), _keywords(call), []
+        name, given = _last_name(call), _keywords(call)
+        names: list[tuple[_Form, Key]] = []
         if name in _GROUPS and isinstance(call.func, ast.Attribute):
             on = call.func.value
             names = [(self._of_parser, self._key(on))] if isinstance(on, ast.Name | ast.Attribute) else []
@@ -1105,7 +1107,9 @@ class _Reader:
             return None
         (root,) = names
         call: ast.Call = made[root]  # type: ignore[assignment]
-        sets = [((name,), value, call) for name, value in _keywords(call).items()]
+        sets: list[tuple[tuple[str, ...], ast.expr, ast.AST]] = [
+            ((name,), value, call) for name, value in _keywords(call).items()
+        ]
         problems = [self.dynamic, self._twice(self._key(function)), self._twice((id(function), root))]
         problems += [self._other_form(x) for x in self.uses[self._key(function)] if not isinstance(x, _Function)]
         problems += [self._other_form(x) for x in self.uses.get((_ATTRIBUTE, function.name), ()) if not self._dotted(x)]
@@ -1146,7 +1150,7 @@ class _Reader:
             parents = [path[:length] for length in range(1, len(path) + 1)]
             again = [f"`{'.'.join(x)}` is set more than once" for x in parents if times[x] > 1 or x in elsewhere]
             again += [f"`{'.'.join(path)}` is set inside another value" for x in parents[:-1] if x in literal]
-            if self._is_config_dict(value) and not (value.args or value.keywords):
+            if self._is_config_dict(value) and not (getattr(value, "args", 1) or _keywords(value)):
                 value = ast.copy_location(ast.Dict(keys=[], values=[]), value)  # noqa: PLW2901
             found.append(_Stated(path, value, at, [*problems, *again], (f"--config.{'.'.join(path)}",)))
         return found
@@ -1217,7 +1221,7 @@ def _is_converted(kind: ast.expr, value: ast.expr | None, *, is_click: bool) -> 
     return name not in _CLICK_TYPES or "clamp" in _keywords(kind) or (is_cut and name in {"int", "INT", "IntRange"})
 
 
-def _attributes(node: ast.expr, root: str) -> tuple[str, ...]:
+def _attributes(node: ast.AST, root: str) -> tuple[str, ...]:
     """Return the names of `root.a.b`; () for other code."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):
