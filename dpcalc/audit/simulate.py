@@ -232,11 +232,10 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
     is_of_pass = any(level.scheme.is_shuffled for level in hierarchy.levels)
     episodes = hierarchy.episodes
     if episodes is not None:
-        classes, records = hierarchy.levels
         if plan.unit == 1:
-            law = convolve_power(hypergeometric(classes.count, plan.group_size, episodes.ways), episodes.tasks)
+            law = convolve_power(hypergeometric(path.counts[0], plan.group_size, episodes.ways), episodes.tasks)
         else:
-            law = binomial(episodes.tasks, episodes.rate((classes.count, records.count)))
+            law = binomial(episodes.tasks, episodes.rate(path.counts))
         return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=is_of_pass)
     if 0 < hierarchy.allocated <= len(path.schemes):  # in one step, an allocated level is a Poisson draw at its rate
         schemes = [*path.schemes]
