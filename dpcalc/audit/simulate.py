@@ -210,7 +210,7 @@ def _expected_batch(hierarchy: Hierarchy, copies: int, schemes: tuple[Scheme, ..
         total = of_first * draws[0] + of_other * (draws.sum() - draws[0])
         first = of_first / fewest * draws[0]
         draws = np.array([first, total - first])
-    return float(draws.sum())
+    return float(f"{draws.sum():.13g}")  # what the sum is off by would be rounded up
 
 
 # Computed distributions of the number of draws, and the watched units of the synthetic data set.
