@@ -14,7 +14,6 @@ from dpcalc.guarantee import Guarantee
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, NoSolution, largest_whole
 from dpcalc.planner.vary import with_total_steps
 from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, real_number, refuse_unknown
 from dpcalc.report.rounding import as_given, rounded_up
@@ -370,15 +369,28 @@ class Accountant:
     def _fitting_steps(self, budget: float) -> int:
         """Return the largest number of further steps within a budget, at most as many as the plan allows."""
         limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
-        try:
-            fits, _ = largest_whole(
-                lambda more: self._composed(self._continued_plan(more)),
-                (1, limit),
-                EpsilonGoal(limit=budget),
-                "steps",
-            )
-        except NoSolution:
-            return 0
+        fits, fails = 0, limit + 1
+        known: tuple[int, float] | None = None  # steps of a run, and epsilon
+        ahead = min(limit, max(1, self._plan.steps - self._steps))
+        while fails - fits > 1:
+            steps, epsilon = self._steps + ahead, self._bound(self._continued_plan(ahead))
+            if epsilon <= budget:
+                fits = ahead
+            else:
+                fails = ahead
+            guess = 0.0
+            if 0 < epsilon < math.inf:
+                # Epsilon grows about as a power of the steps: a secant in logarithms comes close to the end.
+                power = 0.5
+                if known is not None and known[0] != steps and known[1] != epsilon:
+                    power = math.log(epsilon / known[1]) / math.log(steps / known[0])
+                guess = steps * (budget / epsilon) ** (1 / max(power, 0.1)) - self._steps
+                known = steps, epsilon
+            # The guess, if it lies strictly between, else about the geometric mean.
+            if fits < guess < fails:
+                ahead = min(max(int(guess), fits + 1), fails - 1)
+            else:
+                ahead = max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
         return fits
 
     def _continued_plan(self, more: int) -> Plan:
