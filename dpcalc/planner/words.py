@@ -104,6 +104,10 @@ _ALSO = (
 )
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
 _REPLACED = "to a step of which only a guarantee is known, a zeroed unit is one that may be in the place of another"
+_COUNTED = (
+    "to a step of which only a guarantee for batches of one size is known, a drawn unit of which nothing is drawn "
+    "counts as one of its batch"
+)
 _ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
 UNKNOWN_ORDER = (
     "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
@@ -192,6 +196,12 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             promises.append(f"{phase.mechanism.statement} holds for any two batches {RELATIONS[relation]}")
             if Adjacency.ZERO_OUT in {relation, plan.adjacency}:
                 zeroed.append(_REPLACED if relation == Adjacency.REPLACE_ONE else _ZEROED)
+            below = phase.hierarchy.levels[plan.unit :]
+            draws_none = any(
+                each.scheme.is_independent or each.scheme.is_cut or each.scheme.is_allocated for each in below
+            )
+            if relation == Adjacency.REPLACE_ONE and draws_none and phase.hierarchy.episodes is None:
+                zeroed.append(_COUNTED)
     lines += dict.fromkeys(promises)
     if any(getattr(phase.mechanism, "also", ()) for phase in phases):
         lines.append(_ALSO)
