@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
@@ -502,7 +503,7 @@ def import_(
     with ended_after(seconds, GRACE):
         # The file is read in a process of its own: what it makes of memory and time ends there.
         tasks = [(file, read_bytes(file) if file == "-" else None, terms) for file in files]
-        with Workers(read_run_of, processes=1, memory=options.bytes_of(memory_limit)) as workers:
+        with closing(Workers(read_run_of, processes=1, memory=options.bytes_of(memory_limit))) as workers:
             answers = workers.answers(tasks, deadline=time.monotonic() + seconds)
         runs = []
         for answer in answers:
