@@ -82,8 +82,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         yield from _subset_tests(logged)
     elif scheme.has_stand_in or scheme.is_independent or scheme.is_cut or isinstance(scheme, SummedPoisson):
         # Of a sum each unit is counted by itself, so that all its counts are sums of independent ones.
-        is_repeated = isinstance(scheme, SummedPoisson) and level.is_last and not level.is_mixed
-        if is_repeated and level.has_sizes and level.is_every:
+        is_certain = level.is_last and not level.is_mixed and level.has_sizes and level.is_every
+        if isinstance(scheme, SummedPoisson) and is_certain:
             frames, _, number = all_draws(logged)
             offered = float((frames * number).sum())
             several = float(binom.sf(1, scheme.draws, float(scheme.probability)))
