@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
+    from dpcalc.planner.plan import Plan
 
 
 def epsilon(
@@ -89,6 +90,10 @@ def epsilon(
             notes += [missing] if missing else []
         else:
             output = evaluation_output(evaluation, loaded)
+        budget = loaded.plan.budget
+        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded.plan, budget.epsilon)):
+            output = replace(output, rows=[("to fit", text), *output.rows])
+            notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
             from dpcalc.pate.view import WARNING, votes_json, votes_text
 
@@ -98,6 +103,21 @@ def epsilon(
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
     text = output_text(output, as_json=as_json, quiet=quiet)
     return CommandResult(text=text, asides=(*remarks(findings, notes, quiet=quiet), *warnings), errors=errors)
+
+
+def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
+    """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
+    from dpcalc.gate.check import fit_text, fits
+    from dpcalc.gate.costs import compute_answer
+    from dpcalc.guarantee import Guarantee
+
+    values: list[float | None] = []
+    for question in fits(plan, limit) if evaluation.guarantee.epsilon > limit else ():
+        values.append(None)
+        with suppress(DpcalcError):
+            answer = compute_answer(question)
+            values[-1] = None if isinstance(answer, Guarantee) else answer
+    return fit_text(values)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:

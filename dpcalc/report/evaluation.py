@@ -13,16 +13,16 @@ from dpcalc.errors import DpcalcError, counted
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
 from dpcalc.report.guarantees import (
-    assumes_row,
+    assumes_rows,
     budget_json,
     budget_limit,
     budget_lines,
-    budget_text,
     budget_used,
     config_names,
     epsilon_text,
     guarantee_headline,
     guarantee_lines,
+    lower_row,
     method_name,
     noise_text,
     phase_json,
@@ -30,7 +30,6 @@ from dpcalc.report.guarantees import (
     quiet_line,
     row_json,
     row_lines,
-    tight_text,
     units_text,
 )
 from dpcalc.report.output import Json, Lines, Output, Table, cells, config_json, lines, origin_json
@@ -70,7 +69,7 @@ def evaluation_output(
     details: Lines = []
     if verbose:
         direction = guarantee.direction and f"{guarantee.direction} (the costlier; both are covered)"
-        details = [("direction", direction), ("tight", tight_text(guarantee))]
+        details = [("direction", direction)]
         drawn = [phase for phase in phases if phase.shift is not None]
         for phase in drawn:
             details.append(("shift", f"{_phase_prefix(phase, evaluation)}{counted(phase.shift or 0, 'clip norm')}"))
@@ -83,7 +82,11 @@ def evaluation_output(
                 text += f", times the root of {phase.hold}"
             details.append(("distances", _phase_prefix(phase, evaluation) + text))
         details += [("alternative", _alternative_text(row)) for row in evaluation.alternatives]
-        details += cross_check_rows(checks)
+        details += [*cross_check_rows(checks), *assumes_rows(evaluation.assumptions)]
+    else:
+        count = counted(len(evaluation.assumptions), "condition")
+        details = [("assumes", f"{count} on sampler, noise and data; -v lists them")]
+    is_plain = bounds == ["one-step bound"] and not verbose  # the word says nothing unless there is another one
 
     block = [("name", visible(loaded.plan.name)), *_lines(evaluation, loaded)]
     for label, text in cross_check_rows(checks):
@@ -98,20 +101,21 @@ def evaluation_output(
         block.append(("prefix_sums", text))
         if verbose:
             details.append(("prefix sums", text))
+    headline, verdict = guarantee_headline(guarantee, limit)
     return Output(
         command="epsilon",
         result={"config": config_json(loaded), **_json(evaluation, loaded, checks)},
-        headline=guarantee_headline(guarantee, limit),
+        headline=headline,
+        verdict=verdict,
         lines=block,
         rows=[
+            lower_row(guarantee),
             ("run", visible(loaded.plan.name)),
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
             *((label, with_thousands_separators(text)) for label, text in phase_rows(evaluation)),
-            ("bound", "; ".join(bounds)),
+            ("bound", "" if is_plain else "; ".join(bounds)),
             ("accountant", "; ".join(accountants)),
             *details,
-            assumes_row(evaluation.assumptions),
-            ("budget", budget_text(guarantee.epsilon, limit)),
         ],
         quiet_text=quiet_line(guarantee.epsilon),
     )

@@ -45,6 +45,7 @@ class Output:
     command: str
     result: Mapping[str, object]  # what JSON has after schema, version and command
     headline: str = ""  # the first line on a terminal
+    verdict: tuple[str, str] = ("", "")  # a part of the headline, and the style in which it stands out
     lines: Sequence[tuple[str, str]] = ()  # (key, text) of each plain line
     # in the place of lines, of several configs or the like; with empty lines between
     blocks: Sequence[Sequence[tuple[str, str]]] = ()

@@ -15,7 +15,7 @@ from dpcalc.guarantee import INFINITE, Adjacency, Kind
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
-from dpcalc.report.guarantees import budget_limit, budget_text, gdp_json, gdp_text, method_name, phase_json, units_text
+from dpcalc.report.guarantees import budget_limit, budget_used, gdp_json, gdp_text, method_name, phase_json, units_text
 from dpcalc.report.output import Json, config_json, json_document, origin_json
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
@@ -126,7 +126,8 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             rows["mu-GDP"] = gdp_text(statement.gdp)
         rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
     if limit is not None:
-        rows["budget"] = budget_text(guarantee.epsilon, limit)
+        exceeded = "" if guarantee.epsilon <= limit else ": exceeded"
+        rows["budget"] = f"{as_given(limit)}, {budget_used(guarantee.epsilon, limit)}{exceeded}"
     sections = [StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))]
 
     if guarantee.finite:
