@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise, takewhile
 
-from dpcalc.cli.output import CommandResult, output_error, print_remark, print_result
+from dpcalc.cli.output import INTERRUPTED, CommandResult, output_error, print_remark, print_result
 from dpcalc.errors import FIX_INPUT, OutputError, diagnosis, printable
 
-INTERRUPTED, READER_GONE = 130, 141
+READER_GONE = 141
 COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
 

@@ -111,8 +111,10 @@ def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
     from dpcalc.gate.costs import compute_answer
     from dpcalc.guarantee import Guarantee
 
+    if evaluation.guarantee.epsilon <= limit:
+        return ""
     values: list[float | None] = []
-    for question in fits(plan, limit) if evaluation.guarantee.epsilon > limit else ():
+    for question in fits(plan, limit):
         values.append(None)
         with suppress(DpcalcError):
             answer = compute_answer(question)

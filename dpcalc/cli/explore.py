@@ -12,6 +12,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.output import (
+    INTERRUPTED,
     CommandResult,
     check_picture,
     has_styles,
@@ -125,7 +126,6 @@ def _check_formats(*, as_csv: bool, as_json: bool) -> None:
 
 
 FEW = 40  # points; as many take less time than the start of worker processes
-INTERRUPTED = 130  # exit code after Ctrl-C
 MAX_ROWS = 50  # of a table below a map
 
 

@@ -76,15 +76,30 @@ class GateAnswer:
         """Return a verdict as the command words it: `lock` compares with no budget, so that nothing passes there."""
         return "locked" if self.command == "lock" and verdict is Verdict.PASSED else str(verdict)
 
+    def cells(self, result: Result) -> tuple[str, str, str, str]:
+        """Return verdict, epsilon with its limit, part of the limit that is used, and path; "" for what is unknown."""
+        verdict = NO_BUDGET if self.is_without_budget(result) else self.word(result.verdict)
+        epsilon, used, limit = "", "", _limit(result)
+        if result.guarantee is not None:
+            value = result.guarantee.epsilon
+            epsilon = f"epsilon {rounded_up(value, apart_from=limit)}" if math.isfinite(value) else "epsilon infinite"
+            if limit is not None:
+                epsilon += f" of {as_given(limit)}"
+                used = budget_used(value, limit).removesuffix(" used") if math.isfinite(value) else ""
+        return verdict, epsilon, used, visible(result.path)
+
     def head(self, result: Result) -> str:
-        text = f"{visible(result.path)}: {NO_BUDGET if self.is_without_budget(result) else self.word(result.verdict)}"
-        if result.guarantee is None:
-            return text
-        epsilon, limit = result.guarantee.epsilon, _limit(result)
-        if not math.isfinite(epsilon):
-            return f"{text}, epsilon infinite"
-        text += f", epsilon {rounded_up(epsilon, apart_from=limit)}"
-        return text if limit is None else f"{text} of {as_given(limit)}, {budget_used(epsilon, limit)}"
+        """Return the cells in a line, as they stand where there is no table."""
+        *facts, path = self.cells(result)
+        return f"{path}: {', '.join(filter(None, facts))}"
+
+    def heads(self) -> Iterator[tuple[Result, str]]:
+        """Yield each result with its cells in aligned columns."""
+        table = list(map(self.cells, self.results))
+        verdict, epsilon, used = (max((len(cells[at]) for cells in table), default=0) for at in range(3))
+        for result, cells in zip(self.results, table, strict=True):
+            parts = (cells[0].ljust(verdict), cells[1].ljust(epsilon), cells[2].rjust(used), cells[3])
+            yield result, "  ".join(part for part in parts if part)
 
     def summary(self) -> str:
         """Return "checked 4 files: 1 failed, 2 passed, 1 without a budget, 3 warnings", the worst first."""
@@ -132,8 +147,8 @@ def _details(result: Result) -> list[str]:
 
 def gate_text(gate: GateAnswer) -> str:
     lines = []
-    for result in gate.results:
-        lines += [gate.head(result), *_details(result), *(finding.format() for finding in gate.shown(result))]
+    for result, head in gate.heads():
+        lines += [head, *_details(result), *(finding.format() for finding in gate.shown(result))]
     return "".join(f"{line}\n" for line in [*lines, gate.summary()])
 
 

@@ -205,7 +205,7 @@ def test_init(dpcalc, tmp_path, monkeypatch, template):
         assert dpcalc("init", "--template", str(template), "--scheme", "poisson", "--force").code == 0
     assert text.startswith("# yaml-language-server: $schema=dpcalc.schema.json\n")
     assert text.count("#") >= 7
-    assert dpcalc("validate", "dpcalc.yaml").out == "dpcalc.yaml: passed\nread 1 file: 1 passed\n"
+    assert dpcalc("validate", "dpcalc.yaml").out == "passed  dpcalc.yaml\nread 1 file: 1 passed\n"
     plan = load("dpcalc.yaml").plan
     assert 0 < guarantee(plan).epsilon < plan.budget.epsilon
 
