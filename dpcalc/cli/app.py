@@ -11,6 +11,7 @@ from dpcalc.cli.output import INTERRUPTED, CommandResult, output_error, print_re
 from dpcalc.errors import FIX_INPUT, OutputError, diagnosis, printable
 
 READER_GONE = 141
+WORDS = {"--grid": "--over", "--output-format": "--format"}  # of other tools, for options of commands that have them
 COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
 
@@ -140,4 +141,6 @@ def _hint_at_own_flag(option: str, error: Exception) -> str:
     if meant.is_same and meant.key == "max_grad_norm":
         return "dpcalc needs no clip norm: the noise multiplier is relative to it"
     is_shown = foreign is not None and (not foreign.is_rename or foreign.about == "budget.epsilon")
-    return foreign.hint if foreign and is_shown else ""
+    if foreign and is_shown:
+        return foreign.hint
+    return f"dpcalc calls this {WORDS[option]}" if WORDS.get(option) in flags else ""

@@ -31,6 +31,9 @@ def epsilon(
     as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why epsilon is what it is, and what each choice costs.")
+    ] = False,
 ) -> CommandResult:
     """Compute the privacy cost (epsilon) of a training run.
 
@@ -46,6 +49,9 @@ def epsilon(
 
     warnings: tuple[str, ...] = ()
     errors: tuple[DpcalcError, ...] = ()
+    is_single = len(paths := request.paths(configs)) < 2 and ("--unit", options.EVERY_UNIT) not in request.flags
+    if explain and not is_single:
+        raise InputError("--explain: expected one config and one unit, got several; ask about one at a time")
     if ("--unit", options.EVERY_UNIT) in request.flags:
         files: Sequence[Loaded] = request.about(configs).load_every_unit()
         answers: list[tuple[Evaluation | DpcalcError, Loaded]] = []
@@ -63,7 +69,7 @@ def epsilon(
         if len(refused) == len(answers):
             raise refused[0]
         output = units_output(answers)
-    elif len(paths := request.paths(configs)) > 1:
+    elif len(paths) > 1:
         costs, errors = request.results(paths, evaluate)
         files = [loaded for _, loaded in costs]
         named = zip(config_names(files), costs, strict=True)
@@ -90,6 +96,11 @@ def epsilon(
             notes += [missing] if missing else []
         else:
             output = evaluation_output(evaluation, loaded)
+        if explain and is_shown:
+            from dpcalc.planner.explain import other_choices
+            from dpcalc.report.evaluation import explained
+
+            output = explained(output, evaluation, other_choices(composition))
         budget = loaded.plan.budget
         if is_shown and budget is not None and (text := _what_fits(evaluation, loaded.plan, budget.epsilon)):
             output = replace(output, rows=[("to fit", text), *output.rows])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, remarks
+from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks
 from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError
 
@@ -141,7 +141,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                 kept = ", ".join(each.name for each in fixed)
                 notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {kept}"]
             asides = _remarks(loaded, plan, notes, quiet=quiet)
-            if quiet and not as_json:
+            if not as_json and (quiet or not on_terminal()):
                 asides = (*asides, f"{output.headline}; {dict(output.rows)['best']}")
             return CommandResult(text=output_text(output, as_json=as_json, quiet=quiet), code=1, asides=asides)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -245,23 +246,54 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
     return "" if len(evaluation.phases) == 1 else f"{visible(phase.name)}: "
 
 
+def _probability_text(probability: Fraction) -> str:
+    is_short = probability.denominator <= MAX_DENOMINATOR
+    return str(probability) if is_short else f"about {rounded_up(float(probability))}"
+
+
+def explained(output: Output, evaluation: Evaluation, choices: Sequence[tuple[str, float]]) -> Output:
+    """Return the output with why epsilon is what it is, and what it would be at most with one choice made otherwise."""
+    unit, reasons = units_text(evaluation.guarantee.unit, evaluation.guarantee.group_size), []
+    for phase in evaluation.phases:
+        if phase.sensitivity is not None:
+            reasons.append(f"{_phase_prefix(phase, evaluation)}{_sampling_text(phase)}; {_training_text(phase)}")
+            continue
+        drawn = f"{_phase_prefix(phase, evaluation)}a draw holds {unit} with probability {_inclusion_text(phase)}"
+        moved = ""
+        if phase.shift is not None:
+            farthest = max(phase.shift, *phase.distances, *phase.distances_swapped, 0)
+            moved = f", and moves the sum by at most {counted(farthest, 'clip norm')} for it"
+        noise = noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)
+        reasons.append(f"{drawn}{moved}, under {noise}; {counted(phase.steps, 'such step')} add up")
+    values = [rounded_up(epsilon) for _, epsilon in choices]
+    texts = [f"{value.rjust(max(map(len, values)))}  {text}" for value, (text, _) in zip(values, choices, strict=True)]
+    why = [("why", reason) for reason in reasons]
+    changed = [{"change": text, "epsilon": epsilon, "kind": str(Kind.UPPER)} for text, epsilon in choices]
+    return replace(
+        output,
+        result={**output.result, "explanation": {"why": reasons, "otherwise": changed}},
+        lines=[*output.lines, *why, *(("otherwise", text.strip()) for text in texts)],
+        rows=[*output.rows, *why, *(("" if at else "otherwise", text) for at, text in enumerate(texts))],
+    )
+
+
+def _inclusion_text(phase: PhaseSummary) -> str:
+    """Return the probability with which a draw holds the unit, and how long the draw or pass lasts."""
+    words = _probability_text(phase.inclusion)
+    if phase.steps_of_a_pass > 1:
+        words += f" in each pass of {phase.steps_of_a_pass} steps"
+    return words + (f" in each draw for {phase.hold} steps" if phase.hold > 1 else "")
+
+
 def _sampling_text(phase: PhaseSummary) -> str:
     """Return the scheme in words, with the inclusion probability: the one number that compares nestings."""
-
-    def probability_text(probability: Fraction) -> str:
-        is_short = probability.denominator <= MAX_DENOMINATOR
-        return str(probability) if is_short else f"about {rounded_up(float(probability))}"
 
     words = visible(phase.sampling)
     if phase.sensitivity is not None:
         return words
-    words += f"; inclusion {probability_text(phase.inclusion)}"
-    if phase.steps_of_a_pass > 1:
-        words += f" in each pass of {phase.steps_of_a_pass} steps"
-    if phase.hold > 1:
-        words += f" in each draw for {phase.hold} steps"
+    words += f"; inclusion {_inclusion_text(phase)}"
     for rate, steps in phase.revealed:
-        words += f", given a draw of rate {probability_text(rate)} that lasts {steps} steps and is assumed public"
+        words += f", given a draw of rate {_probability_text(rate)} that lasts {steps} steps and is assumed public"
     return words
 
 
