@@ -374,11 +374,18 @@ def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
         ("epsilon", flat({"privacy": "{unit: all, delta: 1e-6}"}), "DPC108"),
         ("epsilon --set training.buf_decay=1", FLAT, "not covered"),  # what no key of ours means is said so
         ("epsilon --set training.output_scale=1", FLAT, "not covered"),
+        ("epsilon", FLAT.replace("budget:", "x-budget:") + "budget: 3\n", "write {epsilon: 3}"),
+        ("epsilon", "data {examples: 60000}\n", "write `data: {...}`"),
+        ("pate", FLAT, "`dpcalc epsilon "),
+        ("sweep --grid a=1", FLAT, "dpcalc calls this --over"),
+        ("epsilon ran.yaml", FLAT, "did you mean run.yaml?"),
         ("epsilon --set mechanism.clip=nobody", FLAT, "the levels are example; `batch` clips the whole batch as one"),
     ],
 )
-def test_what_is_refused(real, file, command, text, said):
-    ended = real(*command.split(), str(file(text)))
+def test_what_is_refused(real, file, monkeypatch, command, text, said):
+    path = file(text)
+    monkeypatch.chdir(path.parent)
+    ended = real(*command.split(), *([] if "ran.yaml" in command else [str(path)]))
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert said != "DPC102" or ended.err.count(said) == 1
@@ -388,3 +395,17 @@ def test_the_classes_and_the_records_of_constructed_tasks(real, file):
     out = real("epsilon", str(file(classes({"training": "{steps: 5}"}))), "--unit", "all", "-q").out
     by_class, by_record = map(float, out.split())
     assert by_class > by_record > 0
+
+
+def test_explain_says_why_and_what_each_choice_costs(real, file):
+    path = str(file())
+    ended = real("epsilon", path, "--explain")
+    assert ended.out.startswith(real("epsilon", path).out)  # the answer, and then the reasons
+    why = [line for line in ended.out.splitlines() if line.startswith("why: ")]
+    assert "a draw holds one example with probability 1/100, and moves the sum by at most 1 clip norm" in why[0]
+    assert "otherwise: " in ended.out
+    explained = json.loads(real("epsilon", path, "--explain", "--json").out)
+    plain = json.loads(real("epsilon", path, "--json").out)
+    assert {name: value for name, value in explained.items() if name != "explanation"} == plain
+    assert {each["kind"] for each in explained["explanation"]["otherwise"]} == {"upper"}
+    assert real("epsilon", path, path, "--explain").code == 2
