@@ -154,6 +154,7 @@ _STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget,
 _DIGITS = 2  # significant digits of a cell, so that a terminal has room for a dozen columns
 _PLAIN = 1e7  # from here on a number is written with an exponent
 _MAX_ROWS = 40  # what fits on a screen
+_DECADES = 100  # ratio of the largest to the smallest epsilon below which a bar has more numbers than powers of ten
 _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, that a picture has room for
 
 
@@ -217,6 +218,7 @@ def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: 
     def draw(figure: Figure) -> None:
         from matplotlib.collections import LineCollection
         from matplotlib.colors import LogNorm
+        from matplotlib.ticker import LogLocator
 
         plot = figure.add_subplot()
         # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
@@ -225,7 +227,10 @@ def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: 
         mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=scale, gid="heat")
         kinds = {outcome.kind for outcome in known}
         label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
-        bar = figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number))
+        # So few decades say too little by their powers of ten alone.
+        is_short = scale is not None and shown.max() < _DECADES * shown.min()
+        ticks = LogLocator(subs=(1, 2, 3, 5, 7) if is_short else (1,)) if scale is not None else None
+        bar = figure.colorbar(mesh, label=label, ticks=ticks, format=lambda number, _: tick_text(number))
         bar.ax.yaxis.set_minor_formatter("")
         if epsilons.size <= _MAX_NUMBERS:
             style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}
