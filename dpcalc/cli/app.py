@@ -84,12 +84,13 @@ def _answer(arguments: Sequence[str]) -> CommandResult:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return True if the words ask for JSON on standard output: `--json`, or `--report json` without a file."""
+    """Return True if the words ask for JSON on standard output: `--json`, `--format json`, or `--report json` alone."""
     # The parser may be what failed, so the words themselves are looked at.
     words = list(takewhile(lambda word: word != "--", arguments))
-    reports = [word.removeprefix("--report=") for word in words if word.startswith("--report=")]
-    reports += [word for option, word in pairwise(words) if option == "--report"]
-    return "--json" in words or any(report in {"json", "json=", "json=-"} for report in reports)
+    asked = [(option, value) for option, _, value in (word.partition("=") for word in words)]
+    asked += pairwise(words)
+    wanted = {("--format", "json"), *(("--report", report) for report in ("json", "json=", "json=-"))}
+    return "--json" in words or not wanted.isdisjoint(asked)
 
 
 def _print_error(error: Exception) -> int:

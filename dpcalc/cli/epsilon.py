@@ -28,7 +28,6 @@ def epsilon(
     request: Request,
     configs: options.SeveralConfigs = None,
     *,
-    as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
     explain: Annotated[
@@ -81,7 +80,7 @@ def epsilon(
         composition = composed(loaded.plan)
         evaluation = evaluate(composition)
         notes = [*note_texts(evaluation)]
-        is_shown = as_json or not quiet
+        is_shown = bool(request.form) or not quiet
         cost = _cost_of_votes(loaded) if is_shown else None
         if verbose and is_shown:  # they take as long as the answer
             from dpcalc.planner.compare import cross_checks, prefix_errors
@@ -112,7 +111,7 @@ def epsilon(
             output = output.with_last("with_these_votes", votes_json(cost), line=words, row=("these votes", words))
             warnings = (f"warning: {WARNING}",)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
-    text = output_text(output, as_json=as_json, quiet=quiet)
+    text = output_text(output, quiet=quiet, form=request.form)
     return CommandResult(text=text, asides=(*remarks(findings, notes, quiet=quiet), *warnings), errors=errors)
 
 
@@ -167,7 +166,6 @@ def delta(
         float,
         typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.", parser=options.nonnegative),
     ],
-    as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> CommandResult:
     """Compute delta for a given epsilon.
@@ -184,7 +182,7 @@ def delta(
     loaded = replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
     answer = delta_of(loaded.plan, epsilon=epsilon)
     asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
-    return CommandResult(text=output_text(delta_output(answer, loaded), as_json=as_json, quiet=quiet), asides=asides)
+    return CommandResult(text=output_text(delta_output(answer, loaded), quiet=quiet, form=request.form), asides=asides)
 
 
 def risk(
@@ -219,7 +217,6 @@ def risk(
             parser=options.probability,
         ),
     ] = None,
-    as_json: options.Json = False,
 ) -> CommandResult:
     """Bound the success of membership inference, and of reconstruction.
 
@@ -240,18 +237,16 @@ def risk(
         false_positive_rates=tuple(sorted({*(rates or FALSE_POSITIVE_RATES)})),
         baselines=tuple(sorted({*(baselines or ())})),
     )
-    text = output_text(risk_output(result, loaded), as_json=as_json)
+    text = output_text(risk_output(result, loaded), form=request.form)
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, result.notes))
 
 
-def compare(
-    request: Request, configs: options.SeveralConfigs = None, *, as_json: options.Json = False
-) -> CommandResult:
+def compare(request: Request, configs: options.SeveralConfigs = None) -> CommandResult:
     """Show every accountant and bound side by side.
 
     Each row states its claim, and why it does not apply or is not valid here.
 
-    Example: dpcalc compare clinic.yaml --json
+    Example: dpcalc compare clinic.yaml --format csv
     """
     from dpcalc.planner.compare import compare as rows_of
     from dpcalc.report.evaluation import comparison_output, comparisons_output
@@ -265,7 +260,7 @@ def compare(
         comparisons = [(rows_of(loaded.plan), loaded)]
         output = comparison_output(*comparisons[0])
     asides = remarks([finding for _, loaded in comparisons for finding in loaded.diagnostics])
-    return CommandResult(text=output_text(output, as_json=as_json), asides=asides, errors=errors)
+    return CommandResult(text=output_text(output, form=request.form), asides=asides, errors=errors)
 
 
 def _date(text: str) -> str:

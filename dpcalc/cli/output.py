@@ -44,13 +44,14 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def output_text(output: Output, *, as_json: bool = False, quiet: bool = False) -> str:
-    """Return a result as JSON, as numbers alone, as plain lines or, on a terminal, as rows and tables."""
-    if as_json:
-        return output.json_text()
+def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, form: str = "") -> str:
+    """Return a result in a form of `--format`, or numbers alone; by default as lines or, on a terminal, as a table."""
+    forms = {"json": output.json_text, "csv": output.csv_text, "markdown": output.markdown_text}
+    if as_json or form in forms:
+        return forms["json" if as_json else form]()
     if quiet:
         return output.quiet_text
-    if not on_terminal():
+    if not on_terminal() and form != "table":
         return output.plain_text()
 
     from dpcalc.report.terminal import terminal_text

@@ -16,7 +16,7 @@ from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
 from dpcalc.report.guarantees import budget_limit, budget_used, gdp_json, gdp_text, method_name, phase_json, units_text
-from dpcalc.report.output import Json, config_json, json_document, origin_json
+from dpcalc.report.output import Json, config_json, escaped, json_document, origin_json
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
@@ -216,8 +216,6 @@ def _percent(part: float) -> str:
 # The formats of `statement --format`; `dpcalc.report.formats` lists them
 
 
-_SPECIAL = re.compile(r"[\\`*\[\]<#|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=:)/(?=/)")
-_HOST = re.compile(r"(?i)www(?=\.)")
 LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
 
 
@@ -264,13 +262,6 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
         if section.points:
             lines += ["", *(f"- {escaped(point)}" for point in section.points)]
     return "".join(f"{line}\n" for line in lines)
-
-
-def escaped(text: str) -> str:
-    """Return a text escaped for Markdown: no markup, no link, no HTML, no @mention."""
-    # A comment breaks a mention, or the name of a host of which GitHub makes a link, and no reader sees it; Markdown
-    # has no escape for them.
-    return _HOST.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->"))
 
 
 # `statement --format latex`: a document that pdfLaTeX, XeLaTeX and LuaLaTeX compile, every text escaped.

@@ -173,7 +173,7 @@ def test_a_trade_off_shows_small_false_positive_rates(real, file):
     [
         ("steps --plot a.jpg", "ending in svg, png, pdf"),
         ("steps --plot missing/a.svg", "an existing folder"),
-        ("steps --csv --json", "leave out --csv or --json"),
+        ("steps --csv --json", "got json and csv; leave out all but one"),
         ("steps --range 1:2", "A:B:N"),
         ("steps --range 1:0:0", "whole number from 1"),
         ("steps --range 0:5:3:log", "ends > 0"),

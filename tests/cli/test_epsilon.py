@@ -1,5 +1,6 @@
 """`epsilon` and `compare`: their forms, one config or several, one level or all (`--unit all`)."""
 
+import csv
 import json
 import re
 
@@ -409,3 +410,41 @@ def test_explain_says_why_and_what_each_choice_costs(real, file):
     assert {name: value for name, value in explained.items() if name != "explanation"} == plain
     assert {each["kind"] for each in explained["explanation"]["otherwise"]} == {"upper"}
     assert real("epsilon", path, path, "--explain").code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "epsilon",
+        "epsilon {0} {0}",
+        "compare",
+        "compare {0} {0}",
+        "delta --epsilon 1",
+        "risk",
+        "solve-sigma --target-eps 1",
+    ],
+)
+def test_forms_of_one_result(real, file, words):
+    """The same numbers in each: CSV has those of JSON in full, a row for each config or row of the result."""
+    path = str(file())
+    words = words.format(path) if "{0}" in words else f"{words} {path}"
+    said = {form: real(*words.split(), "--format", form) for form in ("table", "csv", "markdown", "json")}
+    assert [ended.code for ended in said.values()] == [0] * 4
+    assert said["json"].out == real(*words.split(), "--json").out
+    document = json.loads(said["json"].out)
+    header, *rows = csv.reader(said["csv"].out.splitlines())
+    results = document.get("configs", [document])
+    assert len(rows) == sum(len(each.get("rows", [each])) for each in results)
+    column = next(name for name in ("epsilon", "advantage", "delta") if name in header)
+    numbers = [row[header.index(column)] for row in rows if row[header.index(column)]]
+    assert all(number in said["json"].out for number in numbers)
+    assert said["markdown"].out.startswith("**")
+    assert len({line.count(" | ") for line in said["markdown"].out.splitlines()[2:]}) == 1
+
+
+def test_a_form_that_does_not_exist_or_two_of_them(real, file):
+    path = str(file())
+    assert "expected one of table, csv, markdown, json, got `xml`" in real("epsilon", path, "--format", "xml").err
+    ended = real("epsilon", path, "--format", "csv", "--json")
+    assert (ended.code, "got json and csv" in ended.err) == (2, True)
+    assert real("epsilon", str(file(FLAT.replace("clinic", "=1+1"))), "--format", "csv").out.count("'=1+1") == 1
