@@ -304,6 +304,12 @@ def statement(
 
     loaded = request.load()
     view = statement_view(stated(loaded.plan), loaded, published=published)
+    if written == "html":
+        from dpcalc.charts.curves import CURVES, CurveRequest
+
+        with suppress(DpcalcError):  # without matplotlib, or where no curve is defined, the page has no picture
+            chart = CURVES["steps"](CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
+            view = replace(view, picture=chart.picture())
     # In a file, 80 columns: nobody knows the reader's terminal.
     text = statement_format(written)(view, width() if on_terminal() else 80)
     if on_terminal() and written == "text":  # thousands separators, except in the last section, on files and hashes
