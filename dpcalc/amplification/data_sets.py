@@ -29,7 +29,6 @@ from dpcalc.sampling.counts import (
     convolve_power,
     drop_rare_tail,
     hypergeometric,
-    hypergeometric_lower,
     nonzero_probability,
     power,
     rounded,
@@ -163,7 +162,7 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
     if scheme.has_stand_in:
-        law, left = hypergeometric_lower(count, members, scheme.size), min(scheme.size, count - members)
+        law, left = hypergeometric(count, members, scheme.size, is_lower=True), min(scheme.size, count - members)
         return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
     if scheme.can_repeat:
         law, left = binomial_lower(scheme.size, Fraction(members, count)), scheme.size if members < count else 0

@@ -109,7 +109,7 @@ _COUNTED = (
     "counts as one of its batch"
 )
 _ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
-_UNKNOWN_ORDER = (
+UNKNOWN_ORDER = (
     "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
     "in it once (nothing fills up batches with units again), no batch, that of all ranks together, goes across two "
     "passes, every step adds the same noise to a sum that is divided by a constant, and nothing else of a batch, such "
@@ -136,7 +136,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
             when = "in every pass" + ("" if is_used else _ANY_ORDER)
             if is_used:
-                lines.append(_UNKNOWN_ORDER)
+                lines.append(UNKNOWN_ORDER)
         elif any(level.scheme.is_allocated for level in levels):
             when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
         else:
