@@ -270,7 +270,7 @@ def explain(
 
     Example: dpcalc explain DPC404
     """
-    from dpcalc.report.rules import RULES, rules_list, rules_page
+    from dpcalc.report.rules import RULES, rule_address, rules_list, rules_page
 
     if markdown:
         return CommandResult(text=rules_page())
@@ -283,6 +283,7 @@ def explain(
         raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
     rule = RULES[name]
     paragraphs = [f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}"]
+    paragraphs += [rule_address(name)] if rule_address(name) else []
     if on_terminal():
         paragraphs = [
             textwrap.fill(each, width(), break_long_words=False, break_on_hyphens=False) for each in paragraphs

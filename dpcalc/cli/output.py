@@ -90,7 +90,7 @@ _COLOURS = {
 }
 _WORDS = re.compile(
     r"(?m)"
-    r"(?P<finding>(?:^|(?<=\s))(?P<level>error|warning|note)(?:\[DPC\d{3}\])?(?=:))"
+    r"(?P<finding>(?:^|(?<=\s))(?P<level>error|warning|note)(?:\[(?P<code>DPC\d{3})\])?(?=:))"
     r"|^(?P<verdict>passed|failed|invalid|undecided|no budget|locked)(?=  )"
     r"|(?<=\d )(?P<counted>passed|failed|invalid|undecided|without a budget)(?=,|$)"
 )
@@ -103,12 +103,16 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text wrapped for a terminal, and coloured for a stream that takes colours; else unchanged."""
+    """Return a text wrapped and with links to rules for a terminal, coloured for a stream that takes colours."""
+    from dpcalc.report.rules import rule_address
+
     wrapped = _wrapped(text, stream) if stream.isatty() else text
 
     def coloured(match: re.Match[str]) -> str:
         word = match["level"] or match["verdict"] or match["counted"]
-        return f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
+        shown = f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
+        address = rule_address(match["code"]) if match["code"] and stream.isatty() else ""
+        return f"\x1b]8;;{address}\x1b\\{shown}\x1b]8;;\x1b\\" if address else shown
 
     return _WORDS.sub(coloured, wrapped) if has_styles(stream) else wrapped
 

@@ -178,7 +178,9 @@ MEANINGS = {
 VARIABLES = {
     "DPCALC_CONFIG": "the config of commands that are given none",
     "NO_COLOR": "if set, no colours",
+    "FORCE_COLOR": "if set, colours in a pipe too",
     "COLUMNS": "width of the terminal",
+    "DPCALC_RULES": "address of docs/rules.md, to which reports link the codes of rules",
     "DPCALC_TRACEBACK": "if set, errors show where they happened",
 }
 
