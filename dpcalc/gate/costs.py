@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, OutOfTimeError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
 from dpcalc.planner.plan import Plan
@@ -55,6 +55,10 @@ class Costs:
     def close(self) -> None:
         self._workers.close()
 
+    def stop(self) -> None:
+        """Compute nothing more: what is not yet known has no answer in time."""
+        self._deadline = -math.inf
+
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
         """Compute the bounds of the plans of files; progress shows the first file that has the plan."""
         files: dict[Plan, str] = {}
@@ -76,8 +80,11 @@ class Costs:
                 self._on_progress(part)
 
         report(0.0)
-        answers = self._workers.answers(batch, deadline=self._deadline, on_progress=report)
-        self._known |= dict(zip(batch, answers, strict=True))
+        for done, (number, answer) in enumerate(self._workers.finished(batch, deadline=self._deadline), start=1):
+            self._known[batch[number]] = answer  # at once: Ctrl-C leaves what is finished
+            report(done / len(batch))
+        late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
+        self._known = dict.fromkeys(batch, late) | self._known
 
     def guarantee(self, plan: Plan) -> Guarantee:
         """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
