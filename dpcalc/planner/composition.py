@@ -274,7 +274,7 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
         steps = list({frozenset(each.items()): each for each in releases if each}.values())  # often equal ones
         if has_secret:  # passes all: those that tell more cost more
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
-            is_hopeless = any(curve.infinity_mass * number > plan.delta / 2 for curve, number in curves)
+            is_hopeless = any(curve.infinity_mass * number > 0.9 * plan.delta for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0)
