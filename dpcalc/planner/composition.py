@@ -453,12 +453,14 @@ class Composition:
 
         Each of them bounds the run at every epsilon; which is the smallest depends on the question.
         """
-        found: dict[tuple[Composition, tuple[int, ...]], Composition] = {}
+        found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         for delta, each in product((self.plan.delta, *deltas), self.statements):
             is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
             asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
-            chosen = () if asked.plan.parts else tuple(id(bound) for bounds in asked.bounds for bound in bounds)
-            found.setdefault((each, chosen), asked)
+            bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
+            # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
+            aim = delta if len(deltas) == 1 and any(bound.secret for bound in bounds) else 0.0
+            found.setdefault((each, tuple(map(id, bounds)), aim), asked)
         return tuple(found.values())
 
     @cached_property

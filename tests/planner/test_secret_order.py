@@ -3,7 +3,7 @@
 import pytest
 
 from dpcalc.config.load import load_text
-from dpcalc.planner.evaluate import evaluate, guarantee
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
 from dpcalc.planner.statement import statement
 
@@ -207,6 +207,13 @@ def test_a_user_whose_batch_is_seen_by_what_is_missing_in_it():
 )
 def test_next_to_no_noise_and_next_to_nothing_else(settings):
     assert epsilon(*settings) <= epsilon(*settings, "sampling.user.order=any")
+
+
+def test_delta_is_not_what_a_pass_bounded_for_another_delta_leaves():
+    plan = load_text(CONFIG, path="run.yaml").plan
+    far = delta_of(plan, epsilon=1.0)
+    assert far.delta < 1e-10  # of passes for delta 1e-5 a fortieth of that
+    assert delta_of(plan, epsilon=epsilon()).delta == pytest.approx(1e-5, rel=1e-4)
 
 
 def test_moments_are_not_those_of_round_off_far_out():
