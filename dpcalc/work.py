@@ -14,7 +14,7 @@ import math
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -68,6 +68,12 @@ def allowance(units: float) -> Iterator[Meter]:
     # No question may outspend the one around it.
     with own_allowance(units if outer is None else min(units, outer.left)) as meter:
         yield meter
+
+
+def share_of_work(shares: int) -> AbstractContextManager[Meter]:
+    """Context that limits work to one of `shares` equal parts of what the allowance around it has left."""
+    outer = _METER.get()
+    return allowance(math.inf if outer is None else outer.left / shares)
 
 
 @contextmanager
