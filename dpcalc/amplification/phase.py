@@ -184,8 +184,8 @@ def averaged_choices(
 ) -> tuple[PhaseBound, ...]:
     """Return the choices of a phase with averages over random mates, added to them or in the place of a plain (K).
 
-    The choices are unchanged for episodes, for steps that units choose, and for other draws than fixed, Poisson and
-    `all` ones.
+    The choices are unchanged for episodes, for steps that units choose, and for draws that are made in passes or with
+    replacement.
 
     For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
     (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
@@ -195,7 +195,7 @@ def averaged_choices(
     """
     (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
     is_constructed = hierarchy.episodes is not None or hierarchy.allocation is not None
-    if is_constructed or not all(scheme.is_simple for scheme in path.schemes):
+    if is_constructed or not all(scheme.is_simple or scheme.is_cut for scheme in path.schemes):
         return choices
     if group.size > 1:
         average = None
@@ -450,10 +450,13 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
                 cases = [case for case in by_size if case[0]]
         outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
     parts: list[tuple[Fraction, Part]] = []
+    largest: list[tuple[Fraction, Part]] = []
     for chance, schemes in outcomes:
         part = bound(replace(path, schemes=schemes))
-        parts += [(chance * p, x) for p, x in part.parts] if isinstance(part, Average) else [(chance, part)]
-    return Average(parts=tuple(parts))
+        for found, each in (parts, part), (largest, part.largest if isinstance(part, MatesAverage) else part):
+            found.extend((chance * p, x) for p, x in (each.parts if isinstance(each, Average) else ((1, each),)))
+    whole = Average(parts=tuple(largest))
+    return whole if parts == largest else MatesAverage(parts=tuple(parts), largest=whole)
 
 
 def black_box_refusal(
