@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average
+from dpcalc.amplification.bound import StepBound, with_largest_lengths
+from dpcalc.amplification.counts import Average, Bound, Part
 from dpcalc.arrays import Array
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.records import dataclass
@@ -332,6 +332,24 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
             for at, members in sorted(merged.items())
         )
     )
+
+
+def with_few_parts(bound: Bound) -> Bound:
+    """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
+    largest = bound.largest if isinstance(bound, MatesAverage) else bound
+    if not isinstance(largest, Average):
+        return largest
+    kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
+    parts: list[tuple[Fraction, Part]] = []
+    for chance, part in largest.parts:
+        if isinstance(part, StepBound):
+            kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
+        else:
+            parts.append((chance, part))
+    for members in kinds.values():
+        chance = sum((share for share, _ in members), start=Fraction(0))
+        parts.append((chance, with_largest_lengths([part for _, part in members])))
+    return Average(parts=tuple(parts))
 
 
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:

@@ -23,6 +23,7 @@ from dpcalc.amplification.any_mechanism import (
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
+from dpcalc.amplification.mates import with_few_parts
 from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
 from dpcalc.amplification.schedule import (
     PhaseBound,
@@ -180,7 +181,7 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
     """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
 
     Passes in secret order are bounded for use at about delta, a bound at every epsilon; where they are not amplified
-    the first of the valid bounds is taken.
+    the first of the valid bounds is taken. Where work runs out a Gaussian phase takes the largest part of each kind.
     """
     phase = plan.phases[place]
     mechanism, hierarchy = phase.mechanism, phase.hierarchy
@@ -199,8 +200,11 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
             if steps is not None:
                 return steps
             bound = protected.choices[place][0]
-        if isinstance(mechanism, Gaussian):
+    if isinstance(mechanism, Gaussian):
+        with suppress(WorkExceededError):
             return gaussian_releases(phase, bound)
+        with own_allowance(math.inf):
+            return gaussian_releases(phase, replace(bound, bound=with_few_parts(bound.bound)))
     black_box = black_box_steps(plan, protected, place, bound)
     try:
         return black_box_releases(black_box)
