@@ -134,7 +134,7 @@ def _pattern(default: Default) -> str:
         elif option.startswith("-") and len(option) == 2:
             words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
         elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and not an assignment at the beginning of a line
-            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option)}\\?[\"']?")
+            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option[:-1])}(?:@[\w.:-]+)?=\\?[\"']?")
         elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
             words.append(rf"(?<![\w.]){re.escape(option)}\s{{0,9}}=\s{{0,9}}\\?[\"']?")
     return f"(?:{'|'.join(words)}){_VALUE}" if words else ""
