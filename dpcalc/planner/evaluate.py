@@ -274,8 +274,8 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
             groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
             rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
 
-            # Advice: a changed run would hardly take less work. A pass in secret order serves all places of a group, and
-            # other draws each by itself.
+            # Advice: a changed run would hardly take less work. A pass in secret order serves all places of a group at
+            # once; other draws take each by itself.
             def cost(changed: Composition) -> float:
                 spend(1.0)  # nothing once the allowance for advice is used up
                 if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
