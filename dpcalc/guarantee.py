@@ -103,6 +103,8 @@ MAX_REGRET = 0.01
 
 At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
 
+CONDITIONAL = "conditional: "
+"""Begins the note of a guarantee that holds if another library keeps its word; what it must keep follows."""
 INFINITE = "epsilon is infinite: "
 """Begins the note of a guarantee without a finite epsilon; the cause follows."""
 ROUGH_COUNTS = (

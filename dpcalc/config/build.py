@@ -36,7 +36,7 @@ from dpcalc.config.messages import (
 )
 from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
-from dpcalc.config.schema import DRAW, MAX_PHASES, SCHEMES, draw_keys, keys_in, mechanism_keys
+from dpcalc.config.schema import DRAW, MAX_PHASES, NOISE, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
 from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
 from dpcalc.config.words import no_number
@@ -45,6 +45,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
+from dpcalc.planner.calibration import LIBRARIES, UNDER_REPORTING, Calibration
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
@@ -78,6 +79,7 @@ class RunSections(Run):
     mechanism: Mechanism
     clip: str | None  # name of the clipping level, where one is stated
     votes: str  # the file with the votes of teachers as written, or ""
+    asked: SimpleNamespace | None  # of a library, where the noise is what it found
     training: SimpleNamespace
 
     def node(self, *keys: str) -> Node | None:
@@ -304,7 +306,7 @@ class _Reader:
 
     def run(self, run: Run, *, is_whole: bool) -> RunSections:
         """Return the sections of a phase; `is_whole` is False for the top level, which phases complete."""
-        mechanism, clip, votes = self.mechanism(self.required(run.sections, "mechanism"))
+        mechanism, clip, votes, asked = self.mechanism(self.required(run.sections, "mechanism"))
         draws, episodes = self.sampling(run, is_whole=is_whole)
         training, names = self.required(run.sections, "training"), self.names or ()
         if not isinstance(training, Section):
@@ -329,6 +331,7 @@ class _Reader:
             mechanism=mechanism,
             clip=clip,
             votes=votes,
+            asked=asked,
             training=length,
         )
 
@@ -375,17 +378,23 @@ class _Reader:
                     self.check_choice(node, ("rate", "expected"), hint, is_required=len(self.errors) == before)
         return draws, None
 
-    def mechanism(self, node: Node | None) -> tuple[Any, str | None, str]:
-        """Return the mechanism, with data files read, and what a phase holds of it: clipping level and votes file."""
+    def mechanism(self, node: Node | None) -> tuple[Any, str | None, str, Any]:
+        """Return the mechanism, with data files read, and what a phase holds: clipping level, votes, calibration."""
         stated = entry(node, "type")
         name = text_at(node, "type") if stated else "gaussian"
         if node is None or name not in MECHANISMS:
             if node is not None and stated is not None:
                 self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
-            return None, None, ""
-        before = len(self.errors)
+            return None, None, "", None
+        before, asked = len(self.errors), None
         keys = mechanism_keys(name)
+        noise = entry(node, "noise_multiplier")
+        if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
+            asked = self.calibrated(noise)
+            node, keys = without_keys(node, "noise_multiplier"), {**keys}
+            del keys["noise_multiplier"]
         values = self.values(keys, node)
+        values |= {"noise_multiplier": Fraction(1)} if asked else {}  # `build` puts in what the library found
         try:
             for key, read in READERS.items():  # the data replace the nodes that state them
                 data = entry(node, key) if key in keys else None
@@ -401,15 +410,30 @@ class _Reader:
                     raise content
                 values[key] = content
             if len(self.errors) > before:
-                return None, None, ""
+                return None, None, "", None
             values.pop("type", None)
             clip, votes = values.pop("clip", None), values.pop("votes", "")
-            return mechanism_class(name).of(**_as_floats(values)), clip, votes
+            return mechanism_class(name).of(**_as_floats(values)), clip, votes, asked
         except ConfigError as cause:
             self.errors.extend(cause.diagnostics)
         except KeyedInputError as cause:
             self.errors.append(keyed_error(node, cause))
-        return None, None, ""
+        return None, None, "", None
+
+    def calibrated(self, noise: Section) -> SimpleNamespace | None:
+        """Return what a library was asked that found the noise, its sections read; None if it is wrong."""
+        by = entry(noise, "by")
+        if isinstance(by, Scalar) and by.text in UNDER_REPORTING:
+            hint = "state the noise that ran: dpcalc says what it costs"
+            self.errors.append(by.fault("DPC104", f"is `{by.text}`: {UNDER_REPORTING[by.text]}", hint))
+            return None
+        asked = self.mapping(keys_in(NOISE), noise)
+        if asked is not None:
+            before = len(self.errors)
+            for name in ("calibrated_to", "assuming"):
+                setattr(asked, name, self.section(f"{NOISE}.{name}", getattr(asked, name)))
+            asked = asked if len(self.errors) == before else None
+        return asked  # type: ignore[no-any-return]  # it is what `mapping` makes
 
 
 def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
@@ -619,7 +643,12 @@ def build(config: Sections) -> Plan:
                 part=text_at(run.at, "part") if run.path else "",
             )
             # Clipping is counted in levels from the outermost, 0 for the whole batch.
-            phases.append(phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip)))
+            phase = phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip))
+            phases.append(_with_found_noise(phase, run, delta=float(privacy.delta)))
+        # Without a budget the target is the gate, where it is one at the delta of the config.
+        budget, asked = config.budget, [phase.calibration for phase in phases if phase.calibration]
+        if budget is None and len({each.epsilon for each in asked}) == 1 and asked[0].delta >= float(privacy.delta):
+            budget = Budget(epsilon=asked[0].epsilon)
         plan = Plan(
             name=text_at(root, "name"),
             phases=tuple(phases),
@@ -627,7 +656,7 @@ def build(config: Sections) -> Plan:
             adjacency=privacy.adjacency or Adjacency.ADD_REMOVE,
             delta=float(privacy.delta),
             group_size=privacy.group_size,
-            budget=config.budget,
+            budget=budget,
             tuning=tuning,
             partition=Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts))
             if partition
@@ -684,6 +713,42 @@ def build(config: Sections) -> Plan:
         hint = f"a step must find {left} of those that are left; " if left else ""
         raise ConfigError([group.fault("DPC106", problem, f"{hint}lower it, or check the counts")])
     return plan
+
+
+def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
+    """Return the phase with the least noise that the library can have found; ConfigError where nothing bounds it."""
+    asked, noise = run.asked, run.node("mechanism", "noise_multiplier")
+    if asked is None or noise is None:
+        return phase
+    level, library = phase.hierarchy.level(1), LIBRARIES[asked.by]
+    if asked.assuming is not None:
+        rate, steps = asked.assuming.rate, asked.assuming.steps
+    else:
+        rate, steps, epochs = level.scheme.share(level.count), phase.steps, run.training.epochs
+        why = ""
+        if run.path:
+            why = "of a run with phases it is not known which of them the library was told of"
+        elif phase.hierarchy.depth > 1 or not isinstance(level.scheme, Poisson) or level.redraw_every > 1:
+            why = "the library assumed Poisson draws of single examples, and this run draws otherwise"
+        elif library.is_by_loader and rate.numerator != 1:
+            why = f"Opacus assumes 1 / len(loader), and the declared rate {rate} is no such"
+        if why:
+            hint = "add `assuming: {rate: 1/BATCHES, steps: N}` beside `by`, what the library was told"
+            raise ConfigError([noise.fault("DPC103", f"lacks `assuming`: {why}", hint)])
+        if library.is_by_loader and epochs is not None:  # Opacus: int(epochs / sample_rate)
+            steps = min(steps, int(float(epochs) / float(rate)))
+    target = asked.calibrated_to
+    calibration = Calibration(
+        epsilon=float(target.epsilon),
+        delta=delta if target.delta is None else float(target.delta),
+        by=asked.by,
+        rate=rate,
+        steps=steps,
+    )
+    try:
+        return replace(phase.with_noise(calibration.noise), calibration=calibration)
+    except InputError as cause:
+        raise ConfigError([noise.fault("DPC104", f"cannot be bounded: {cause}")]) from cause
 
 
 def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -> tuple[Level, ...]:

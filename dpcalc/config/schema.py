@@ -45,12 +45,14 @@ from dpcalc.keys import (
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
+from dpcalc.planner.calibration import LIBRARIES
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import Episodes
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
+NOISE = "mechanism.noise_multiplier"
 SCHEMES = {name: scheme.keys for name, scheme in schemes.SCHEMES.items()}
 """Keys that a draw takes beside `scheme`, by sampling scheme; `size`, `bins` and `times` are then required."""
 _REQUIRED_DRAW_KEYS = ("size", "bins", "times", "groups")
@@ -269,6 +271,39 @@ TUNING = {
     ),
 }
 
+CALIBRATED = {
+    "calibrated_to": declare(
+        _reference("Target"),
+        "The epsilon and delta for which a library looked for the noise; where it assumed this run, that epsilon is "
+        "what the run costs, if its accountant keeps its word.",
+        advice="add `calibrated_to: {epsilon: 8}`",
+    ),
+    "by": declare(
+        Word(tuple(LIBRARIES)),
+        "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like.",
+        advice=f"one of {', '.join(LIBRARIES)}: which accountant it was decides how much noise there is at least",
+    ),
+    "assuming": declare(
+        _reference("Assumed"),
+        "The Poisson run that the library was told of; by default the declared run, where that is one.",
+        default=None,
+    ),
+}
+
+TARGET = {
+    "epsilon": declare(
+        exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="state the target, e.g. `epsilon: 8`"
+    ),
+    "delta": declare(PRIVACY["delta"].kind, "Its delta; by default `privacy.delta`.", default=None),
+}
+
+ASSUMED_RUN = {
+    "rate": declare(
+        DRAW["rate"].kind, "The sampling rate, 1 / len(loader) under Opacus.", advice="state `rate: 1/BATCHES`"
+    ),
+    "steps": declare(COUNT, "The steps.", advice="state `steps`: epochs times the batches of one"),
+}
+
 PART = {
     "name": declare(FILLED_LABEL, "Name of the part, which `part` of a phase names.", advice="give the part a name"),
 }
@@ -382,6 +417,9 @@ SECTIONS: dict[str, SectionKind | None] = {
     "sampling.episodes": SectionKind("Episodes", inspect.getdoc(Episodes) or "", keys_of(Episodes)),
     "mechanism": None,
     "mechanism.also": None,
+    NOISE: SectionKind("Calibrated", "Noise that a library found for a target epsilon.", CALIBRATED),
+    f"{NOISE}.calibrated_to": SectionKind("Target", "The target for which noise was looked for.", TARGET),
+    f"{NOISE}.assuming": SectionKind("Assumed", "The Poisson run that a library was told of.", ASSUMED_RUN),
     "training": SectionKind("Training", "The length of training: either `steps` or `epochs`.", TRAINING),
     "phases[]": SectionKind(
         "Phase", "A phase of training. Keys that it does not state are inherited from the top level.", PHASE
@@ -506,6 +544,7 @@ def json_schema() -> Schema:
     }
     definitions["Training"] |= {"not": {"required": ["steps", "epochs"]}}
     definitions["Mechanism"] |= {"allOf": types}
+    definitions["Mechanism"]["properties"]["noise_multiplier"]["anyOf"].append({"$ref": "#/$defs/Calibrated"})
     # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its
     # type, Gaussian if none is stated: a chain of if and else, since JSON Schema has no distinction of cases.
     needed: Schema = {"required": ["noise_multiplier"]}
@@ -618,7 +657,7 @@ def _section_rows(section: Schema, path: str, sections: Schema, described: set[s
         yield f"`{dotted}`", _value_text(value), shown, meaning.replace("|", "\\|")
         if name and name not in described:
             described.add(name)
-            inner = dotted if "$ref" in value else f"{dotted}[]"
+            inner = f"{dotted}[]" if "items" in value else dotted
             yield from _section_rows(sections[name], inner, sections, described)
     if isinstance(section.get("additionalProperties"), dict):  # `sampling`, whose other keys name levels
         yield f"`{path}.{_LEVEL_NAME}`", "mapping", "", "The draw of a level, by its name. Keys as above."
@@ -626,12 +665,14 @@ def _section_rows(section: Schema, path: str, sections: Schema, described: set[s
 
 def _mapping_name(value: Schema) -> str:
     """Return the name in `$defs` of the mapping that a value is or, as a list, consists of; "" for other values."""
-    return str(value.get("items", value).get("$ref", "")).rpartition("/")[2]
+    named = [value.get("items", value), *value.get("anyOf", ())]  # a number may be a reference, or have underscores
+    names = (str(each.get("$ref", "")).rpartition("/")[2] for each in named)
+    return next((name for name in names if name not in {"", "reference", "digits"}), "")
 
 
 def _value_text(value: Schema) -> str:
     """Return the types of a value in words, joined by "or" and without references, such as "list of mappings"."""
-    if _mapping_name(value):
+    if _mapping_name(value) and "anyOf" not in value:
         return "mapping" if "$ref" in value else "list of mappings"
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
     texts = []
@@ -650,4 +691,5 @@ def _value_text(value: Schema) -> str:
             # an end within rounding of 1 is 1
             low, high = ("1" if math.isclose(end, 1) else f"{end:g}" for end in (schema["minimum"], schema["maximum"]))
             texts.append(f"{noun}, {low} to {high}")
+    texts += ["mapping"] if _mapping_name(value) else []
     return " or ".join(texts)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from dpcalc.errors import InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
+from dpcalc.planner.calibration import LIBRARIES
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance
@@ -134,7 +135,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
     """Return True if a bound may be loose although the tight method (pld) applies to the plan; never if it is tuned."""
     # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
     # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
-    is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
+    is_sharp = guarantee.method in {"pld", "none", *LIBRARIES} and ROUGH_COUNTS not in guarantee.notes
     return plan.knows_losses and plan.tuning is None and not is_sharp
 
 

@@ -23,6 +23,7 @@ from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Ro
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work
+from dpcalc.planner.calibration import FOUND_NOISE
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
@@ -146,9 +147,14 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 accountant = bound.result.note or "pld"
                 note = LOOSER_NOTE if accountant == "rdp" and run.knows_losses else ""
             main = replace(main, epsilon=bound.result.epsilon, method=accountant, direction=bound.direction)
+    # Where the library assumed this run, its target is the sharper bound, under the same condition.
+    stated_run = composition.stated
+    asked, promised = stated_run.calibrations, stated_run.promised_epsilon
+    if promised is not None and promised < main.epsilon:
+        main = replace(main, epsilon=promised, method=asked[0].by, bound=FOUND_NOISE, direction="")
     cause = "" if main.finite else _infinite_note(composition)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(main, notes=tuple(filter(None, (note, cause, rough))))
+    return replace(main, notes=tuple(filter(None, (note, cause, rough, *dict.fromkeys(each.note for each in asked)))))
 
 
 class WorkBound(NamedTuple):

@@ -80,6 +80,8 @@ class LowerEpsilon(NamedTuple):
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
     """Return a certified lower bound on epsilon that one data set attains; None if no such data set is known."""
     bounding = composed(plan)
+    if bounding.stated.calibrations:  # of the noise only the least that it can be is known
+        return None
     composition = bounding.attained
     if not releasing_phases(composition.plan):
         return LowerEpsilon(value=0.0, is_tight=True)
@@ -94,6 +96,8 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
     """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known."""
+    if composed(plan).stated.calibrations:
+        return 0.0
     composition = composed(plan).attained
     worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
     if worst is None:

@@ -12,7 +12,8 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy
 from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
 
-if TYPE_CHECKING:  # it loads numpy
+if TYPE_CHECKING:  # they load numpy
+    from dpcalc.planner.calibration import Calibration
     from dpcalc.planner.tuning import Repetitions
 
 MAX_MOVED_PARTS = 16
@@ -32,6 +33,8 @@ class Phase:
         steps: noisy releases, >= 0.
         votes: the file with the votes of teachers, as the user names it; nothing that is promised depends on them.
         part: the part of the data that it draws from, one of the plan's `partition`; "" for all data.
+        calibration: what a library was asked that found the noise, of which `mechanism` then has the least it can be;
+            None where the noise itself is stated.
     """
 
     name: str
@@ -41,6 +44,7 @@ class Phase:
     steps: int
     votes: str = ""
     part: str = ""
+    calibration: "Calibration | None" = None
 
     def __post_init__(self) -> None:
         """Raise InputError for a clipping level that does not exist, or a number of steps out of range."""
@@ -80,7 +84,7 @@ class Phase:
                 f"noise_multiplier: expected a mechanism that adds noise in {self.name}, got {self.mechanism.name}, "
                 "which has none; solve for steps or rate"
             )
-        return replace(self, mechanism=self.mechanism.with_noise(value))
+        return replace(self, mechanism=self.mechanism.with_noise(value), calibration=None)
 
     @property
     def is_correlated(self) -> bool:
@@ -256,6 +260,28 @@ class Plan:
                 if has_overlap(phase.mechanism, phase.steps):
                     return "with correlated noise and scheme balls-in-bins, whose bins may part the members"
         return ""
+
+    @property
+    def calibrations(self) -> "tuple[Calibration, ...]":
+        """What libraries were asked that found the noise of phases: all that is said then rests on their answers."""
+        return tuple(phase.calibration for phase in self.phases if phase.calibration)
+
+    @property
+    def promised_epsilon(self) -> float | None:
+        """Epsilon that a library found the noise for, where it assumed this run; None for any other run."""
+        phase, asked = self.phases[0], self.phases[0].calibration
+        level = phase.hierarchy.levels[0]
+        is_assumed = (
+            asked is not None
+            and len(self.phases) == phase.hierarchy.depth == phase.clip == level.redraw_every == self.group_size == 1
+            and self.tuning is None
+            and self.adjacency is Adjacency.ADD_REMOVE
+            and level.scheme == Poisson(probability=asked.rate)
+            and phase.mechanism == replace(phase.gaussian, also=())
+            and phase.steps <= asked.steps
+            and self.delta >= asked.delta
+        )
+        return asked.epsilon if asked is not None and is_assumed else None
 
     @property
     def is_gaussian(self) -> bool:

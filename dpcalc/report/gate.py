@@ -106,11 +106,12 @@ def _limit(result: Result) -> float | None:
 def _details(result: Result) -> list[str]:
     """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406).
 
-    Then what the answer rests on: defaults that no launch overrides (DPC212), another file as the base (DPC410).
+    Then what the answer rests on: defaults that no launch overrides (DPC212), noise that a library found (DPC213),
+    another file as the base (DPC410).
     """
     without_base = [f"  {each.message}" for each in result.problems if each.code == "DPC406"]
     base, guarantee = result.base, result.guarantee
-    claims = [f"  {each.message}" for each in result.findings if each.code in {"DPC212", "DPC410"}]
+    claims = [f"  {each.message}" for each in result.findings if each.code in {"DPC212", "DPC213", "DPC410"}]
     if without_base or base is None or guarantee is None:
         return without_base + claims
     before, now = base.guarantee.epsilon, guarantee.epsilon

@@ -11,7 +11,7 @@ import textwrap
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.guarantee import INFINITE, Adjacency, Kind
+from dpcalc.guarantee import CONDITIONAL, INFINITE, Adjacency, Kind
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
@@ -122,6 +122,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     rows["adjacency"] = f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
     if guarantee.finite:
         rows["kind"] = KINDS[guarantee.kind]
+        rows["kind"] += "".join(f"; {note}" for note in guarantee.notes if note.startswith(CONDITIONAL))
         if statement.gdp is not None:
             rows["mu-GDP"] = gdp_text(statement.gdp)
         rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"

@@ -1,0 +1,155 @@
+"""Noise that another library found for a target epsilon: the least that it can be, if its accountant keeps its word.
+
+Such a library returns noise for which its own accountant, asked about the Poisson run that it assumes, reports at most
+the target. The noise is not known; what follows for it is a bound from below, with which the declared run is certified.
+
+Source: docs/theory.md, Remark 14.3.
+"""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+from typing import NamedTuple
+
+from dpcalc.errors import InputError
+from dpcalc.guarantee import CONDITIONAL, shown_number
+from dpcalc.records import dataclass
+from dpcalc.work import FAILURES
+
+OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
+TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
+"""Of TF-Privacy's statement; they are the default of dp_accounting."""
+_COMPUTE_NOISE_ORDERS = (1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512)
+_JAX_TAIL = (65, 114, 164, 214, 263, 313, 363, 412, 462, 512)
+_JAX_ORDERS = (*(1.01 + 6.99 * x / 49 for x in range(50)), *range(9, 64), *_JAX_TAIL)
+
+
+class Library(NamedTuple):
+    """An accountant of a library that searches for noise."""
+
+    versions: str  # in which its search and its accountant were read
+    call: str  # that returns the noise
+    orders: tuple[float, ...] = ()  # of Renyi divergences; () where it composes losses, which are bounded from below
+    is_by_loader: bool = False  # whether the rate that it assumes is 1 / len(loader)
+
+
+_OPACUS = ("Opacus 1.4 to 1.6", "make_private_with_epsilon or get_noise_multiplier")
+_DP_ACCOUNTING = ("dp_accounting 0.4 to 0.6", "calibrate_dp_mechanism")
+_JAX = ("JAX-Privacy 1.0 to 2.0", "calibrate_noise_multiplier")
+LIBRARIES = {
+    "opacus.prv": Library(*_OPACUS, is_by_loader=True),
+    "opacus.rdp": Library(*_OPACUS, orders=OPACUS_ORDERS, is_by_loader=True),
+    "dp-accounting.pld": Library(*_DP_ACCOUNTING),
+    "dp-accounting.rdp": Library(*_DP_ACCOUNTING, orders=TF_PRIVACY_ORDERS),
+    "tf-privacy.rdp": Library("TF-Privacy 0.8 to 0.9", "compute_noise", orders=_COMPUTE_NOISE_ORDERS),
+    "jax-privacy.pld": Library(*_JAX),
+    "jax-privacy.rdp": Library(*_JAX, orders=_JAX_ORDERS),
+    "prv-accountant.prv": Library("prv_accountant 0.1 to 0.2", "find_noise_multiplier"),
+}
+UNDER_REPORTING = {
+    "opacus.gdp": "the central limit that this accountant takes may lie below the truth: its noise keeps no target",
+    "tf-privacy.gdp": "the central limit that this accountant takes may lie below the truth: its noise keeps no target",
+}
+"""Accountants whose noise is bounded by nothing that they report, and why."""
+FOUND_NOISE = "calibrated noise"
+"""Name of the bound that is the target itself, for the run that the library assumed."""
+LIMITS = {"epsilon": (0.05, 40.0), "delta": (1e-10, 0.01), "rate": (1e-5, 1.0), "steps": (1, 10**6)}
+"""Where the accountants were compared with certified bounds and under-reported nowhere (tests/peers)."""
+_LEAST, _MOST = 0.05, 1e5  # noise that is looked for
+_FINEST, _FARTHEST = 2e-5, 0.1  # relative distance from the noise that the search finds to one surely too small
+_ROUND_OFF = 1e-6  # relative, of a Renyi divergence as the libraries compute it
+
+
+@dataclass(frozen=True, kw_only=True)
+class Calibration:
+    """What a library was asked: the noise with which so many Poisson steps of this rate cost at most a target."""
+
+    epsilon: float
+    delta: float
+    by: str  # a key of LIBRARIES
+    rate: Fraction
+    steps: int
+
+    @property
+    def words(self) -> str:
+        return f"target {self.epsilon:g} (delta {self.delta:g}) by {self.by}"
+
+    @property
+    def assumption(self) -> str:
+        """What must be true of the library and the training code, in a sentence."""
+        library = LIBRARIES[self.by]
+        orders = ", at its default orders" if library.orders else ""
+        return (
+            f"the noise is what {library.call} of {library.versions} returns for epsilon {self.epsilon:g}, delta "
+            f"{self.delta:g}, Poisson draws at the rate {self.rate} and {self.steps} steps, and its accountant "
+            f"({self.by.partition('.')[2]}{orders}) reports no less than the truth for them: then the noise multiplier "
+            f"is at least {shown_number('lower', self.noise)}"
+        )
+
+    @property
+    def note(self) -> str:
+        """What an answer rests on, in short."""
+        least = shown_number("lower", self.noise)
+        return f"{CONDITIONAL}{self.words}: noise >= {least}, if that accountant reports no less than the truth"
+
+    @property
+    def noise(self) -> float:
+        """The least noise multiplier that the library can have returned; InputError where that is not known."""
+        for name, (low, high) in LIMITS.items():
+            value = float(getattr(self, name))
+            if not low <= value <= high:
+                raise InputError(
+                    f"{name}: expected {low:g} to {high:g}, where {self.by} was compared with certified bounds, got "
+                    f"{value:g}; state the noise that ran"
+                )
+        return _least_noise(self)
+
+
+@lru_cache(maxsize=256)
+def _least_noise(asked: Calibration) -> float:
+    """Return noise for which the accountant reports more than the limit, just below where it does no longer."""
+    from dpcalc.accountants.composed_loss import LOWER
+    from dpcalc.accountants.inversion import largest_inversion
+    from dpcalc.accountants.pld import epsilon_bounds
+    from dpcalc.losses.moments import Steps
+    from dpcalc.losses.pair import MixturePair
+    from dpcalc.numerics.roots import bracket_root
+    from dpcalc.planner.compare import renyi_epsilon
+    from dpcalc.planner.published import flat_pair
+
+    orders, limit, pair = LIBRARIES[asked.by].orders, asked.epsilon, flat_pair(asked.rate, 1, at=1)
+    turns = {"ahead": 1, "back": -1}
+
+    def lower_end(counts: Steps) -> float:
+        return epsilon_bounds(counts, delta=asked.delta, sides=(LOWER,))[0]
+
+    def epsilon(noise: float, *, is_certified: bool) -> float:
+        """Return what the accountant reports: that of its orders; else an estimate, or what it cannot be below."""
+        if orders:  # its own formulas are rounded in another way
+            return renyi_epsilon([(asked.rate, noise, asked.steps)], orders, asked.delta) * (1 - _ROUND_OFF)
+        both = {name: {MixturePair.of(*pair[::turn], deviation=noise): asked.steps} for name, turn in turns.items()}
+        if is_certified:
+            return max(map(lower_end, both.values()))
+        return largest_inversion(both, delta=asked.delta, otherwise=lambda counts, _: lower_end(counts))[0].epsilon
+
+    def excess(log_noise: float) -> float:
+        return math.log(min(max(epsilon(math.exp(log_noise), is_certified=False), 1e-9), 1e9) / limit)
+
+    try:
+        low, high = math.log(_LEAST), 0.0
+        while high < math.log(_MOST) and excess(high) > 0:
+            low, high = high, high + 1
+        if excess(high) <= 0 < excess(low):
+            step = _ROUND_OFF if orders else _FINEST
+            root = math.exp(bracket_root(excess, low, high, tolerance=step / 10)[0])
+            while step < _FARTHEST:
+                noise = root * (1 - step)
+                if epsilon(noise, is_certified=True) > limit:
+                    return noise
+                step *= 2
+    except FAILURES:
+        pass
+    raise InputError(
+        f"calibrated_to: expected a target for which {asked.by} finds noise between {_LEAST:g} and {_MOST:g} that can "
+        f"be bounded, got epsilon {asked.epsilon:g} for {asked.steps} steps at the rate {asked.rate}"
+    )
