@@ -149,7 +149,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
         written: tuple[str, ...] = ()
         refusal: tuple[str, ...] = ()
-        notes = []
+        notes = [each.beside_solution for each in plan.calibrations if name == "sigma"]
         if write:
             rewrite = Rewrite(
                 path=loaded.path,
@@ -161,8 +161,8 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             )
             try:
                 written = written_into(rewrite)
-                notes = [f"wrote {change}" for change in written]
-                notes = notes or [f"{loaded.path} has this value already: nothing was written"]
+                changes = [f"wrote {change}" for change in written]
+                notes += changes or [f"{loaded.path} has this value already: nothing was written"]
             except InputError as error:  # the value is known: say it all the same
                 refusal = (f"error: {error}",)
         output = solution_output(f"solve-{name}", solution, loaded, written=written)

@@ -29,7 +29,7 @@ from dpcalc.imports.run import (
 )
 
 _MAX_ENTRIES = 100_000  # of a history
-_NOISE = "{noise}"  # a noise multiplier that is solved for later
+_NOISE = "{noise}"  # a noise multiplier that the library looks for
 _MECHANISMS = ("rdp", "prv", "gdp")
 _ADJACENCY = "adjacency: add-remove is assumed, as the library does"
 _CLIP = "clip norm: epsilon does not depend on it; the noise must be relative to it"
@@ -66,7 +66,7 @@ _SIGNATURES: dict[str, tuple[str, tuple[str, ...]]] = {
             "max_examples_per_user",
         ),
     ),
-    "compute_noise": ("TF-Privacy", ("n", "batch_size", "target_epsilon", "epochs", "delta")),
+    "compute_noise": ("TF-Privacy", ("n", "batch_size", "target_epsilon", "epochs", "delta", "noise_lbd")),
     **{
         f"{prefix}DPKeras{optimizer}Optimizer": ("Keras", _KERAS)
         for prefix in ("", "Vectorized")
@@ -244,14 +244,41 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
     if terms.delta is None and delta is not None:
         _required(given, "delta", name)
-    # With a noise multiplier nothing is solved for: the target of the call is then no part of the run.
+    # With a noise multiplier nothing is looked for: the target of the call is then no part of the run.
     target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
+    if target is not None:
+        # The accountant decides how much noise it is. Where the call does not say it, that which finds the least.
+        stated = given.get("accountant", "rdp" if name == "get_noise_multiplier" else None)
+        word, sharp = str(stated).lower(), "pld" if library == "JAX-Privacy" else "prv"
+        accountant = next((each for each in ("rdp", "prv", "pld", "gdp") if each in word), "")
+        is_known = accountant or name in {"compute_noise", "DPKerasConfig"}
+        accountant = "rdp" if name == "compute_noise" else accountant or sharp
+        said = f"accountant: {accountant} is assumed, which finds the least noise that the library may find"
+        run = replace(
+            run,
+            found_by=f"{library.lower()}.{accountant}",
+            assumed=_told(name, library, given),
+            unknown=run.unknown if is_known else (*run.unknown, said),
+        )
     return replace(
         run,
         origin=f"a call of {name} on line {call.line}",
         delta=decimal_down(delta) if isinstance(delta, Fraction) else "",
         target_epsilon=None if target is None else float(finite_number(target, "target_epsilon", low=1e-9)),
     )
+
+
+def _told(name: str, library: str, given: Mapping[str, Any]) -> str:
+    """Return the Poisson run that a library is told when it looks for noise, as `assuming` of a config states it."""
+    if library == "Opacus":
+        rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
+        steps = given.get("steps")  # else int(epochs / sample_rate), in floats
+        count = int(float(given["epochs"]) / float(rate)) if steps is None else whole_number(steps, "steps")
+    else:
+        rate = Fraction(given["batch_size"]) / Fraction(given["n"])
+        steps = given.get("steps")
+        count = math.ceil(given["epochs"] / rate) if steps is None else whole_number(steps, "steps")
+    return f"{{rate: {number_text(rate)}, steps: {count}}}"
 
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:

@@ -32,12 +32,9 @@ from dpcalc.imports.run import (
     whole_number,
 )
 from dpcalc.planner.evaluate import Evaluation
-from dpcalc.planner.search import EpsilonGoal, certified_measure
-from dpcalc.planner.solve import solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.output import Output, lines
-from dpcalc.report.solution import with_safe_decimal
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 _MAX_SEARCHED = 10_000  # dictionaries of a checkpoint in which a state is looked for
@@ -288,17 +285,14 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
         )
     if not run.delta:
         unknown.append("delta: that of --delta")
-    adjacency = terms.adjacency or run.adjacency
+    adjacency, asked_delta = terms.adjacency or run.adjacency, run.delta or delta
     run = replace(run, delta=delta, adjacency=adjacency, examples=examples, unknown=tuple(unknown))
 
-    # The least noise for the target, rounded up to a short decimal. Any noise will do for a start: the search sets it.
+    # What the library looks for is not known: the config states what it was asked, at the delta of the call.
     noise = ""
     if run.target_epsilon is not None:
-        before = _load(run, "1", path).plan
-        goal = EpsilonGoal(limit=run.target_epsilon)
-        solution = solve(before, "sigma", goal=goal)
-        solution = with_safe_decimal(solution, before, lambda plan: certified_measure(plan, goal))
-        noise = repr(solution.plan.phases[0].noise_multiplier)
+        target = f"{{epsilon: {run.target_epsilon!r}, delta: {asked_delta}}}"
+        noise = f"{{calibrated_to: {target}, by: {run.found_by}, assuming: {run.assumed}}}"
     return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
 
 

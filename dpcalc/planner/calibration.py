@@ -93,6 +93,13 @@ class Calibration:
         return f"{CONDITIONAL}{self.words}: noise >= {least}, if that accountant reports no less than the truth"
 
     @property
+    def beside_solution(self) -> str:
+        """What the library would choose, beside dpcalc's own smallest noise for the declared run."""
+        least = shown_number("lower", self.noise)
+        asked = f"epsilon {self.epsilon:g} of {self.steps} Poisson steps at the rate {self.rate}"
+        return f"{self.by} chooses noise >= {least} for {asked}; this is dpcalc's own smallest"
+
+    @property
     def noise(self) -> float:
         """The least noise multiplier that the library can have returned; InputError where that is not known."""
         for name, (low, high) in LIMITS.items():

@@ -340,7 +340,10 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         units=LOWER_WORK,
     )
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(best, delta_lower=lower, notes=tuple(filter(None, (*best.notes, rough, missing))))
+    asked = composition.stated.calibrations
+    conditions = dict.fromkeys(each.note for each in asked)
+    notes = tuple(filter(None, (*best.notes, rough, missing, *conditions)))
+    return replace(best, delta_lower=None if asked else lower, notes=notes)
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
