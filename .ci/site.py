@@ -1,6 +1,7 @@
 """Hooks of MkDocs: pages that are kept beside docs/ become pages of the site, and links between both are kept."""
 
 import logging
+import posixpath
 import re
 from pathlib import Path
 
@@ -37,12 +38,13 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         config: the settings of the site.
         files: all files of the site.
     """
-    folder = ROOT if page.file.generated_by else ROOT / "docs"
+    folder = ROOT if page.file.generated_by else (ROOT / "docs" / page.file.src_uri).parent
 
     def moved(link: re.Match[str]) -> str:
         path = (folder / link[2]).resolve().relative_to(ROOT).as_posix()
         target = PAGES.get(path, path.removeprefix("docs/"))
         if target in files.src_uris:
+            target = posixpath.relpath(target, posixpath.dirname(page.file.src_uri))
             return f"[{link[1]}]({target}{link[3] or ''})"
         if not (ROOT / path).exists():
             _LOG.warning("%s: expected a link to a file that exists, got %s", page.file.src_uri, link[2])

@@ -17,7 +17,7 @@ from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.planner.vary import with_total_steps
 from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, real_number, refuse_unknown
 from dpcalc.report.rounding import as_given, rounded_up
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, WithReplacement
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, SummedPoisson, WithReplacement
 
 STATE_FORMAT = "dpcalc.accountant/1"
 _OTHER_NAMES = {"get_epsilon": "epsilon", "get_privacy_spent": "epsilon", "history": "state_dict()['history']"}
@@ -25,7 +25,7 @@ _MAX_STEPS = 10**12  # an end of the search for the steps left, of a run that co
 _INTERVALS = 512  # certified step counts of a run of known length, at least; more of them take time, fewer are coarse
 _GROWTH = 32  # a certified step count is at most 1/32 of it above the steps: the root of 33/32 is 1.016
 _FIRST = 16  # certified step counts of a run of unknown length are so far apart at the start
-_MEMORYLESS = (All, Poisson, CappedPoisson, Fixed, WithReplacement)
+_MEMORYLESS = (All, Poisson, SummedPoisson, CappedPoisson, Fixed, WithReplacement)
 
 
 class _Setting(NamedTuple):
@@ -165,6 +165,63 @@ class Accountant:
             steps, count = steps + number, count - number
         for setting, number in pairs:
             self._add(setting, number)
+
+    def require(
+        self,
+        *,
+        steps: int | None = None,
+        batch_size: int | None = None,
+        noise_multiplier: float | None = None,
+        max_grad_norm: float | None = None,
+        **unknown: Never,
+    ) -> None:
+        """Raise unless a trainer's own numbers are those of the plan; None compares nothing. Call it before step one.
+
+        Args:
+            steps: noisy updates of the whole run, those before a checkpoint included.
+            batch_size: units that go into one noisy update on average: those of a device x accumulation x devices.
+                A Poisson draw of rate 1 / len(loader) is one of the loader's batch size.
+            noise_multiplier: noise standard deviation / clip norm.
+            max_grad_norm: clip norm.
+            unknown: none; the error for any other argument has the name that dpcalc uses.
+
+        Raises:
+            TypeError: there is no argument of that name.
+            InputError: a number differs, and the error has both; or the plan has none to compare it with.
+
+        Example:
+            >>> Accountant(sample_rate=0.01, noise_multiplier=1.0, steps=50, delta=1e-5).require(steps=60)
+            Traceback (most recent call last):
+            dpcalc.errors.InputError: steps: the config states 50, the training uses 60; change one of them
+        """
+        if unknown:
+            refuse_unknown(self.require, unknown, own="Accountant.require")
+
+        def compare(name: str, used: float | None, stated: float | str | None) -> None:
+            if used is not None and used != stated:
+                has = "no such number" if stated is None else f"{stated}"
+                raise InputError(f"{name}: the config states {has}, the training uses {used}; change one of them")
+
+        compare("steps", steps, self._plan.steps if self._has_length else None)
+        for phase in self._plan.phases:
+            compare("noise_multiplier", noise_multiplier, getattr(phase.mechanism, "noise_multiplier", None))
+            compare("max_grad_norm", max_grad_norm, getattr(phase.mechanism, "max_grad_norm", None))
+            if batch_size is None:
+                continue
+            drawn = [level for level in phase.hierarchy.levels if not level.scheme.is_whole]
+            if len(drawn) != 1 or drawn[0].is_assumed or not drawn[0].is_equal:
+                raise InputError(f"batch_size: expected a plan with one draw of a known number, got {phase.name}")
+            scheme, count = drawn[0].scheme, drawn[0].count
+            stated: float | str | None = None
+            if scheme.amount_key == "size" and scheme.amount is not None:
+                stated = int(scheme.amount)
+            if scheme.amount_key == "rate":
+                draws = scheme.draws if isinstance(scheme, SummedPoisson) else 1
+                part, rate = Fraction(require_whole("batch_size", batch_size), draws), Fraction(scheme.amount or 0)
+                lengths = (count / part, Fraction(math.ceil(count / part)), Fraction(math.floor(count / part)))
+                is_same = part > 0 and any(rate * length == 1 for length in lengths)
+                stated = batch_size if is_same else f"{as_given(float(rate * count * draws))} on average"
+            compare("batch_size", batch_size, stated)
 
     def _position_after(self, steps: int) -> tuple[int, int]:
         """Return (phase of the next step, its steps left, 10^12 if it may go on); InputError at the end."""

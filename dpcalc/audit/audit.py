@@ -200,7 +200,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
                 f"data.examples: expected the number of {level.name} that the log is of, got an unknown one"
             )
         # Below a level whose units can be drawn twice at once, two draws are mixed.
-        is_mixed = any(each.can_repeat for each in schemes[:place])
+        is_mixed = any(each.can_repeat or each.is_summed for each in schemes[:place])
         shown = None if is_mixed else _entry_probability(hierarchy, schemes, place)
         lag = scheme.bins if isinstance(scheme, BallsInBins) else getattr(scheme, "groups", 1)
         if scheme.spans_steps and scheme.is_whole and limits is not None and limits.fixed_epochs:

@@ -13,7 +13,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.audit.draws import LoggedLevel
 from dpcalc.audit.laws import all_draws, window_counts
 from dpcalc.audit.p_values import Kind, Statistic
-from dpcalc.sampling.schemes import BallsInBins
+from dpcalc.sampling.schemes import BallsInBins, SummedPoisson
 
 _MIN_EXPECTED = 20  # expected events whose absence is a pattern, e^-20 by chance; draws that show what sizes are
 _MIN_DEVIATIONS = 5.0  # standard deviations from which a number is another one
@@ -182,7 +182,8 @@ def _repeats_within_steps(logged: LoggedLevel) -> str:
     Of n units, two entries of a step are the same unit with probability 1 / n if they are drawn with replacement, and
     (k - 1) / (k n - 1) if k batches without repeats are added up, in which a unit stands Binomial(k, rate) times.
     """
-    draws, declared = logged.draws, f"`{logged.level.scheme.name}`"
+    draws, scheme = logged.draws, logged.level.scheme
+    declared = f"`draws: {scheme.draws}`" if isinstance(scheme, SummedPoisson) else f"`{scheme.name}`"
     by_chance = float((draws.entries * (draws.entries - 1.0) / (2 * draws.frames)).sum())
     equal = float(draws.twice.sum())
     # So the equal pairs are 1 - 1/k of those with replacement, here to within three deviations.
@@ -201,7 +202,10 @@ def _repeats_within_steps(logged: LoggedLevel) -> str:
         return f"this is `with-replacement`, or {batches} batches without repeats added up in each step, not {declared}"
     if are_constant or _varies_as_poisson(logged, draws.entries):
         kind = "batches of one size" if are_constant else "`poisson` batches"
-        return f"{batches} {kind} are added up in each step, as accumulated gradients are: that is not {declared}"
+        sentence = f"{batches} {kind} are added up in each step, as accumulated gradients are"
+        if are_constant:
+            return f"{sentence}: that is not {declared}"
+        return f"{sentence}: that is `poisson` with `draws`, the rate of one of them, not {declared}"
     return f"{declared} excludes that; are several batches added up in each step, as accumulated gradients are?"
 
 

@@ -20,7 +20,7 @@ from dpcalc.audit.draws import CERTAIN, OCCURRENCES, LoggedLevel
 from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.errors import UnsupportedError
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation
+from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation, SummedPoisson
 
 _TAILS = [each for tail in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3) for each in (tail, 1 - tail)]
 """Where a distribution is compared: another tail costs nothing, and below 1e-3 there are too few events."""
@@ -39,7 +39,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         first = logged.first_place(counts.unheld)
         sentence = f"{first} is not in all {level.period} steps of its redraw period"
         yield certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
-    if level.is_last and not level.is_mixed and not scheme.can_repeat:
+    if level.is_last and not level.is_mixed and not (scheme.can_repeat or scheme.is_summed):
         sentence = f"{logged.first_place(counts.repeats)} stands {counts.first_repeat} times in its batch"
         yield certain_test(Kind.REPEATS, "repeats within a step", observed=counts.repeats.number, sentence=sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
@@ -85,6 +85,16 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
                 )
                 yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
         yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** scheme.size)
+    elif isinstance(scheme, SummedPoisson):  # each unit by itself, so that all its counts are sums of independent ones
+        rate = float(scheme.rate(1))
+        if level.is_last and not level.is_mixed and level.has_sizes and level.is_every:
+            frames, _, number = all_draws(logged)
+            offered = float((frames * number).sum())
+            several = float(binom.sf(1, scheme.draws, float(scheme.probability)))
+            repeats = Count(observed=counts.repeats.number, expected=several * offered, trials=offered)
+            yield count_test(Kind.REPEATS, "units repeated within a step", [repeats])
+        yield from _size_tests(logged, probability=rate)
+        yield from _subset_tests(logged, lambda frame: np.full(frame.shape, rate))
     elif scheme.is_independent or scheme.is_cut:
         rate = float(scheme.probability)
         yield from _size_tests(logged, probability=rate, max_size=scheme.limit)

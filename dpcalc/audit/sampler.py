@@ -16,7 +16,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.schemes import BallsInBins, Fixed, RandomAllocation, Scheme
+from dpcalc.sampling.schemes import BallsInBins, Fixed, RandomAllocation, Scheme, SummedPoisson
 
 # One draw from each of many frames: (index of the frame of each drawn unit, index of the unit in its frame), both from
 # 0, shape (drawn units,) each.
@@ -36,6 +36,9 @@ def draw_units(scheme: Scheme, sizes: IntArray, rng: Generator) -> UnitIndices:
     if scheme.can_repeat:
         frames = np.repeat(np.arange(sizes.size), scheme.size)
         return frames, rng.integers(0, sizes[frames])
+    if isinstance(scheme, SummedPoisson):
+        frames, places = _draw_poisson(float(scheme.probability), sizes * scheme.draws, rng)  # one draw after the other
+        return frames, places % sizes[frames]
     if scheme.is_independent or scheme.is_cut:
         frames, units = _draw_poisson(float(scheme.probability), sizes, rng)
         if scheme.limit is None:
@@ -241,8 +244,8 @@ def expected_draws(scheme: Scheme, count: float) -> float:
         return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
     if scheme.has_stand_in or scheme.can_repeat:
         return min(scheme.size, count) if scheme.has_stand_in else scheme.size
-    if scheme.is_independent:  # not `rate`, which the simulation checks
-        return count * float(scheme.probability)
+    if scheme.is_independent or scheme.is_summed:  # not `rate`, which the simulation checks
+        return float(scheme.tried(1)[0] * count * scheme.probability)
     return count * float(scheme.rate(round(count)))
 
 

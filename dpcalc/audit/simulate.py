@@ -149,7 +149,8 @@ def _phase_checks(
     for level, scheme, total in zip(hierarchy.levels, schemes, totals, strict=True):
         frames = total.frames.total()
         offered = sum(size * times for size, times in total.frames.items())
-        if scheme.is_independent and offered:
+        if (scheme.is_independent or scheme.is_summed) and offered:
+            offered *= scheme.tried(1)[0]  # once in each of the draws that are added up
             rate, share = float(scheme.probability), total.drawn / offered
             ends.append(_interval(share, offered))
             yield check(f"share of {level.name} drawn", (rate, rate), share, ends[-1], offered)
@@ -175,7 +176,8 @@ def _phase_checks(
     ):
         low = high = float(copies)
         for level, scheme, _, (low_each, high_each) in levels:
-            factor = (level.count if scheme.is_independent else 1) / draws_of_frame(scheme, level.count)[1]
+            is_share = scheme.is_independent or scheme.is_summed
+            factor = (scheme.tried(level.count)[0] if is_share else 1) / draws_of_frame(scheme, level.count)[1]
             low, high = low * low_each * factor, high * high_each * factor
     else:
         largest = copies * math.prod(scheme.max_drawn(level.count) for level, scheme, *_ in levels)
@@ -243,6 +245,9 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
         schemes = [*path.schemes]
         schemes[hierarchy.allocated - 1] = Poisson(probability=hierarchy.chosen_rate)
         path = replace(path, schemes=tuple(schemes))
+    if 0 < hierarchy.summed <= len(path.schemes):  # the path is that of copies
+        at = hierarchy.summed - 1
+        path = replace(path, schemes=(*path.schemes[:at], hierarchy.levels[at].scheme, *path.schemes[at + 1 :]))
     if plan.group_size == 1 and not any(scheme.can_repeat for scheme in path.schemes):
         on_path = _units_on_path(plan, protected, index)
         rates = [level.scheme.rate(size) for level, (_, size) in zip(hierarchy.levels, on_path, strict=False)]

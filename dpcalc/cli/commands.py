@@ -7,6 +7,7 @@ The first paragraphs of a command's docstring are its help, the last one an exam
 import inspect
 import math
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,7 +104,8 @@ def _add(app: typer.Typer, function: Command, shared: Collection[str], panel: st
                 unset=tuple(given.get("unset") or ()),
                 flags=tuple((option, text) for option, text in texts if text is not None),
             )
-        with progress(name), ended_after(given.get("timeout") or math.inf):
+        bar = nullcontext() if function is init else progress(name)  # it asks, and a bar would run over the answers
+        with bar, ended_after(given.get("timeout") or math.inf):
             return function(**values)
 
     keyword = inspect.Parameter.KEYWORD_ONLY

@@ -3,23 +3,41 @@
 from __future__ import annotations
 
 import math
+import os
+import re
+import shlex
+import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from fractions import Fraction
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, refuse_existing, remarks, write_file
+from dpcalc.cli.output import CommandResult, output_text, print_remark, refuse_existing, remarks, write_file
 from dpcalc.cli.progress import GRACE, ended_after, report_progress
 from dpcalc.cli.sources import Request
+from dpcalc.config.source import visible
 from dpcalc.errors import InputError, listed
 from dpcalc.guarantee import Adjacency
 
-LOADERS = ("shuffle", "poisson", "fixed", "with-replacement")
+if TYPE_CHECKING:
+    from dpcalc.config.found import Word
+
+SCHEMES = ("shuffle", "poisson", "fixed", "with-replacement")  # that the templates offer
+FRAMEWORKS = {
+    "opacus": "PyTorch with Opacus",
+    "trainer": "Hugging Face Trainer, Accelerate, dp-transformers",
+    "jax-privacy": "JAX, DP optimizers of optax",
+    "tf-privacy": "TensorFlow, Keras",
+    "federated": "Flower, FLSim, TF-Federated and other servers",
+    "another": "code of your own",
+}
 _OPEN = "scheme: ???"  # in the templates that any of these loaders fits
 
 
@@ -32,37 +50,79 @@ class Template(StrEnum):
 
 
 def init(
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE",
+            help="Training files: YAML, JSON, TOML, Python, gin or shell. The config refers to what they state.",
+        ),
+    ] = None,
     *,
-    template: Annotated[Template, typer.Option(metavar="|".join(Template), help="The template.")] = Template.DPSGD,
+    template: Annotated[
+        Template | None,
+        typer.Option(metavar="|".join(Template), help="Without FILE: a template.", show_default="dpsgd"),
+    ] = None,
     output: Annotated[
-        str, typer.Option("--output", "-o", metavar="PATH", help="File to write; - is standard output.")
-    ] = "dpcalc.yaml",
-    force: options.Force = False,
-    scheme: Annotated[
         str | None,
         typer.Option(
+            "--output",
+            "-o",
+            metavar="PATH",
+            help="File to write; - is standard output.",
+            show_default="dpcalc.yaml, beside FILE",
+        ),
+    ] = None,
+    force: options.Force = False,
+    loader: Annotated[
+        str | None,
+        typer.Option(
+            "--loader",
+            "--scheme",
             metavar="NAME",
-            help=f"How the loader draws: {listed(LOADERS)}. Without it the file asks.",
-            autocompletion=options.one_of(LOADERS),
+            help=f"How the loader draws: {listed(SCHEMES)}, for FILE also opacus or trainer. Without it the file asks.",
+            autocompletion=options.one_of(SCHEMES),
+        ),
+    ] = None,
+    numbers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="A number that FILE does not state, e.g. data.examples=60_000; devices=8.",
         ),
     ] = None,
 ) -> CommandResult:
-    """Write a commented config to start from.
+    """Write a config: one that refers to your training files, or a commented one to start from.
 
-    Example: dpcalc init --template maml --output configs/clinic.yaml
+    With FILE: prints what was found and where, and what is not used and why. What no file states is `???`, and no
+    number is made up. Without FILE a terminal asks five questions, and a pipe gets the template.
+
+    Example: dpcalc init train.py --loader shuffle --set data.examples=60_000
     """
-    text = resources.files("dpcalc.config").joinpath("templates", f"{template}.yaml").read_text(encoding="utf-8")
-    if scheme is not None:
-        if scheme not in LOADERS:
-            from dpcalc.config.messages import value_suggestion
+    from dpcalc.config.messages import value_suggestion
 
-            hint = value_suggestion("scheme", scheme, LOADERS)
-            raise InputError(f"--scheme: expected {listed(LOADERS)}, got {scheme!r}{f'; {hint}' if hint else ''}")
+    known = (*SCHEMES, "opacus", "trainer") if files else SCHEMES
+    if loader is not None and loader not in known:
+        hint = value_suggestion("scheme", loader, SCHEMES)
+        raise InputError(f"--loader: expected {listed(known)}, got {loader!r}{f'; {hint}' if hint else ''}")
+    if files:
+        if template is not None:
+            raise InputError("--template: expected no FILE beside it, got both; leave one of them out")
+        return _init_from(files, output, loader, _stated_numbers(numbers or ()), force=force)
+    if numbers:
+        raise InputError("--set: expected FILE, to which it adds, got none; edit the template that is written")
+    output = "dpcalc.yaml" if output is None else output
+    if template is None and loader is None and _can_ask():
+        return _init_by_questions(output, force=force)
+    text = (
+        resources.files("dpcalc.config").joinpath("templates", f"{template or Template.DPSGD}.yaml").read_text("utf-8")
+    )
+    if loader is not None:
         if _OPEN not in text:
             raise InputError(
-                f"--scheme: expected none, as the template {template} says itself how it draws; adapt the file"
+                f"--loader: expected none, as the template {template} says itself how it draws; adapt the file"
             )
-        text = text.replace(_OPEN, f"scheme: {scheme}{' ' * max(0, 3 - len(scheme))}")
+        text = text.replace(_OPEN, f"scheme: {loader}{' ' * max(0, 3 - len(loader))}")
     if output == "-":
         return CommandResult(text=text)
 
@@ -71,6 +131,211 @@ def init(
     return CommandResult(
         text=f"wrote {output}\n", asides=(f"note: {adapt}, then run `dpcalc epsilon {output}`",), changed=(output,)
     )
+
+
+def _can_ask() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def _ask(question: str, parse: Callable[[str], str]) -> str:
+    """Return what a person answers on the terminal, asked again until `parse` takes it."""
+    return str(typer.prompt(question, default="", show_default=False, err=True, value_proc=parse))
+
+
+def _ask_choice(question: str, choices: Mapping[str, str]) -> str:
+    """Return the name of a choice, "" for none; its number or name is typed."""
+    names = list(choices)
+
+    def parse(text: str) -> str:
+        word = text.strip().lower()
+        if not word or word in names:
+            return word
+        if word.isascii() and word.isdigit() and 0 < int(word[:3]) <= len(names):
+            return names[int(word[:3]) - 1]
+        raise typer.BadParameter(f"expected a number from 1 to {len(names)}, or nothing")
+
+    shown = "".join(f"\n  {at}  {name}: {why}" for at, (name, why) in enumerate(choices.items(), 1))
+    return _ask(f"{question}{shown}\nNumber, or Enter to say it later", parse)
+
+
+def _stated_value(text: str, *, words: Sequence[Word]) -> str:
+    """Return a number, a plain word or the path of a word of the files; "" for nothing; BadParameter for others."""
+    text = text.strip()
+    if text not in {"", "true", "false", "draws", "physical", *Adjacency, *(word.path for word in words)}:
+        try:
+            options.exact(text)
+        except typer.BadParameter as cause:
+            raise typer.BadParameter(f"{cause}, or the path of a word that was found") from None
+    return text
+
+
+def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
+    """Return the values of `--set` by key; InputError for a key that no config of `init` has."""
+    from dpcalc.config.found import COHORT, KEYS, UNITS
+
+    known, given = (*KEYS, UNITS, COHORT, "devices", "accumulation", "accumulates"), {}
+    for assignment in assignments:
+        key, equals, text = (part.strip() for part in assignment.partition("="))
+        if key not in known or not equals or not re.fullmatch(r"[^\s#'\"]{1,200}", text):
+            raise InputError(f"--set: expected KEY=VALUE, KEY one of {', '.join(known)}, got {assignment!r:.200}")
+        given[key] = text
+    return given
+
+
+def _init_from(
+    files: Sequence[str], output: str | None, loader: str | None, given: dict[str, str], *, force: bool
+) -> CommandResult:
+    """Write a config that refers to training files, and say what was found."""
+    from dpcalc.config.files import Refusal, config_folder
+    from dpcalc.config.found import BEFORE, LOADERS, QUESTIONS, config_text, open_keys, told_lines, words_of
+
+    place = os.path.join(os.path.dirname(files[0]), "dpcalc.yaml") if output is None else output
+    if place != "-":
+        refuse_existing("--output", place, force=force)
+    folder = config_folder(place)
+    try:
+        names = [Path(os.path.relpath(file, folder.folder)).as_posix() for file in files]
+        words = words_of(names, folder)
+    except (Refusal, ValueError) as cause:
+        message, hint = (cause.message, cause.hint) if isinstance(cause, Refusal) else (str(cause), "")
+        raise InputError(f"init: {visible(message)}{f'; {visible(hint)}' if hint else ''}") from None
+    for key, text in given.items():
+        try:
+            _stated_value(text, words=words)
+        except typer.BadParameter as cause:
+            raise InputError(f"--set {key}: {cause}") from None
+    title = f"The privacy budget of {', '.join(names)}, by `dpcalc init`: values are read there."
+    is_asking = _can_ask()
+    if is_asking:
+        for line in told_lines(words, config_text(words, loader or "", given, title)):
+            print_remark(line)
+        loader = loader or _ask_choice("How does the loader draw?", {name: why for name, (_, why) in LOADERS.items()})
+        for key, (question, names_of_it) in QUESTIONS.items():
+            still_open = open_keys(config_text(words, loader, given, title))
+            if key not in given and not set(still_open).isdisjoint(names_of_it.split()):
+                answer = _ask(f"{question} (Enter: later)", partial(_stated_value, words=words))
+                given |= {key: answer} if answer else {}
+    text = config_text(words, loader or "", given, title)
+    missing = open_keys(text)
+    lines = [] if is_asking else told_lines(words, text)
+    if not words:
+        lines.append("nothing was found that a config can refer to; docs/adopt.md has other ways")
+    if not loader:
+        each_text = {name: config_text(words, name, given, title) for name in BEFORE}
+        if not all(map(open_keys, each_text.values())):
+            lines += [f"if the loader draws by {name}: {_cost(each, place)}" for name, each in each_text.items()]
+    if missing:
+        way = (
+            f"write them where {'the config' if place == '-' else place} has `???`, or start again with --set KEY=VALUE"
+        )
+        question = f"; --loader is how it draws: {', '.join(LOADERS)}" if "scheme" in missing else ""
+        lines.append(f"missing: {', '.join(missing)}: {way}{question}")
+    else:
+        lines.append(_cost(text, place))
+    if place == "-":
+        return CommandResult(text=text, asides=tuple(lines))
+    write_file("--output", place, text.encode(), force=force)
+    lines.append(f"wrote {place}; next: dpcalc epsilon {shlex.quote(place)}")
+    return CommandResult(text="".join(f"{line}\n" for line in lines), changed=(place,))
+
+
+def _cost(text: str, place: str) -> str:
+    """Return what a written config costs, or what is wrong with it, in words."""
+    from dpcalc.config.files import config_folder
+    from dpcalc.config.found import open_keys
+    from dpcalc.config.load import load_text
+    from dpcalc.config.source import ConfigError
+    from dpcalc.errors import DpcalcError
+    from dpcalc.planner.evaluate import guarantee
+    from dpcalc.report.rounding import as_given, rounded_up
+
+    if missing := open_keys(text):
+        return f"unknown, {', '.join(missing)} missing"
+    try:
+        found = guarantee(load_text(text, path=place, files=config_folder(place)).accepted().plan)
+    except ConfigError as cause:
+        first = cause.diagnostics[0]
+        return f"no epsilon: {first.message}" + f"; {first.hint}" * bool(first.hint)
+    except DpcalcError as cause:
+        return f"no epsilon: {cause}"
+    return f"epsilon <= {rounded_up(found.epsilon)} at delta = {as_given(found.delta)}"
+
+
+def _init_by_questions(output: str, *, force: bool) -> CommandResult:
+    """Ask five questions, write their answers as a config, and say which noise fits."""
+    from dpcalc.api import solve
+    from dpcalc.config.files import config_folder
+    from dpcalc.config.found import COHORT, LOADERS, OPEN, QUESTIONS, UNITS, config_text, open_keys
+    from dpcalc.config.load import load_text
+    from dpcalc.errors import DpcalcError
+    from dpcalc.report.rounding import rounded_up
+
+    if output != "-":
+        refuse_existing("--output", output, force=force)
+    framework = _ask_choice("1 of 5. What trains the model?", FRAMEWORKS)
+    offered = ("fixed", "poisson") if framework == "federated" else tuple(LOADERS)
+    leave_out = {"trainer"} if framework == "opacus" else {"opacus", "trainer"} - {framework}
+    offered = tuple(name for name in offered if not framework or name not in leave_out)
+    loader = _ask_choice("2 of 5. How does it draw?", {name: LOADERS[name][1] for name in offered})
+    protects = _ask_choice(
+        "3 of 5. Whom to protect?",
+        {
+            "example": "one record of the training set",
+            "person": "a person with several records",
+            "client": "a client or user, whose whole update is clipped",
+        },
+    )
+    given: dict[str, str] = {}
+    questions = {"data.examples": "Examples in the training set", "training.batch_size": "Examples of one noisy update"}
+    if protects == "client":
+        questions = {UNITS: "Clients in all", COHORT: "Clients of a round", "training.steps": "Rounds"}
+    elif loader == "trainer":
+        questions = {"data.examples": "Examples in the training set", "per_device": "Examples of a batch on one device"}
+        questions |= {key: QUESTIONS[key][0] for key in ("accumulation", "devices", "sampling.drop_last")}
+    elif loader == "opacus":
+        questions["sampling.drop_last"] = QUESTIONS["sampling.drop_last"][0]
+    if protects != "client":
+        questions["training.epochs"] = "Epochs"
+    if protects == "person":
+        questions["privacy.group_size"] = "Most records of one person"
+    print_remark("4 of 5. Sizes (Enter: later)")
+    for key, question in questions.items():
+        answer = _ask(f"  {question}", partial(_stated_value, words=()))
+        given |= {key: answer} if answer else {}
+    print_remark("5 of 5. Target")
+    for key, question in (
+        ("budget.epsilon", "Epsilon"),
+        ("privacy.delta", "Delta, well below 1 / the number of units"),
+    ):
+        answer = _ask(f"  {question}", partial(_stated_value, words=()))
+        given |= {key: answer} if answer else {}
+    needed = {"client": COHORT, "person": "privacy.group_size"}.get(protects)
+    if needed:
+        given.setdefault(needed, OPEN)
+    title, lines = "A run as stated to `dpcalc init`.", []
+    text = config_text((), loader, given, title)
+    if open_keys(text) == ["noise_multiplier"] and "budget.epsilon" in given:
+        line = "  noise_multiplier: ???"
+        try:
+            trial = text.replace(line, "  noise_multiplier: 1")
+            plan = load_text(trial, path=output, files=config_folder(output)).accepted().plan
+            noise = rounded_up(solve(plan, "sigma").value)
+            print_remark(f"noise that fits epsilon {given['budget.epsilon']}, by dpcalc: noise_multiplier >= {noise}")
+            text = text.replace(line, f"{line}  # what your run uses; dpcalc's answer to the target is {noise}")
+            if _ask("Will you train with it? y/N", lambda answer: answer).strip().lower() in {"y", "yes"}:
+                note = f"# dpcalc's answer to epsilon {given['budget.epsilon']}"
+                text = re.sub(r"  noise_multiplier: \?\?\?.*", f"  noise_multiplier: {noise}  {note}", text)
+        except DpcalcError as cause:
+            lines.append(f"no noise was found: {cause}")
+    missing = open_keys(text)
+    lines.append(
+        f"missing: {', '.join(missing)}; write them where the config has `???`" if missing else _cost(text, output)
+    )
+    if output == "-":
+        return CommandResult(text=text, asides=tuple(lines))
+    write_file("--output", output, text.encode(), force=force)
+    lines.append(f"wrote {output}; next: dpcalc epsilon {shlex.quote(output)}")
+    return CommandResult(text="".join(f"{line}\n" for line in lines), changed=(output,))
 
 
 def show(request: Request) -> CommandResult:

@@ -6,7 +6,7 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -19,6 +19,7 @@ from dpcalc.config import scalars
 from dpcalc.config.data_files import READERS, data_tree
 from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
+from dpcalc.config.loaders import LOADER, delta_written_out, drawn_from, mechanism_written_out, written_out
 from dpcalc.config.messages import (
     DRAW_FORM,
     extra_key_error,
@@ -38,7 +39,18 @@ from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
 from dpcalc.config.schema import DRAW, MAX_PHASES, NOISE, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
-from dpcalc.config.tree import Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
+from dpcalc.config.tree import (
+    Items,
+    Node,
+    Scalar,
+    Section,
+    entries_of,
+    entry,
+    node_at,
+    text_at,
+    with_entries,
+    without_keys,
+)
 from dpcalc.config.words import no_number
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.guarantee import Adjacency
@@ -113,6 +125,7 @@ class _Reader:
     def __init__(self, root: Section, files: Files) -> None:
         self.errors: list[Diagnostic] = []
         self.files = files
+        self.root = root
         # What data files hold, by the identity of the node that names one: phases that inherit it share the node.
         # Errors are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
         self.contents: dict[int, object] = {}
@@ -160,7 +173,16 @@ class _Reader:
             self.run(runs(without_keys(root, "phases"))[0], is_whole=False)
             self.errors[before:] = [each for each in self.errors[before:] if each.code != "DPC103"]
         all_runs = tuple(self.run(run, is_whole=True) for run in runs(root))
-        privacy = self.section("privacy", self.required(root, "privacy"))
+        stated_privacy = self.required(root, "privacy")
+        if isinstance(stated_privacy, Section) and isinstance(entry(stated_privacy, "delta"), Section):
+            try:
+                units = 2 if data is None else self.fewest(root, data.levels, tree)
+                delta = delta_written_out(stated_privacy.entries["delta"], units)
+                stated_privacy = with_entries(stated_privacy, {"delta": delta} if delta else {})
+            except ConfigError as cause:
+                self.errors.extend(cause.diagnostics)
+                stated_privacy = None
+        privacy = self.section("privacy", stated_privacy)
         accounting, budget, tuning, partition = (
             self.section(name, root.entries.get(name)) for name in ("accounting", "budget", "tuning", "partition")
         )
@@ -183,6 +205,18 @@ class _Reader:
             partition=partition,
             runs=all_runs,
         )
+
+    def fewest(self, root: Section, levels: Sequence[SimpleNamespace], tree: Tree | None) -> int | None:
+        """Return the fewest protected units that the data can have; None if nobody knows."""
+        unit = text_at(root.entries.get("privacy"), "unit")
+        names = [level.name for level in levels]
+        if has_assumed_sizes(root) or (unit not in names and len(names) > 1):
+            return None
+        number = names.index(unit) + 1 if unit in names else 1
+        if tree is not None:
+            return sum(tree.sizes[number - 1])
+        counts = [level.count or level.min for level in levels[:number]]
+        return prod(counts) if all(counts) else None
 
     # Values by their declaration.
 
@@ -326,6 +360,7 @@ class _Reader:
             at=run.at,
             path=run.path,
             sections=run.sections,
+            stated=run.stated,
             draws=draws,
             episodes=episodes,
             mechanism=mechanism,
@@ -368,8 +403,15 @@ class _Reader:
                 self.errors.extend(unknown_key_error(node, key, node.entries[key]) for key in unknown)
                 if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
                     self.errors.append(missing_key_error(node, "scheme"))
+            elif word == LOADER or isinstance(
+                entry(node, BATCH_SIZE), Section
+            ):  # left over, so that something is wrong
+                try:
+                    written_out(node, *drawn_from(self.root, name))
+                except ConfigError as cause:
+                    self.errors.extend(cause.diagnostics)
             elif word not in SCHEMES:
-                self.errors.append(wrong_word_error("scheme", scheme, tuple(SCHEMES)))
+                self.errors.append(wrong_word_error("scheme", scheme, (*SCHEMES, LOADER)))
             else:
                 values = self.values(draw_keys(word), node)
                 draws[name] = SimpleNamespace(**{key: each.default for key, each in DRAW.items()} | values)
@@ -387,6 +429,11 @@ class _Reader:
                 self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
             return None, None, "", None
         before, asked = len(self.errors), None
+        try:
+            mechanism_written_out(node)  # what is left over is wrong
+        except ConfigError as cause:
+            self.errors.extend(cause.diagnostics)
+            return None, None, "", None
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
         if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
@@ -574,6 +621,10 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
                 message = f"`{expected.path}` gives no rate: level `{name}` has {fewest} to {largest} units under one "
                 hint = "state `rate`, which is the same for all of them"
                 wrong.append(error("DPC107", expected.start, f"{message}parent", hint))
+        if draw.draws > 1 and draw.max_batch_size is not None:
+            node = node_at(sampling, name, "max_batch_size")
+            problem = f"cuts one batch, and `draws` adds up {draw.draws}: no bound is proved for the sum of cut batches"
+            wrong.append((node or sampling).fault("DPC107", problem, "keep one of them"))
     yield from wrong
     if not wrong:
         levels = levels_of(run, config)
@@ -670,6 +721,8 @@ def build(config: Sections) -> Plan:
 
     # Asked of the whole plan: whether a theorem covers a phase depends on unit, adjacency and group size too.
     for phase, run in zip(plan.phases, config.runs, strict=True):
+        for summed_fault in phase.summed_faults(plan.unit):
+            raise ConfigError([keyed_error(run.sections, summed_fault)])
         if phase.is_correlated or phase.hierarchy.spans_steps:
             from dpcalc.amplification.correlated import correlated_fault, length_fault
 

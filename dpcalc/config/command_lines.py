@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from dpcalc.config.files import Refusal
+from dpcalc.config.files import Refusal, refusal_at
 from dpcalc.config.source import Mark, Source, shortened
-from dpcalc.config.tree import Document, Items, Node, Scalar, Section
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, nested
 
 WAY_OUT = "write the number there, or refer to the place that states it"
 FLAGS = "flags"  # key below a text or a list that is a command
@@ -88,32 +88,28 @@ def read_shell(source: Source) -> Document:
 
 def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
     """Return the tree `flags: {name: value}` of the words of commands; names have `_` and are found with `-` too."""
-    entries: dict[str, Node] = {}
+    flags = Section(entries={}, mark=mark, key=None, path=join(path, FLAGS))
+    leaves: dict[tuple[str, ...], Node] = {(FLAGS,): flags}
     refused: dict[str, Refusal] = {}
-    here = f"{path}.{FLAGS}" if path else FLAGS
-
-    def refuse(name: str, at: Mark, message: str) -> None:
-        reason = Refusal("DPC110", f"line {at.line}, column {at.column}: {message}", WAY_OUT)
-        refused.setdefault(f"{here}.{name}", reason)
-
-    for at, word in enumerate(words):
+    for word, after in zip(words, [*words[1:], Word("\n", mark)], strict=True):
         option, equals, text = word.text.partition("=")
         if not option.startswith("--") or len(option) < 3:
             continue
-        name = option[2:].replace("-", "_")
-        value = word if equals else words[at + 1] if at + 1 < len(words) else word
+        keys = FLAGS, option[2:].replace("-", "_")
+        place = join(path, ".".join(keys))
+        value = word if equals else after
         text = text if equals else value.text
-        if name in entries:
-            lines = f"{entries[name].mark.line} and {word.mark.line}"
-            refuse(name, word.mark, f"`{option}` stands there more than once, in lines {lines}")
-            continue
-        entries[name] = Scalar(text=text, plain=True, mark=value.mark, key=None, path=f"{here}.{name}")
-        if not value.is_plain and value.text not in _ENDS:
-            refuse(name, value.mark, f"`{option}` is `{shortened(text)}`, which a shell makes a value of")
-        elif (value is word and not equals) or text in _ENDS or text.startswith("--"):
-            refuse(name, word.mark, f"`{option}` has no value")
-    section = Section(entries=entries, mark=mark, key=None, path=here)
-    return Document(Section(entries={FLAGS: section}, mark=mark, key=None, path=path), refused)
+        at, problem = word.mark, ""
+        if keys in leaves:
+            problem = f"stands there more than once, in lines {leaves[keys].mark.line} and {word.mark.line}"
+        elif not value.is_plain and value.text not in _ENDS:
+            at, problem = value.mark, f"is `{shortened(text)}`, which a shell makes a value of"
+        elif text in _ENDS or text.startswith("--"):
+            problem = "has no value"
+        if problem:
+            refused.setdefault(place, refusal_at(at, f"`{option}` {problem}", WAY_OUT))
+        leaves.setdefault(keys, Scalar(text=text, plain=True, mark=value.mark, key=None, path=place))
+    return Document(nested(leaves, mark, path), refused)
 
 
 def command_flags(node: Node) -> Document | None:

@@ -30,7 +30,7 @@ from dpcalc.records import dataclass
 _INDEPENDENT_SECTIONS = frozenset({"privacy", "sampling", "mechanism", "accounting", "budget"})
 _LABELS = frozenset({"version", "requires", "name"})
 _DRAW_LIMITS = ("max_batch_size", "max_group_size")
-_DRAW_KEYS = ("scheme", "redraw_every", "drop_last", "order", "groups", "assignment", EPISODES, *_DRAW_LIMITS)
+_DRAW_KEYS = ("scheme", "redraw_every", "drop_last", "order", "groups", "assignment", "draws", EPISODES, *_DRAW_LIMITS)
 _PARTICIPATION_KEYS = ("max_participations", "min_separation", "participation")
 _MECHANISM_ASSUMPTIONS = ("clip", "also", "odd_moments", "relation", "strategy", *_PARTICIPATION_KEYS)
 _ASSUMPTION_KEYS = frozenset({"part", *_MECHANISM_ASSUMPTIONS, *_DRAW_KEYS}) - {EPISODES}

@@ -3,7 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -95,6 +95,8 @@ MAX_FILES = 16  # that the references of one config lead into
 MAX_REFERENCE = 400  # characters of a reference
 MAX_SUGGESTIONS = 20  # references whose misspelt key is compared with others, at 1 ms each; the first ones suffice
 MARKER = "${"
+OPEN = "???"  # a value still to be given, here as in OmegaConf
+MAX_OPEN = 20  # that a message names
 HYDRA_HINT = "this looks like an unresolved Hydra config: let Hydra write the resolved one (`--cfg job --resolve`)"
 _HYDRA_RESOLVERS = ("hydra", "oc.")  # how the names of their resolvers begin
 _FORM = "write `${section.key}`, or `${conf/train.yaml:section.key}` for another file"
@@ -131,6 +133,17 @@ class References:
         self._files, self._root = files, root  # a file that references without a name lead into, "" for the config
         self._hydra = Hydra(main.tree, files)
         self._documents = {root: main}
+
+    def document(self, name: str) -> Document:
+        """Return a file, of a Hydra config what Hydra composes, as references into it read it; Refusal if none can."""
+        file, _, number = name.partition("#")
+        place = self._open_document(file, "", number or "0" if "#" in name else "")
+        written = posixpath.normpath(posixpath.join(str(self._files.folder), file))
+        return self._hydra.composed(written, place, self._documents[place].tree, ()) or self._documents[place]
+
+    def value(self, text: str) -> Scalar:
+        """Return the value at the end of a reference; Refusal if it has none."""
+        return self._end_of_chain(text)[0]
 
     def resolved(self, node: Node) -> Node:
         """Return the tree with references replaced by values, not below `x-` keys; wrong ones stay, with a fault each.
@@ -320,7 +333,7 @@ class References:
                 raise document.refused[current]
         if not isinstance(node, Scalar):
             raise Refusal("DPC110", f"it leads to {scalars.describe(node)}, not to one value", "refer to a key in it")
-        if node.text == "???":
+        if node.text == OPEN:
             raise Refusal("DPC110", "it leads to `???`, a value still to be given", "write the value there")
         if MARKER not in node.text and scalars.value(node) is None:
             raise Refusal("DPC110", "it leads to nothing: no value is written there", "write the value there")
@@ -358,17 +371,30 @@ def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
         yield finding(Severity.NOTE, "DPC212", used[0].mark, message, hint)
 
 
+def open_values(root: Node) -> tuple[Scalar, ...]:
+    """Return the values that are `???`, still to be given, each once."""
+    return tuple({x.mark: x for _, x in walk(root, "") if isinstance(x, Scalar) and x.text == OPEN}.values())
+
+
+def open_error(values: Sequence[Scalar]) -> Diagnostic:
+    """Return the error of values that are `???`, at the first of them."""
+    first, paths = values[0], [f"`{value.path}`" for value in values]
+    if len(values) == 1:
+        return error("DPC110", first.mark, f"{paths[0]} is `{OPEN}`, a value still to be given", "write the value")
+    more = f" and {len(paths) - MAX_OPEN} more" if len(paths) > MAX_OPEN else ""
+    message = f"{', '.join(paths[:MAX_OPEN])}{more} are `{OPEN}`, values still to be given"
+    return error("DPC110", first.mark, message, f"write each in its place, or give it with `--set {first.path}=VALUE`")
+
+
 def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the error of each scalar that is a wrong reference, `???`, a number beyond limits, or empty."""
+    """Yield the error of each scalar that is a wrong reference, a number beyond limits, or empty."""
     for _, node in walk(root, ""):
-        if not isinstance(node, Scalar):
+        if not isinstance(node, Scalar) or node.text == OPEN:
             continue
         reason = scalars.limit_violation(node.text) if node.plain else ""
         advice = no_number(node.path.rpartition(".")[2], node.text)
         if node.mark in faults:
             yield faults[node.mark]
-        elif node.text == "???":
-            yield error("DPC110", node.mark, f"`{node.path}` is `???`, a value still to be given", "write the value")
         elif reason:
             message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
             yield error("DPC106", node.mark, message, advice or "write a plain number")

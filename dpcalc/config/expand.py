@@ -4,13 +4,15 @@ Every value keeps the mark of the place where the user wrote it, so that errors 
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from dpcalc.config import scalars
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, drawn_from, mechanism_written_out, written_out
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
-from dpcalc.config.source import Diagnostic, Mark, Severity, error, finding, source_of
+from dpcalc.config.source import ConfigError, Diagnostic, Mark, Severity, error, finding, source_of
 from dpcalc.config.tree import (
     USER_KEY,
     Items,
@@ -115,12 +117,14 @@ class Run:
     at: Section  # the phase's own mapping, or the whole file
     path: str  # "phases[0]", or "" for a file without phases
     sections: Section  # mapping of `sampling`, `mechanism` and `training`, as far as they are stated
+    stated: Section  # the same before loaders and the parts of batches were written out
 
 
 def runs(root: Section) -> tuple[Run, ...]:
     """Return a run for each phase, completed from the top level; without `phases` the top level is the only run.
 
-    `batch_size` stands under its scheme's key, and `also` is a list.
+    `batch_size` stands under its scheme's key, `also` is a list, and a loader is the scheme that it stands for; those
+    for which there is none stay, for `build` to tell why.
     """
     found, inherited = [], without_keys(root, *root.entries.keys() - {*RUN_KEYS})
     phases = root.entries.get("phases")
@@ -134,18 +138,26 @@ def runs(root: Section) -> tuple[Run, ...]:
         sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
         if isinstance(sampling, Section):
             draws = dict(sampling.entries)
-            for name, draw in draws.items():
+            for name, stated in sampling.entries.items():
+                with suppress(ConfigError):
+                    draws[name] = written_out(stated, *drawn_from(root, name))
+                draw = draws[name]
                 size, taken = entry(draw, BATCH_SIZE), SCHEMES.get(text_at(draw, "scheme"), ())
                 key = next((key for key in taken if key in {"size", "expected"}), None)
-                # A draw that states another amount too keeps both, for `build` to refuse.
+                # For `build` to refuse: a draw that states another amount too keeps both, wrong parts of a batch stay.
+                size = None if isinstance(size, Section) else size
                 if isinstance(draw, Section) and size and key and not AMOUNT_KEYS & draw.entries.keys() - {BATCH_SIZE}:
                     draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
             entries["sampling"] = replace(sampling, entries=draws)
+        with suppress(ConfigError):
+            mechanism = mechanism_written_out(mechanism) or mechanism
+        if mechanism is not None:
+            entries["mechanism"] = mechanism
         also = entry(mechanism, "also")
         if isinstance(mechanism, Section) and isinstance(also, Section):
             listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
             entries["mechanism"] = with_entries(mechanism, {"also": listed})
-        found.append(Run(at=at, path=path, sections=replace(own, entries=entries)))
+        found.append(Run(at=at, path=path, sections=replace(own, entries=entries), stated=own))
     return tuple(found)
 
 
@@ -158,9 +170,14 @@ def _merge(base: Section, over: Section) -> Section:
     # A phase that states `steps` would else inherit `epochs` too, and a plan with both is refused.
     excluded = {key for group in _EXCLUSIVE_KEYS if group & stated for key in group}
     scheme = text_at(over, "scheme")
-    if scheme in SCHEMES:  # so that a phase can change the scheme in one line
+    if "of" in stated and text_at(over, "of") != text_at(base, "of"):  # what another class does not take
+        excluded |= {"drop_last", *LOADER_KEYS} - {BATCH_SIZE}
+    if scheme == LOADER:
+        excluded |= {*DRAW_KEYS} - {"drop_last"}
+    elif scheme in SCHEMES:  # so that a phase can change the scheme in one line
         taken = {"scheme", *SCHEMES[scheme]}
         excluded |= {*DRAW_KEYS} - taken if AMOUNT_KEYS & taken else {*DRAW_KEYS, BATCH_SIZE} - taken
+        excluded |= LOADER_KEYS.keys() - {BATCH_SIZE}
     kind = over.entries.get("type")
     if isinstance(kind, Scalar) and kind.text != text_at(base, "type", "gaussian"):
         excluded |= base.entries.keys() - _COMMON_MECHANISM_KEYS
@@ -300,6 +317,9 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
             continue
         if item.keys[0] == "sampling" and names is not None and len(names) > 1:
             continue
+        stated = node_at(root, *item.keys)
+        if isinstance(stated, Scalar) and stated.text == "???":  # nobody states it yet
+            root = replace_in(root, item.keys, None)
         # The file is merged over the assumption, so that it wins wherever it states a value or a rival of it.
         assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
         # Without the file's type the merge would take a parameter of its mechanism for one of Gaussian noise.
@@ -339,6 +359,9 @@ def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
         rate = scalars.number_of(stated)
         if rate is None and isinstance(stated, Scalar):
             rate = scalars.parse_quotient(stated.text)
+        if scheme == LOADER:  # it was not written out
+            problem = "is unknown, and what its loader draws depends on it"
+            problems.append(count.fault("DPC107", problem, "state the number, or a scheme with a `rate` alone"))
         if isinstance(draw, Section) and scheme in SCHEMES:
             needing = {"size", "expected", BATCH_SIZE, "max_batch_size"} & draw.entries.keys()
             if needing or "size" in SCHEMES[scheme]:

@@ -13,6 +13,7 @@ from dpcalc.config.source import (
     MAX_BYTES,
     STDIN,
     ConfigError,
+    Mark,
     Source,
     absolute,
     decode,
@@ -40,6 +41,11 @@ class Refusal(Exception):
     def __init__(self, code: str, message: str, hint: str = "") -> None:
         super().__init__(code, message, hint)
         self.code, self.message, self.hint = code, message, hint
+
+
+def refusal_at(mark: Mark, message: str, hint: str) -> Refusal:
+    """Return the refusal of a value, with its place in the file that states it."""
+    return Refusal("DPC110", f"line {mark.line}, column {mark.column}: {message}", hint)
 
 
 class Files(Protocol):

@@ -3,10 +3,10 @@
 import ast
 import re
 
-from dpcalc.config.files import Refusal
-from dpcalc.config.python_files import python_syntax
+from dpcalc.config.files import Refusal, refusal_at
+from dpcalc.config.python_files import literal_text, python_syntax
 from dpcalc.config.source import Mark, Source, shortened
-from dpcalc.config.tree import Document, Node, Scalar, Section, join
+from dpcalc.config.tree import Document, Node, Scalar, nested
 
 _BINDING = re.compile(r"(?P<selector>[\w./]+)(?P<equals>\s*=\s*)(?P<value>\S.*)")
 _MAX_LINES = 100  # of one value
@@ -19,6 +19,8 @@ WAY_OUT = "write a number there; what a macro, an `include` or a function gives 
 def read_gin(source: Source) -> Document:
     """Return the bindings of a gin file as a tree; Refusal for includes, blocks, and what is no binding."""
     bindings: dict[str, tuple[str, Mark]] = {}
+    # `a/Class.x`, `module.Class.x` and `Class.x` may be the same parameter.
+    alike: dict[tuple[str, ...], list[str]] = {}
     number = tried = 0
     while number < len(source.lines):
         line = source.lines[number]
@@ -29,88 +31,47 @@ def read_gin(source: Source) -> Document:
         if match is None or line.startswith("include ") or match["selector"].count(".") > _MAX_PARTS:
             what = "includes another file, which is not followed" if line.startswith("include") else "is no binding"
             raise Refusal("DPC110", f"line {number}: `{shortened(line.strip())}` {what}", WAY_OUT)
-        value = match["value"]
+        selector, value = match["selector"], match["value"]
         mark = Mark(source, number, match.start("value") + 1, len(value))
-        for more in range(_MAX_LINES):
-            try:
-                python_syntax(re.sub(r"[%@](?=\w)", "", value))
-                break
-            except (SyntaxError, ValueError, RecursionError, MemoryError):
-                tried += 1
-                if more + 1 == _MAX_LINES or number >= len(source.lines) or tried > _MAX_MORE:
-                    raise Refusal("DPC110", f"line {mark.line}: the value cannot be read", WAY_OUT) from None
-                value += f"\n{source.lines[number]}"
-                number += 1
-        bindings[match["selector"]] = value, mark
+        first = number
+        while _syntax(re.sub(r"[%@](?=\w)", "", value)) is None:
+            tried += 1
+            if number >= len(source.lines) or number - first + 1 == _MAX_LINES or tried > _MAX_MORE:
+                raise Refusal("DPC110", f"line {mark.line}: the value cannot be read", WAY_OUT)
+            value += f"\n{source.lines[number]}"
+            number += 1
+        if selector not in bindings:
+            alike.setdefault(tuple(re.split("[./]", selector)[-2:]), []).append(selector)
+        bindings[selector] = value, mark
         if len(bindings) > _MAX_BINDINGS:
             raise Refusal("DPC111", f"has more than {_MAX_BINDINGS:,} bindings", "refer to a smaller file")
 
     refused: dict[str, Refusal] = {}
-    defaults: dict[str, tuple[str, ...]] = {}
-    tree: dict[str, object] = {}
-    # `a/Class.x`, `module.Class.x` and `Class.x` may be the same parameter.
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for selector in bindings:
-        alike.setdefault(tuple(re.split("[./]", selector)[-2:]), []).append(selector)
-    for selector in bindings:
-        path = selector
-        value, mark = _followed(bindings, selector)
-        where = f"line {mark.line}, column {mark.column}: "
-        text = _literal(value)
-        if text is None:
-            message = f"{where}`{shortened(value)}` is no literal of one line"
-            refused[path] = Refusal("DPC110", message, WAY_OUT)
+    leaves: dict[tuple[str, ...], Node] = {}
+    for selector, (value, mark) in bindings.items():
+        seen: set[str] = set()
+        while value[:1] == "%" and value[1:] in bindings and value not in seen:  # a macro: `Class.x = %SIGMA`
+            seen.add(value)
+            value, mark = bindings[value[1:]]  # noqa: PLW2901
+        tree = _syntax(value)
+        statement = tree.body[0] if tree and len(tree.body) == 1 else None
+        found = (
+            literal_text(statement.value, [value]) if isinstance(statement, ast.Expr) and "\n" not in value else None
+        )
+        if found is None:
+            refused[selector] = refusal_at(mark, f"`{shortened(value)}` is no literal of one line", WAY_OUT)
         same = alike[tuple(re.split("[./]", selector)[-2:])]
         if len(same) > 1 and "." in selector:
             other = same[0] if same[0] != selector else same[1]
-            message = f"{where}`{shortened(other)}` in line {bindings[other][1].line} may bind it, too"
-            refused[path] = Refusal("DPC110", message, "bind it once")
-        plain = text is not None and text[:1] not in {"'", '"'}
-        text = text if text is None or plain else ast.literal_eval(text)
-        defaults[path] = (selector,)
-        level, parts = tree, selector.split(".")
-        for part in parts[:-1]:
-            below = level.setdefault(part, {})
-            if not isinstance(below, dict):
-                break
-            level = below
-        leaf = Scalar(text=text or "", plain=plain or text is None, mark=mark, key=None, path=path)
-        if isinstance(level, dict) and not isinstance(level.get(parts[-1]), dict):
-            level[parts[-1]] = leaf
-
-    def section(entries: dict[str, object], path: str) -> Section:
-        parts: dict[str, Node] = {}
-        for key, below in entries.items():
-            if isinstance(below, dict):
-                parts[key] = section(below, join(path, key))
-            elif isinstance(below, Scalar):
-                parts[key] = below
-        return Section(entries=parts, mark=Mark(source, 1, 1), key=None, path=path)
-
-    return Document(section(tree, ""), refused, defaults)
+            message = f"`{shortened(other)}` in line {bindings[other][1].line} may bind it, too"
+            refused[selector] = refusal_at(mark, message, "bind it once")
+        text, plain = found or ("", True)
+        leaves[tuple(selector.split("."))] = Scalar(text=text, plain=plain, mark=mark, key=None, path=selector)
+    return Document(nested(leaves, Mark(source, 1, 1)), refused, {selector: (selector,) for selector in bindings})
 
 
-def _followed(bindings: dict[str, tuple[str, Mark]], selector: str) -> tuple[str, Mark]:
-    """Return the value of a selector, through macros of the same file: `Class.x = %SIGMA`, `SIGMA = 1.1`."""
-    seen: set[str] = set()
-    value, mark = bindings[selector]
-    while value[:1] == "%" and value[1:] in bindings and value not in seen:
-        seen.add(value)
-        value, mark = bindings[value[1:]]
-    return value, mark
-
-
-def _literal(value: str) -> str | None:
-    """Return a number, truth or text of one line as it is written; None for other values."""
+def _syntax(value: str) -> ast.Module | None:
     try:
-        statement = python_syntax(value).body
+        return python_syntax(value)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    match statement:
-        case [ast.Expr(value=ast.Constant(value=bool(truth)))]:
-            return str(truth).lower()
-        case [ast.Expr(value=ast.Constant(value=str() | int() | float()) as node)]:
-            return value.encode()[node.col_offset : node.end_col_offset].decode() if "\n" not in value else None
-        case [ast.Expr(value=ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float())) as node)]:
-            return value.encode()[node.col_offset : node.end_col_offset].decode() if "\n" not in value else None
-    return None

@@ -18,6 +18,8 @@ from dpcalc.config.documents import (
     References,
     config_part,
     default_notes,
+    open_error,
+    open_values,
     unresolved_errors,
 )
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
@@ -200,7 +202,8 @@ def _load(
         return tuple(_load(source, key, (), each, files, mapped=mapped)[0] for each in each_unit)
 
     # Errors that only follow from a broken reference are dropped.
-    broken = tuple(unresolved_errors(root, references.faults))
+    still_open = open_values(root)
+    broken = (*unresolved_errors(root, references.faults), *([open_error(still_open)] if still_open else []))
     config: Sections | None = None
     wrong: tuple[Diagnostic, ...] = ()
     try:
@@ -209,12 +212,13 @@ def _load(
         wrong = cause.diagnostics
     used = [value for name, value in root.entries.items() if name not in {*RUN_KEYS, "phases"}]
     for run in runs(root):
-        used.append(run.sections)
+        used.append(run.stated)
         if "name" in run.at.entries:
             used.append(run.at.entries["name"])
     idle = ineffective_errors(settings, used, has_phases="phases" in root.entries)
     following = (*lost, *_version_errors(root), *wrong, *idle)
     places = {(each.path, each.line, each.column) for each in broken}
+    places |= {(each.mark.source.path, *each.mark.place) for each in still_open}
     errors = [flaw.diagnostic for flaw in flaws if within(section, flaw.path)]
     errors += [*unreadable, *broken]
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
@@ -226,7 +230,10 @@ def _load(
             if node_at(root, "budget", "epsilon") and each.message in {noise, "`mechanism` is missing"}:
                 solver = f"dpcalc solve-sigma {visible(shlex.quote(path)) if path != STDIN else 'FILE'}"
                 own = hint if each.message == noise else "noise divided by the clip norm"
-                hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
+                hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`; "
+                hint += (
+                    "where a library looks for it, `noise_multiplier: {calibrated_to: {epsilon: E}, by: opacus.prv}`"
+                )
             if each.code == "DPC103" and each.message.endswith(" is missing"):
                 hint = "; ".join(filter(None, (hint, *(note.message for note in notes))))
             errors[at] = _with_origin(replace(each, hint=hint), references.origins)

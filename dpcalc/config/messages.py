@@ -249,7 +249,12 @@ _EXTRA_KEY_HINTS = {
     ("max_batch_size", ""): "only Poisson batches are cut to a maximum: take it out, or say `scheme: poisson` if the "
     "loader cuts",
     ("drop_last", "poisson"): "Poisson batches have no last one to drop: take it out; Opacus with drop_last=True draws "
-    "at `rate: 1/N`, N the batches of its loader",
+    "at `rate: 1/N`, N the batches of its loader: `scheme: loader, of: opacus.PrivacyEngine`",
+    (
+        "draws",
+        "",
+    ): "the parts of a pass, or of a draw with replacement, make one larger batch: state its size; for sums of "
+    "other draws no bound is proved",
     ("order", ""): "only a shuffle has an order: take it out, or say `scheme: shuffle` if the loader goes through "
     "shuffled data",
     ("drop_last", ""): "only passes over shuffled units have a last batch: take it out, or say `scheme: shuffle` if "

@@ -13,13 +13,12 @@ nothing either is an assumption, which `Document.defaults` hands on. Names:
 import ast
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from dpcalc.config.files import Refusal
+from dpcalc.config.files import Refusal, refusal_at
 from dpcalc.config.source import Mark, Source, shortened
-from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, nested
 
 WAY_OUT = (
     "write a literal there, or gate the run in a test of your own: `assert epsilon(plan(...)).epsilon <= target` with "
@@ -27,6 +26,19 @@ WAY_OUT = (
 )
 # What may bind a name without naming it: then no name is read.
 REBINDING = frozenset(["exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "__builtins__"])
+# The fields of syntax in which a name, or a list of names, is bound.
+_BINDING = {
+    ast.arg: "arg",
+    ast.FunctionDef: "name",
+    ast.AsyncFunctionDef: "name",
+    ast.ClassDef: "name",
+    ast.ExceptHandler: "name",
+    ast.MatchAs: "name",
+    ast.MatchStar: "name",
+    ast.MatchMapping: "rest",
+    ast.Global: "names",
+    ast.Nonlocal: "names",
+}
 _PLAIN_DECORATORS = {"dataclass", "define", "frozen", "mutable", "attrs", "s"}  # of dataclasses, flax, pydantic, attrs
 _FIELDS = {"field", "Field", "ib", "attrib", "HfArg"}
 _CHANGING = {"update", "setdefault", "pop", "popitem", "clear", "update_from_flattened_dict", "__setitem__", "append"}
@@ -34,6 +46,16 @@ _COPYING = {"replace", "_replace", "evolve", "model_copy"}
 _DEFAULTS_SET = {"set_defaults", "set_default", "mark_flag_as_required", "mark_flags_as_required", "setattr"}
 _PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args", "parse_args_into_dataclasses"}
 _OUTSIDE = ("auto_envvar_prefix", "default_map", "fromfile_prefix_chars")  # where click and argparse find other values
+# Arguments of an option that take its value from elsewhere than its default, but for these literals.
+_ELSEWHERE: dict[str, tuple[object, ...]] = {
+    "required": (False,),
+    "prompt": (False,),
+    "envvar": (None,),
+    "callback": (None,),
+    "default_factory": (None,),
+    "action": (None, "store", "store_true", "store_false"),
+}
+_POSITIONAL = "`{}` is a positional argument, which a launch gives"
 MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
 MAX_NAMES = 500  # classes, and functions, of a file
 MAX_CALLS = 200  # of one class or function
@@ -58,27 +80,29 @@ def bound_names(tree: ast.AST) -> tuple[dict[str, list[int]], int]:
     anything = 0
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
-        names: Iterable[str] = ()
+        found = getattr(node, _BINDING.get(type(node), ""), None)
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]):
                 anything = anything or line
-            case ast.Name(id=name, ctx=ast.Load()) if name in REBINDING:
-                anything = anything or line
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
-                names = (name,)
+            case ast.Name(id=name, ctx=ast.Load()):
+                anything = anything or (line if name in REBINDING else 0)
+            case ast.Name(id=name):
+                found = name
             case ast.alias(name=name, asname=other):
-                names = (other or name.partition(".")[0],)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names = (name,)
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                names = (name,)
-            case ast.MatchMapping(rest=str(name)):
-                names = (name,)
-            case ast.Global(names=many) | ast.Nonlocal(names=many):
-                names = many
-        for name in names:
+                found = other or name.partition(".")[0]
+        for name in [found] if isinstance(found, str) else found or ():
             lines[name].append(line)
     return lines, anything
+
+
+def assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr | None, ast.stmt]]:
+    """Yield (name, value, statement) of each statement `name = value`, `name: type = value` or `name: type`."""
+    for statement in body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                yield name, value, statement
+            case ast.AnnAssign(target=ast.Name(id=name), value=annotated):
+                yield name, annotated, statement
 
 
 def read_python(source: Source) -> Document:
@@ -95,6 +119,21 @@ def read_python(source: Source) -> Document:
         raise Refusal("DPC110", f"cannot be read as Python: {cause}") from None
 
 
+def literal_text(node: ast.expr, lines: Sequence[str]) -> tuple[str, bool] | None:
+    """Return a truth, text or number of one line as a scalar has it, its text and whether it is plain; else None."""
+    match node:
+        case ast.Constant(value=bool(truth)):
+            return str(truth).lower(), True
+        case ast.Constant(value=str(text)):
+            return text, False
+        case ast.Constant(value=int() | float()) if node.lineno == node.end_lineno:
+            return lines[node.lineno - 1].encode()[node.col_offset : node.end_col_offset].decode(), True
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float()) as number):
+            positive = literal_text(number, lines)
+            return positive and (f"-{positive[0]}", True)
+    return None
+
+
 def _last_name(node: ast.AST) -> str:
     """Return the last part of a dotted name, also of a call of it; "" for other code."""
     node = node.func if isinstance(node, ast.Call) else node
@@ -106,30 +145,41 @@ def _text(node: ast.AST | None) -> str | None:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
-def _keywords(call: ast.Call) -> dict[str, ast.expr]:
-    """Return the arguments of a call that have a name; "**" stands for those of a dictionary."""
-    return {each.arg or "**": each.value for each in call.keywords}
+def _texts(nodes: Iterable[ast.AST]) -> tuple[str, ...]:
+    return tuple(text for text in map(_text, nodes) if text is not None)
 
 
-def _is_main_guard(node: ast.AST) -> bool:
-    match node:
-        case ast.If(
-            test=ast.Compare(
-                left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
-            ),
-            orelse=[],
-        ):
-            return True
-    return False
+def _keywords(call: ast.AST | None) -> dict[str, ast.expr]:
+    """Return the arguments of a call that have a name, "**" for those of a dictionary; {} for other code."""
+    return {each.arg or "**": each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
 
 
-def _condition(parents: Parents) -> str:
-    """Return the first statement around a place on which it depends, in words; "" if there is none."""
-    for node in parents:
-        if not isinstance(node, _Function | ast.ClassDef) and not _is_main_guard(node):
-            word = {"AsyncFor": "for", "TryStar": "try", "AsyncWith": "with"}.get(type(node).__name__)
-            return f"the `{word or type(node).__name__.lower()}` of line {getattr(node, 'lineno', 0)}"
-    return ""
+def _parameters(function: _Function) -> list[tuple[ast.arg, ast.expr | None]]:
+    """Return the named parameters of a function with their defaults."""
+    given = function.args
+    plain = [*given.posonlyargs, *given.args]
+    unset = [None] * (len(plain) - len(given.defaults))
+    return list(zip([*plain, *given.kwonlyargs], [*unset, *given.defaults, *given.kw_defaults], strict=True))
+
+
+def _default_in(call: ast.expr | None, kinds: set[str]) -> ast.expr | None:
+    """Return the default in a call of such a kind, `field(default=1)`; other code is a default itself, but `...`."""
+    if isinstance(call, ast.Call) and _last_name(call) in kinds:
+        call = _keywords(call).get("default") or next(iter(call.args), None)
+    return None if isinstance(call, ast.Constant) and call.value is ... else call
+
+
+class _Stated(NamedTuple):
+    """A name that a file states."""
+
+    keys: tuple[str, ...]
+    value: ast.expr | None  # None if it has none
+    at: ast.AST
+    problems: Iterable[str]  # that forbid to read it, of which the first one is told; "" is none
+    options: tuple[str, ...] | None = None  # such as "--sigma", by which a launch gives another value; None for no flag
+    # Of a flag that the file defines:
+    kind: ast.expr | None = None  # what converts a default that is a text
+    mentions: int = 0  # how often the definition has each option as a text
 
 
 class _Reader:
@@ -146,17 +196,15 @@ class _Reader:
         self.statements: set[int] = set()  # ids of calls that are a statement, or the value that one assigns
         self.options: dict[str, list[int]] = defaultdict(list)  # texts such as "--sigma", and their lines
         self.functions: list[tuple[_Function, Parents]] = []
-        self.classes: list[tuple[ast.ClassDef, Parents]] = []
+        self.classes: list[ast.ClassDef] = []
         waiting: list[tuple[ast.AST, Parents]] = [(tree, ())]
         while waiting:
             node, parents = waiting.pop()
             match node:
                 case ast.Call():
                     self.calls.append((node, parents))
-                case ast.Expr(value=ast.Call() as call) | ast.Assign(value=ast.Call() as call):
-                    self.statements.add(id(call))
-                case ast.AnnAssign(value=ast.Call() as call):
-                    self.statements.add(id(call))
+                case ast.Expr() | ast.Assign() | ast.AnnAssign():
+                    self.statements.add(id(node.value))
                 case ast.Attribute(attr="__dict__", ctx=ast.Load()):
                     self.anything = self.anything or node.lineno
                 case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del(), value=value):
@@ -171,34 +219,102 @@ class _Reader:
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
                     self.functions.append((node, parents))
                 case ast.ClassDef():
-                    self.classes.append((node, parents))
-            below = (*parents, node) if isinstance(node, ast.stmt | ast.Match) and hasattr(node, "body") else parents
+                    self.classes.append(node)
+            is_around = isinstance(node, ast.Match) or (isinstance(node, ast.stmt) and hasattr(node, "body"))
+            below = (*parents, node) if is_around else parents
             waiting += [(child, below) for child in ast.iter_child_nodes(node)]
         self.calls.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
         if max(len(self.classes), len(self.functions)) > MAX_NAMES:
             raise Refusal("DPC111", f"has more than {MAX_NAMES} classes or functions", "refer to a smaller file")
         # Tables of what many names are compared with: a file of 256 KiB has room for ten thousand of each.
         self.called: dict[str, list[ast.Call]] = defaultdict(list)  # by the last part of the name
-        self.copied: dict[str, int] = {}  # names that `replace` and the like give another value, and a line
-        self.changed: dict[str, int] = {}  # names on which a method is called that changes them, and a line
-        self.run: set[str] = set()  # names that are given to a function `run`
         for call, _ in self.calls:
-            name = _last_name(call)
-            self.called[name].append(call)
-            if name in _COPYING:
-                for each in call.keywords:
-                    self.copied.setdefault(each.arg or "**", call.lineno)
-            on = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if name in _CHANGING and isinstance(on, ast.Name):
-                self.changed.setdefault(on.id, call.lineno)
-            if name == "run":
-                self.run |= {each.id for each in call.args if isinstance(each, ast.Name)}
+            self.called[_last_name(call)].append(call)
+        # Names that `replace` and the like give another value, and those on which a method is called that changes them,
+        # with the first line.
+        self.copied: dict[str, int] = {}
+        self.changed: dict[str, int] = {}
+        for call, _ in reversed(self.calls):
+            match call.func:
+                case ast.Attribute(attr=method, value=ast.Name(id=name)) if method in _CHANGING:
+                    self.changed[name] = call.lineno
+                case _ if _last_name(call) in _COPYING:
+                    self.copied |= {each.arg or "**": call.lineno for each in call.keywords}
         self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the last part of the name of a base
-        for node, _ in self.classes:
+        for node in self.classes:
             for name in {_last_name(base) for base in node.bases}:
                 self.derived[name].append(node)
 
-    def mark(self, node: ast.AST) -> Mark:
+    def document(self) -> Document:
+        """Return all that the file states."""
+        entries: dict[str, Node] = {}
+        for node in self.tree.body:
+            if isinstance(node, ast.ClassDef):
+                entries[node.name] = self._section(node.name, self._fields(node))
+            elif isinstance(node, _Function) and (found := self._config(node)) is not None:
+                entries[node.name] = self._section(node.name, found)
+        constants = self._section("", self._constants())
+        for below in constants.entries.values():
+            self._refuse_stored_keys(below)
+        entries |= constants.entries
+        flags = self._section("flags", self._flags())
+        if flags.entries:
+            if "flags" in entries:
+                self.refused["flags"] = self._refusal(self.tree, "`flags` is a name of the file, too", "")
+            entries["flags"] = flags
+        return Document(
+            Section(entries=entries, mark=self._mark(self.tree), key=None, path=""), self.refused, self.defaults
+        )
+
+    def _section(self, path: str, stated: Iterable[_Stated]) -> Section:
+        """Return what is stated below a path, of each name the first value, and note options and refusals."""
+        leaves: dict[tuple[str, ...], Node] = {}
+        for each in stated:
+            if each.keys in leaves:
+                continue
+            place = ".".join((path, *each.keys)).removeprefix(".")
+            if each.options is not None:
+                self.defaults[place] = each.options
+            problem = next(filter(None, each.problems), "")
+            if each.value is None:
+                problem = problem or f"`{place}` has no default: a launch gives it"
+                leaves[each.keys] = Scalar(text="", plain=True, mark=self._mark(each.at), key=None, path=place)
+            else:
+                leaves[each.keys] = self._literal(each.value, place, converts=_converts(each))
+            if problem:
+                self.refused[place] = self._refusal(each.at, problem)
+        return nested(leaves, self._mark(self.tree), path)
+
+    def _literal(self, node: ast.expr, path: str, *, converts: bool = False, depth: int = 0) -> Node:
+        """Return a literal as a tree, and note a refusal at `path`, or below it, for what is none.
+
+        `converts`: a text is converted to a number, as argparse does with the default of a `type=float`.
+        """
+        mark = self._mark(node)
+        match node:
+            case ast.List(elts=elements) | ast.Tuple(elts=elements) if depth < 20:
+                below = (self._literal(x, f"{path}[{at}]", depth=depth + 1) for at, x in enumerate(elements))
+                return Items(items=tuple(below), mark=mark, key=None, path=path)
+            case ast.Dict(keys=keys, values=values) if depth < 20 and all(_text(key) is not None for key in keys):
+                times = Counter(names := [str(_text(key)) for key in keys])
+                parts = {
+                    name: self._literal(value, join(path, name), depth=depth + 1)
+                    for name, value in zip(names, values, strict=True)
+                }
+                twice = frozenset(name for name, count in times.items() if count > 1)
+                return Section(entries=parts, mark=mark, key=None, path=path, repeated=twice)
+        found = literal_text(node, self.source.lines)
+        if found is None:
+            is_none = isinstance(node, ast.Constant) and node.value is None
+            said = f"`{shortened(self._written(node))}`, which is code and no literal"
+            said = "None: what a launch gives is not known" if is_none else said
+            self.refused[path] = self._refusal(node, f"`{path}` is {said}")
+        text, plain = found or ("", True)
+        if converts and not plain:
+            text, plain = text.strip(), True
+        return Scalar(text=text, plain=plain, mark=mark, key=None, path=path)
+
+    def _mark(self, node: ast.AST) -> Mark:
         """Return the place of a node, its columns in characters; ast counts bytes."""
         line, start = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
         text = self.source.lines[line - 1].encode() if line <= len(self.source.lines) else b""
@@ -206,493 +322,318 @@ class _Reader:
         column = len(text[:start].decode(errors="replace"))
         return Mark(self.source, line, column + 1, max(1, len(text[start:end].decode(errors="replace"))))
 
-    def written(self, node: ast.AST) -> str:
+    def _written(self, node: ast.AST) -> str:
         """Return the code of a node as its first line has it."""
-        mark = self.mark(node)
-        return self.source.lines[mark.line - 1][mark.column - 1 :][: mark.width] if self.source.lines else ""
+        mark = self._mark(node)
+        return self.source.lines[mark.line - 1][mark.column - 1 :][: mark.width]
 
-    def document(self) -> Document:
-        """Return all that the file states."""
-        entries: dict[str, Node] = {}
-        for node in self.tree.body:
-            if isinstance(node, ast.ClassDef):
-                entries[node.name] = self._class(node)
-            elif isinstance(node, _Function):
-                found = self._config_function(node)
-                entries |= {node.name: found} if found else {}
-        for name, value in self._constants():
-            entries[name] = value
-        flags = self._flags()
-        if flags.entries:
-            if "flags" in entries:
-                self.refused["flags"] = self.refusal(self.tree, "`flags` is a name of the file, too", "")
-            entries["flags"] = flags
-        return Document(self._section(entries, self.tree, ""), self.refused, self.defaults)
+    def _refusal(self, at: ast.AST, message: str, hint: str = WAY_OUT) -> Refusal:
+        return refusal_at(self._mark(at), message, hint)
 
-    def refusal(self, at: ast.AST, message: str, hint: str = WAY_OUT) -> Refusal:
-        mark = self.mark(at)
-        return Refusal("DPC110", f"line {mark.line}, column {mark.column}: {message}", hint)
+    # What else in the file may bind a name.
 
-    def _section(self, entries: Mapping[str, Node], at: ast.AST, path: str) -> Section:
-        return Section(entries=entries, mark=self.mark(at), key=None, path=path)
-
-    def literal(self, node: ast.expr, path: str, *, converts: bool = False, depth: int = 0) -> Node:
-        """Return a literal as a tree, and note a refusal at `path`, or below it, for what is none.
-
-        `converts`: a text is converted to a number, as argparse does with the default of a `type=float`.
-        """
-        mark = self.mark(node)
-        negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-        inner = node.operand if isinstance(node, ast.UnaryOp) and negative else node
-        plain, text = True, ""
-        match inner:
-            case ast.List() | ast.Tuple() if depth < 20:
-                below = (self.literal(x, f"{path}[{at}]", depth=depth + 1) for at, x in enumerate(inner.elts))
-                return Items(items=tuple(below), mark=mark, key=None, path=path)
-            case ast.Dict(keys=keys) if depth < 20 and all(_text(key) is not None for key in keys):
-                names = [str(_text(key)) for key in keys]
-                parts = {
-                    name: self.literal(value, join(path, name), depth=depth + 1)
-                    for name, value in zip(names, inner.values, strict=True)
-                }
-                twice = frozenset(name for name, count in Counter(names).items() if count > 1)
-                return replace(self._section(parts, inner, path), repeated=twice)
-            case ast.Constant(value=bool(value)) if not negative:
-                text = str(value).lower()
-            case ast.Constant(value=str(value)) if not negative:
-                plain, text = converts, value.strip() if converts else value
-            case ast.Constant(value=int() | float()) if inner.lineno == inner.end_lineno:
-                line = self.source.lines[inner.lineno - 1].encode()
-                text = "-" * negative + line[inner.col_offset : inner.end_col_offset].decode()
-            case ast.Constant(value=None) if not negative:
-                self.refused[path] = self.refusal(node, f"`{path}` is None: what a launch gives is not known")
-            case _:
-                shown = shortened(self.written(node))
-                self.refused[path] = self.refusal(node, f"`{path}` is `{shown}`, which is code and no literal")
-        return Scalar(text=text, plain=plain, mark=mark, key=None, path=path)
-
-    def _default(
-        self, path: str, value: ast.expr | None, at: ast.AST, problems: Iterable[str], *, converts: bool = False
-    ) -> Node:
-        """Return the literal at a path, with the first of its problems as a refusal."""
-        problem = next(filter(None, problems), "")
-        if value is None:
-            self.refused[path] = self.refusal(at, problem or f"`{path}` has no default: a launch gives it")
-            return Scalar(text="", plain=True, mark=self.mark(at), key=None, path=path)
-        node = self.literal(value, path, converts=converts)
-        if problem:
-            self.refused[path] = self.refusal(at, problem)
-        return node
-
-    def stored(self, name: str, classes: Iterable[str] = ()) -> str:
+    def _stored(self, name: str, classes: Iterable[str] = ()) -> str:
         """Return where the file assigns an attribute or key of this name; `self.name` only in some classes."""
         lines = [line for line, own in self.stores.get(name, ()) if not own or own in classes]
         return f"line {min(lines)} assigns another `{name}`" if lines else ""
 
-    # Constants and classes.
-
-    def _constants(self) -> Iterator[tuple[str, Node]]:
-        """Yield the names that are bound at the top of the module to literals, or refused."""
-        seen = set[str]()  # a name that is bound again is refused the first time
-        for node in self.tree.body:
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in seen:
-                    pass
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name not in seen:
-                    pass
-                case _:
-                    continue
-            seen.add(name)
-            problems = [self._bound_twice(name), self.stored(name)]
-            if self.anything:
-                problems.append(f"line {self.anything} may bind any name of the module")
-            if name in self.changed:
-                problems.append(f"line {self.changed[name]} changes `{name}`")
-            found = self._default(name, value, node, problems)
-            self._refuse_stored_keys(found)
-            yield name, found
-
-    def _refuse_stored_keys(self, node: Node) -> None:
-        """Note a refusal for each key of a dictionary to which the file assigns another value."""
-        for key, below in node.entries.items() if isinstance(node, Section) else ():
-            if stored := self.stored(key):
-                self.refused[below.path] = Refusal("DPC110", f"line {below.mark.line}: {stored}", WAY_OUT)
-            self._refuse_stored_keys(below)
-
     def _bound_twice(self, name: str) -> str:
-        lines = self.bound.get(name, [])
-        if len(lines) < 2:
-            return ""
-        return f"`{name}` is bound more than once, in lines {' and '.join(map(str, sorted(lines[:3])))}"
-
-    def _family(self, name: str) -> list[ast.ClassDef]:
-        """Return the classes of a name and those derived from it, as far as the file has them."""
-        found = [node for node, _ in self.classes if node.name == name]
-        for node in found:  # which grows
-            found += [each for each in self.derived[node.name] if each not in found]
-        return found
-
-    def _class(self, node: ast.ClassDef, path: str = "") -> Section:
-        """Return the fields of a class with their defaults."""
-        path = path or node.name
-        family = self._family(node.name)
-        names = {each.name for each in family}
-        decorators = [each for each in node.decorator_list if "dataclass" not in _last_name(each).lower()]
-        odd = next((each for each in decorators if _last_name(each) not in _PLAIN_DECORATORS), None)
-        bound = Counter[str]()  # by the class and those derived from it
-        for each in family:
-            for statement, name in _fields(each):
-                bound[name] += 1
-                if _condition((statement,)) and not isinstance(statement, ast.Assign | ast.AnnAssign):
-                    bound[name] += 1
-        entries: dict[str, Node] = {}
-        for statement in node.body:
-            match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in entries:
-                    pass
-                case ast.AnnAssign(target=ast.Name(id=name), value=value) if name not in entries:
-                    pass
-                case _:
-                    continue
-            problems = [self._bound_twice(node.name), self.stored(name, names)]
-            if bound[name] > 1:
-                problems.append(f"`{name}` of `{node.name}` is bound more than once, also in a class derived from it")
-            if odd is not None:
-                problems.append(f"`{node.name}` is decorated by `{shortened(self.written(odd))}`, which is not run")
-            if isinstance(value, ast.Call) and _last_name(value) in _FIELDS:
-                given = _keywords(value)
-                problems += [
-                    f"`{name}` has a {key} `{shortened(self.written(given[key]))}`, which is not run"
-                    for key in sorted({"default_factory", "factory", "**"} & given.keys())
-                ]
-            problems += [self._created_with(names, name)]
-            at = join(path, name)
-            entries[name] = self._default(at, _field_default(statement), statement, problems)
-            self.defaults[at] = (f"--{name}",)
-        return self._section(entries, node, path)
+        lines = sorted(self.bound[name][:3])
+        return f"`{name}` is bound more than once, in lines {_and(lines)}" if len(lines) > 1 else ""
 
     def _created_with(self, owners: Iterable[str], name: str) -> str:
         """Return where the file calls a class or function with a value of its own for a field or parameter."""
         for owner in sorted(owners):
             for call in self.called[owner][:MAX_CALLS]:
-                given = _keywords(call)
-                if name in given or "**" in given or call.args:
+                if call.args or {name, "**"} & _keywords(call).keys():
                     return f"line {call.lineno} calls `{owner}` with values of its own"
             if len(self.called[owner]) > MAX_CALLS:
                 return f"`{owner}` is called more than {MAX_CALLS} times"
         return f"line {self.copied[name]} replaces `{name}`" if name in self.copied else ""
 
+    # Constants, and fields of classes.
+
+    def _constants(self) -> Iterator[_Stated]:
+        """Yield the names that are bound at the top of the module."""
+        for name, value, at in assignments(self.tree.body):
+            if value is None:
+                continue
+            problems = [self._bound_twice(name), self._stored(name)]
+            if self.anything:
+                problems.append(f"line {self.anything} may bind any name of the module")
+            if name in self.changed:
+                problems.append(f"line {self.changed[name]} changes `{name}`")
+            yield _Stated((name,), value, at, problems)
+
+    def _refuse_stored_keys(self, node: Node) -> None:
+        """Note a refusal for each key of a dictionary to which the file assigns another value."""
+        for key, below in node.entries.items() if isinstance(node, Section) else ():
+            if stored := self._stored(key):
+                self.refused[below.path] = Refusal("DPC110", f"line {below.mark.line}: {stored}", WAY_OUT)
+            self._refuse_stored_keys(below)
+
+    def _fields(self, node: ast.ClassDef) -> Iterator[_Stated]:
+        """Yield the fields of a class with their defaults."""
+        family = [each for each in self.classes if each.name == node.name]
+        for each in family:  # which grows
+            family += [below for below in self.derived[each.name] if below not in family]
+        names = {each.name for each in family}
+        bound = Counter(name for each in family for name in _bound_in(each))
+        decorators = [each for each in node.decorator_list if "dataclass" not in _last_name(each).lower()]
+        odd = next((each for each in decorators if _last_name(each) not in _PLAIN_DECORATORS), None)
+        for name, value, at in assignments(node.body):
+            problems = [self._bound_twice(node.name), self._stored(name, names)]
+            if bound[name] > 1:
+                problems.append(f"`{name}` of `{node.name}` is bound more than once, also in a class derived from it")
+            if odd is not None:
+                problems.append(f"`{node.name}` is decorated by `{shortened(self._written(odd))}`, which is not run")
+            given = _keywords(value) if value and _last_name(value) in _FIELDS else {}
+            problems += [
+                f"`{name}` has a {key} `{shortened(self._written(given[key]))}`, which is not run"
+                for key in ("**", "default_factory", "factory")
+                if key in given
+            ]
+            problems.append(self._created_with(names, name))
+            yield _Stated((name,), _default_in(value, _FIELDS), at, problems, (f"--{name}",))
+
     # Flags.
 
-    def _flags(self) -> Section:
-        """Return the options that a launch of the file may give, with their defaults."""
-        flags = [*self._defined(), *(flag for each in self.functions for flag in self._of_command(*each))]
-        general = self._parsed_with()
-        times = Counter(flag.name for flag in flags)
-        entries: dict[str, Node] = {}
+    def _flags(self) -> Iterator[_Stated]:
+        """Yield the options that a launch of the file may give, with their defaults."""
+        flags = [*self._defined(), *self._of_commands()]
+        times = Counter(flag.keys for flag in flags)
+        general = next(self._parsed_with(), "")
         for flag in flags:
-            if flag.name in entries:
-                continue
-            problems = [*flag.problems, self.stored(flag.name), *general[:1]]
-            if times[flag.name] > 1:
-                problems.insert(0, f"`{flag.name}` is defined more than once")
+            name = flag.keys[0]
+            twice = f"`{name}` is defined more than once" if times[flag.keys] > 1 else ""
+            problems = [twice, *flag.problems, self._stored(name), general]
             # Given again in a text of the file: `parse_args(["--sigma", "2"])`, `sys.argv += ["--sigma=2"]`.
-            for option in flag.options:
+            for option in flag.options or ():
                 lines = self.options.get(option, [])
                 if len(lines) > flag.mentions:
-                    problems.append(f"`{option}` stands in lines {' and '.join(map(str, sorted(lines[:3])))}")
-            path = f"flags.{flag.name}"
-            kind, value = flag.kind, flag.value
-            converts = _text(value) is not None and isinstance(kind, ast.Name) and kind.id in {"float", "int"}
-            if _text(value) is not None and kind is not None and not converts and _last_name(kind) != "str":
-                problems.append(f"its default is converted by `{shortened(self.written(kind))}`, which is not run")
-            entries.setdefault(flag.name, self._default(path, value, flag.at, problems, converts=converts))
-            self.defaults[path] = flag.options
-        return self._section(entries, self.tree, "flags")
+                    problems.append(f"`{option}` stands in lines {_and(sorted(lines[:3]))}")
+            if _text(flag.value) is not None and flag.kind and not _converts(flag) and _last_name(flag.kind) != "str":
+                kind = shortened(self._written(flag.kind))
+                problems.append(f"its default is converted by `{kind}`, which is not run")
+            yield flag._replace(problems=problems)
 
-    def _defined(self) -> Iterator["_Flag"]:
+    def _defined(self) -> Iterator[_Stated]:
         """Yield the flags of argparse and absl, and those of the classes that HfArgumentParser gets."""
         given_before = set[str]()
         for call, parents in self.calls:
-            called, given = _last_name(call), _keywords(call)
-            if called == "HfArgumentParser":
-                words = [x for each in (*call.args, *given.values()) for x in ast.walk(each)]
-                names = {x.id for x in words if isinstance(x, ast.Name)}
-                for node in (node for node, _ in self.classes if node.name in names - given_before):
-                    yield from self._fields_as_flags(node)
-                given_before |= names
-                continue
-            texts = tuple(text for text in map(_text, call.args) if text is not None)
-            if called.startswith("DEFINE_"):
-                given = dict(zip(("name", "default"), call.args, strict=False)) | given
-                name = _text(given.get("name"))
-                options: tuple[str, ...] = (f"--{name}",)
-                kind: ast.expr | None = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
-            elif called == "add_argument" and texts:
-                long = next((text for text in texts if text.startswith("--")), texts[0])
-                name = _text(given.get("dest")) or long.lstrip("-").replace("-", "_")
-                options, kind = texts, given.get("type")
-            else:
-                continue
-            if name is None:
-                continue
-            problems = self._taken_elsewhere(given, texts if called == "add_argument" else ())
-            if condition := _condition(parents):
-                problems.append(f"it stands under {condition}")
-            if "**" in given or any(isinstance(each, ast.Starred) for each in call.args):
-                problems.append("not all of its arguments are written there")
+            called, given, texts = _last_name(call), _keywords(call), _texts(call.args)
+            problems = [*_taken_elsewhere(call), _condition(parents)]
             if id(call) not in self.statements:
                 problems.append("it is part of another expression")
-            value, action = given.get("default"), _text(given.get("action"))
-            if value is None and action in {"store_true", "store_false"}:
-                value = ast.copy_location(ast.Constant(value=action == "store_false"), call)
-            mentions = 0 if called.startswith("DEFINE_") else 1
-            yield _Flag(name, options, value, kind, call, tuple(problems), mentions)
+            if called == "HfArgumentParser":
+                words = {x.id for x in ast.walk(call) if isinstance(x, ast.Name)} - {called}
+                for node in (node for node in self.classes if node.name in words - given_before):
+                    for (name,), field in reversed({x.keys: x for x in reversed([*self._fields(node)])}.items()):
+                        yield field._replace(options=tuple({f"--{name}": 0, f"--{name.replace('_', '-')}": 0}))
+                given_before |= words
+            elif called.startswith("DEFINE_"):
+                given = dict(zip(("name", "default"), call.args, strict=False)) | given
+                if name := _text(given.get("name")) or "":
+                    kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
+                    yield _Stated((name,), given.get("default"), call, problems, (f"--{name}",), kind)
+            elif called == "add_argument" and texts:
+                if not any(text.startswith("-") for text in texts):
+                    problems.insert(0, _POSITIONAL.format(texts[0]))
+                long = next((text for text in texts if text.startswith("--")), texts[0])
+                name = _text(given.get("dest")) or long.lstrip("-").replace("-", "_")
+                value, action = given.get("default"), _text(given.get("action"))
+                if value is None and action in {"store_true", "store_false"}:
+                    value = ast.copy_location(ast.Constant(value=action == "store_false"), call)
+                yield _Stated((name,), value, call, problems, texts, given.get("type"), 1)
 
-    def _fields_as_flags(self, node: ast.ClassDef) -> Iterator["_Flag"]:
-        """Yield the fields of a class that HfArgumentParser makes flags of."""
-        before = set(self.refused)
-        statements = {name: statement for statement, name in reversed([*_fields(node)])}
-        for name in self._class(node, "flags").entries:
-            reason = self.refused.pop(f"flags.{name}", None) if f"flags.{name}" not in before else None
-            options = tuple(dict.fromkeys((f"--{name}", f"--{name.replace('_', '-')}")))
-            statement = statements[name]
-            problems = () if reason is None else (reason.message.partition(": ")[2],)
-            yield _Flag(name, options, _field_default(statement), None, statement, problems, 0)
+    def _of_commands(self) -> Iterator[_Stated]:
+        """Yield the options of the functions that are commands of click or typer."""
+        runs = {each.id for call in self.called["run"] for each in call.args if isinstance(each, ast.Name)}
+        for function, parents in self.functions:
+            found: list[tuple[_Stated, ast.Call | None]] = []  # and the call that describes it
+            for call in function.decorator_list:
+                if isinstance(call, ast.Call) and _last_name(call) == "option":
+                    given, texts = _keywords(call), _texts(call.args)
+                    long = sorted((text for text in texts if text.startswith("-")), key=lambda text: text[:2] != "--")
+                    name = next((text for text in texts if not text.startswith("-")), "")
+                    name = name or "".join(long[:1]).lstrip("-").replace("-", "_").lower()
+                    flag = _Stated((name,), given.get("default"), call, [], tuple(long), given.get("type"), 1)
+                    found.append((flag, call))
+            words = {_last_name(each) for each in function.decorator_list}
+            is_typer = not found and (function.name in runs or words & {"command", "callback"})
+            for argument, value in _parameters(function) if is_typer else ():
+                # `sigma: float = typer.Option(1.1)`, or `sigma: Annotated[float, typer.Option()] = 1.1`.
+                inside = ast.walk(argument.annotation) if argument.annotation else ()
+                described = next((x for x in (value, *inside) if isinstance(x, ast.Call)), None)
+                texts = _texts(described.args) if described else ()
+                options = tuple(text for text in texts if text.startswith("--"))
+                options = options or (f"--{argument.arg.replace('_', '-')}",)
+                is_positional = described is not None and _last_name(described) == "Argument"
+                problems = [_POSITIONAL.format(argument.arg)] if is_positional else []
+                default = _default_in(value, {"Option", "Argument"})
+                flag = _Stated((argument.arg,), default, argument, problems, options, mentions=int(any(texts)))
+                found.append((flag, described))
+            stored = {x.id for x in ast.walk(function) if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)}
+            for flag, described in found:
+                (name,) = flag.keys
+                problems = [*flag.problems, *_taken_elsewhere(described), _condition(parents)]
+                problems.append(f"`{function.name}` assigns another `{name}`" if name in stored else "")
+                problems.append(self._created_with({function.name}, name))
+                yield flag._replace(problems=problems)
 
-    def _of_command(self, function: _Function, parents: Parents) -> Iterator["_Flag"]:
-        """Yield the options of a function that is a command of click or typer."""
-        decorators = [each for each in function.decorator_list if isinstance(each, ast.Call)]
-        clicks = [each for each in decorators if _last_name(each) == "option"]
-        words = {_last_name(each) for each in function.decorator_list}
-        runs = function.name in self.run
-        condition = _condition(parents)
-        changes = Counter(
-            node.id for node in ast.walk(function) if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
-        )
-
-        def problems_of(name: str, given: Mapping[str, ast.expr], texts: tuple[str, ...]) -> tuple[str, ...]:
-            problems = self._taken_elsewhere(given, texts)
-            if condition:
-                problems.append(f"it stands under {condition}")
-            if changes[name]:
-                problems.append(f"`{function.name}` assigns another `{name}`")
-            problems.append(self._created_with({function.name}, name))
-            return tuple(problems)
-
-        for call in clicks:
-            given, texts = _keywords(call), tuple(text for text in map(_text, call.args) if text is not None)
-            words_only = [text for text in texts if not text.startswith("-")]
-            long = sorted((text for text in texts if text.startswith("-")), key=lambda text: text[:2] != "--")
-            name = words_only[0] if words_only else long[0].lstrip("-").replace("-", "_").lower() if long else ""
-            if name:
-                problems = problems_of(name, given, ())
-                more = ("not all of its arguments are written there",) if "**" in given else ()
-                yield _Flag(name, tuple(long), given.get("default"), given.get("type"), call, (*problems, *more), 1)
-        if clicks or not (runs or words & {"command", "callback"}):
-            return
-        arguments = function.args
-        plain = [*arguments.posonlyargs, *arguments.args]
-        values: list[ast.expr | None] = [*[None] * (len(plain) - len(arguments.defaults)), *arguments.defaults]
-        values += arguments.kw_defaults
-        for argument, value in zip([*plain, *arguments.kwonlyargs], values, strict=True):
-            # `sigma: float = typer.Option(1.1)`, or `sigma: Annotated[float, typer.Option()] = 1.1`.
-            inside = ast.walk(argument.annotation) if argument.annotation else ()
-            calls = (x for x in inside if isinstance(x, ast.Call))
-            described = value if isinstance(value, ast.Call) else next(calls, None)
-            given = _keywords(described) if isinstance(described, ast.Call) else {}
-            words_given = [_text(x) for x in described.args] if isinstance(described, ast.Call) else []
-            options = tuple(text for text in words_given if text and text.startswith("--"))
-            options = options or (f"--{argument.arg.replace('_', '-')}",)
-            mentions = 1 if any(words_given) else 0
-            positional: tuple[str, ...] = ()
-            if isinstance(described, ast.Call) and _last_name(described) == "Argument":
-                positional = (f"`{argument.arg}` is a positional argument, which a launch gives",)
-            if isinstance(value, ast.Call) and _last_name(value) in {"Option", "Argument"}:
-                value = given.get("default") or (value.args[0] if value.args else None)  # noqa: PLW2901
-                if isinstance(value, ast.Constant) and value.value is ...:
-                    value = None  # noqa: PLW2901
-            problems = problems_of(argument.arg, given, ())
-            yield _Flag(argument.arg, options, value, None, argument, (*positional, *problems), mentions)
-
-    def _taken_elsewhere(self, given: Mapping[str, ast.expr], texts: tuple[str, ...]) -> list[str]:
-        """Return what takes the value of a flag from elsewhere than its default."""
-        problems = []
-        if texts and not any(text.startswith("-") for text in texts):
-            problems.append(f"`{texts[0]}` is a positional argument, which a launch gives")
-        for key in ("required", "prompt"):
-            value = given.get(key)
-            if value is not None and not (isinstance(value, ast.Constant) and value.value is False):
-                problems.append("it is required, so that a launch gives it")
-        for key in ("envvar", "callback", "default_factory", "action"):
-            value = given.get(key)
-            is_known = key == "action" and _text(value) in {"store", "store_true", "store_false"}
-            if value is not None and not is_known and not (isinstance(value, ast.Constant) and value.value is None):
-                problems.append(f"its `{key}` may give another value")
-        return problems
-
-    def _parsed_with(self) -> list[str]:
-        """Return what in a file changes the defaults of its flags, or gives some itself."""
-        problems = []
-        only_arguments = self._arguments_alone()
+    def _parsed_with(self) -> Iterator[str]:
+        """Yield what in a file changes the defaults of its flags, or gives some itself."""
+        # Names that are bound as parameters without a default, or with None, as in `def main(argv=None)`.
+        parameters = [each for function, _ in self.functions for each in _parameters(function)]
+        unset = Counter(name.arg for name, value in parameters if value is None or _is_constant(value, None))
         for call, _ in self.calls:
             called, given = _last_name(call), _keywords(call)
-            on = call.func.value if isinstance(call.func, ast.Attribute) else None
-            if called in _PARSING:
-                for each in (*call.args, *given.values()):
-                    is_none = isinstance(each, ast.Constant) and each.value is None
-                    is_argument = isinstance(each, ast.Name) and each.id in only_arguments
-                    is_argv = isinstance(each, ast.Subscript) and self.written(each) == "sys.argv[1:]"
-                    is_truth = isinstance(each, ast.Constant) and isinstance(each.value, bool)  # of HfArgumentParser
-                    if not (is_none or is_argument or is_argv or is_truth):
-                        problems.append(f"line {call.lineno} gives `{called}` arguments of its own")
-            elif (
-                called in _CHANGING
-                and on is not None
-                and (_last_name(on) == "__dict__" or (isinstance(on, ast.Call) and _last_name(on) == "vars"))
-            ):
-                problems.append(f"line {call.lineno} changes parsed flags by `{called}`")
-            problems += [f"line {call.lineno} sets `{key}`" for key in _OUTSIDE if key in given]
+            for each in (*call.args, *given.values()) if called in _PARSING else ():
+                match each:
+                    case ast.Constant(value=None | bool()):  # of HfArgumentParser
+                        pass
+                    case ast.Name(id=name) if unset[name] == len(self.bound[name]) > 0:
+                        pass
+                    case _ if self._written(each) != "sys.argv[1:]":
+                        yield f"line {call.lineno} gives `{called}` arguments of its own"
+            match call.func:
+                case ast.Attribute(
+                    attr=method, value=ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars"))
+                ) if method in _CHANGING:
+                    yield f"line {call.lineno} changes parsed flags by `{called}`"
+            yield from (f"line {call.lineno} sets `{key}`" for key in _OUTSIDE if key in given)
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Constant) and node.value in _OUTSIDE:
-                problems.append(f"line {node.lineno} sets `{node.value}`")
-            elif isinstance(node, ast.Attribute | ast.Name) and _last_name(node) in _DEFAULTS_SET:
-                problems.append(f"line {node.lineno} uses `{_last_name(node)}`")
-            elif isinstance(node, ast.Attribute) and node.attr == "argv" and isinstance(node.ctx, ast.Store):
-                problems.append(f"line {node.lineno} assigns `argv`")
-        return problems
-
-    def _arguments_alone(self) -> set[str]:
-        """Return the names that are bound as arguments without a default, or with None, and as nothing else."""
-        times, unset = Counter[str](), Counter[str]()
-        for function, _ in self.functions:
-            arguments = function.args
-            plain = [*arguments.posonlyargs, *arguments.args]
-            times.update(x.arg for x in (*plain, *arguments.kwonlyargs))
-            values = dict(zip([x.arg for x in plain][::-1], arguments.defaults[::-1], strict=False))
-            values |= {x.arg: y for x, y in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True) if y}
-            for each in (*plain, *arguments.kwonlyargs):
-                value = values.get(each.arg)
-                unset[each.arg] += value is None or (isinstance(value, ast.Constant) and value.value is None)
-        return {name for name, count in times.items() if unset[name] == count == len(self.bound[name])}
+            match node:
+                case ast.Constant(value=str(text)) if text in _OUTSIDE:
+                    yield f"line {node.lineno} sets `{text}`"
+                case ast.Attribute(attr=name) | ast.Name(id=name) if name in _DEFAULTS_SET:
+                    yield f"line {node.lineno} uses `{name}`"
+                case ast.Attribute(attr="argv", ctx=ast.Store()):
+                    yield f"line {node.lineno} assigns `argv`"
 
     # ml_collections.
 
-    def _config_function(self, function: _Function) -> Section | None:
+    def _config(self, function: _Function) -> list[_Stated] | None:
         """Return what a function sets on the ConfigDict that it returns; None if it makes and returns none."""
         made: dict[str, ast.Call] = {}
+        for name, value, _ in assignments(function.body):
+            if isinstance(value, ast.Call) and _is_config_dict(value):
+                made.setdefault(name, value)
+        returned = {
+            x.value.id for x in ast.walk(function) if isinstance(x, ast.Return) and isinstance(x.value, ast.Name)
+        }
+        if len(made.keys() & returned) != 1:
+            return None
+        (root,) = made.keys() & returned
+        problems = []
+        if self.bound[function.name] != [function.lineno] or function.decorator_list:
+            problems.append(f"`{function.name}` is decorated, or bound more than once")
+        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
+        loads = stores = read = 0
+        for node in ast.walk(function):
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()):
+                    loads += name == root
+                case ast.Name(id=name):
+                    stores += name == root
+                case ast.Attribute(value=ast.Name(id=name)) | ast.Return(value=ast.Name(id=name)):
+                    read += name == root
+                case ast.Call(func=ast.Attribute(attr=method)) if method in _CHANGING:
+                    problems.append(f"line {node.lineno} changes it by `{method}`")
+        if stores > 1 or loads != read:
+            problems.append(f"`{root}` is bound more than once, or handed to other code, which may change it")
+        call = made[root]
+        sets: list[tuple[tuple[str, ...], ast.expr, ast.AST]] = [
+            ((name,), value, call) for name, value in _keywords(call).items()
+        ]
+        match call.args:
+            case []:
+                pass
+            case [ast.Dict(keys=keys, values=values)] if all(_text(key) is not None for key in keys):
+                sets += [((str(_text(key)),), value, value) for key, value in zip(keys, values, strict=True)]
+            case _:
+                problems.append(f"`{root}` is made of other values")
         for statement in function.body:
             match statement:
-                case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call() as call) if _is_config_dict(call):
-                    made.setdefault(name, call)
-        returned = {
-            node.value.id
-            for node in ast.walk(function)
-            if isinstance(node, ast.Return) and isinstance(node.value, ast.Name)
-        }
-        roots = made.keys() & returned
-        if len(roots) != 1:
-            return None
-        (root,), path = roots, function.name
-        reason = ""
-        if self.bound[function.name] != [function.lineno] or function.decorator_list:
-            reason = f"`{function.name}` is decorated, or bound more than once"
-        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
-        whole = f"`{root}` is bound more than once, or handed to other code, which may change it"
-        uses = Counter[str]()
-        for node in ast.walk(function):
-            if isinstance(node, ast.Name) and node.id == root:
-                uses["all"] += 1
-                uses["stores"] += not isinstance(node.ctx, ast.Load)
-            inner = node.value if isinstance(node, ast.Attribute | ast.Return) else None
-            uses["read"] += isinstance(inner, ast.Name) and inner.id == root
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _CHANGING:
-                reason = reason or f"line {node.lineno} changes it by `{node.func.attr}`"
-        if uses["stores"] > 1 or uses["all"] != uses["stores"] + uses["read"]:
-            reason = reason or whole
-        tree: dict[str, object] = {}
-        sets: list[tuple[tuple[str, ...], ast.expr, ast.AST]] = [
-            ((keyword.arg or "**",), keyword.value, made[root]) for keyword in made[root].keywords
-        ]
-        if made[root].args:
-            match made[root].args:
-                case [ast.Dict(keys=keys, values=values)] if all(_text(key) is not None for key in keys):
-                    sets += [((str(_text(key)),), value, value) for key, value in zip(keys, values, strict=True)]
-                case _:
-                    reason = reason or f"`{root}` is made of other values"
-        for statement in function.body:
-            if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
-                names = _attributes(statement.targets[0], root)
-                if names:
-                    sets.append((names, statement.value, statement))
-        lines = Counter(names[-1] for names, _, _ in sets)
+                case ast.Assign(targets=[target], value=value) if names := _attributes(target, root):
+                    sets.append((names, value, statement))
+        times = Counter(names for names, _, _ in sets)
+        last = Counter(names[-1] for names, _, _ in sets)
+        # A statement is one store of its name; keywords and dictionaries are none.
         stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
+        found = []
         for names, value, at in sets:
-            level: object = tree
-            for key in names[:-1]:
-                level = level.setdefault(key, {}) if isinstance(level, dict) else None
-            if isinstance(level, dict):
-                is_empty = isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords)
-                level.setdefault(names[-1], {} if is_empty else (value, at))
-
-        def section(level: Mapping[str, object], path: str) -> Section:
-            entries: dict[str, Node] = {}
-            for key, below in level.items():
-                place = join(path, key)
-                if isinstance(below, dict):
-                    entries[key] = section(below, place)
-                elif isinstance(below, tuple):
-                    value, at = below
-                    # Its own statement is one store of this name; keywords and dictionaries are none.
-                    twice = lines[key] > 1 or len(self.stores.get(key, ())) > stored[key]
-                    problem = f"`{key}` is set more than once in the file" if twice else ""
-                    entries[key] = self._default(place, value, at, (reason, problem))
-                    self.defaults[place] = (f"--config.{place.partition('.')[2]}",)
-            return self._section(entries, function, path)
-
-        return section(tree, path)
+            is_twice = last[names[-1]] > 1 or len(self.stores.get(names[-1], ())) > stored[names[-1]]
+            reasons = [*problems, f"`{names[-1]}` is set more than once in the file" if is_twice else ""]
+            if isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords):
+                value = ast.copy_location(ast.Dict(keys=[], values=[]), value)  # noqa: PLW2901
+                reasons = [f"`{names[-1]}` is set more than once in the file"] if times[names] > 1 else []
+            found.append(_Stated(names, value, at, reasons, (f"--config.{'.'.join(names)}",)))
+        return found
 
 
-class _Flag(NamedTuple):
-    """A flag as the file defines it."""
-
-    name: str
-    options: tuple[str, ...]  # "--sigma", "-s"
-    value: ast.expr | None  # its default
-    kind: ast.expr | None  # what converts a default that is a text
-    at: ast.AST
-    problems: tuple[str, ...]  # that forbid to read it
-    mentions: int  # how often its definition has each option as a text
+def _and(lines: Iterable[int]) -> str:
+    return " and ".join(map(str, lines))
 
 
-def _fields(node: ast.ClassDef) -> Iterator[tuple[ast.stmt, str]]:
+def _converts(flag: _Stated) -> bool:
+    """Return True if a default that is a text is converted to a number."""
+    return isinstance(flag.kind, ast.Name) and flag.kind.id in {"float", "int"}
+
+
+def _is_constant(node: ast.AST, *values: object) -> bool:
+    return isinstance(node, ast.Constant) and node.value in values
+
+
+def _taken_elsewhere(call: ast.Call | None) -> Iterator[str]:
+    """Yield what in the call that describes an option takes its value from elsewhere than its default."""
+    given = _keywords(call)
+    for key, harmless in _ELSEWHERE.items():
+        if key in given and not _is_constant(given[key], *harmless):
+            is_needed = key in {"required", "prompt"}
+            yield "it is required, so that a launch gives it" if is_needed else f"its `{key}` may give another value"
+    if call and ("**" in given or any(isinstance(each, ast.Starred) for each in call.args)):
+        yield "not all of its arguments are written there"
+
+
+def _condition(parents: Parents) -> str:
+    """Return the first statement around a place on which it depends, in words; "" if there is none."""
+    for node in parents:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                continue
+            case ast.If(
+                test=ast.Compare(
+                    left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+                ),
+                orelse=[],
+            ):
+                continue
+        word = type(node).__name__.lower().removeprefix("async").removesuffix("star")
+        return f"it stands under the `{word}` of line {getattr(node, 'lineno', 0)}"
+    return ""
+
+
+def _bound_in(node: ast.ClassDef) -> Iterator[str]:
     """Yield each binding of a name directly in the body of a class, or below a condition there."""
-    waiting: list[tuple[ast.AST, ast.stmt]] = [(x, x) for x in reversed(node.body)]
+    waiting: list[ast.AST] = [*node.body]
     while waiting:
-        each, top = waiting.pop()
-        match each:
+        match waiting.pop():
             case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                yield top, name
+                yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield top, name
-            case _:
-                waiting += [(x, top) for x in ast.iter_child_nodes(each)]
-
-
-def _field_default(statement: ast.stmt) -> ast.expr | None:
-    """Return the default of a field of a class: its value, or that of `field(default=...)`."""
-    value = getattr(statement, "value", None)
-    if isinstance(value, ast.Call) and _last_name(value) in _FIELDS:
-        value = _keywords(value).get("default") or next(iter(value.args), None)
-    if isinstance(value, ast.Constant) and value.value is ...:  # pydantic: it has none
-        return None
-    return value if isinstance(value, ast.expr) else None
+                yield name
+            case each:
+                waiting += ast.iter_child_nodes(each)
 
 
 def _is_config_dict(call: ast.Call) -> bool:
-    called = _last_name(call)
-    on = call.func.value if isinstance(call.func, ast.Attribute) else None
-    return called == "ConfigDict" or (called == "create" and on is not None and _last_name(on) == "config_dict")
+    match call.func:
+        case ast.Name(id="ConfigDict") | ast.Attribute(attr="ConfigDict"):
+            return True
+        case ast.Attribute(attr="create", value=module):
+            return _last_name(module) == "config_dict"
+    return False
 
 
 def _attributes(node: ast.expr, root: str) -> tuple[str, ...]:

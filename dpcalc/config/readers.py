@@ -12,6 +12,7 @@ from itertools import accumulate, count
 from dpcalc.config.command_lines import read_shell
 from dpcalc.config.files import Refusal
 from dpcalc.config.gin_files import read_gin
+from dpcalc.config.other_files import WAYS
 from dpcalc.config.python_files import read_python
 from dpcalc.config.source import ConfigError, Mark, Source, shortened, whole_file
 from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, walk
@@ -229,6 +230,8 @@ READERS: dict[str, Callable[[Source], Document]] = {
 
 def read_config(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
     """Return the tree of a file that holds a config, TOML by its ending, else YAML, and its flaws; ConfigError."""
+    if source.path.lower().endswith((".py", ".ipynb", ".gin", ".sh", ".bash")):
+        raise whole_file(source.path, "DPC101", "this is no dpcalc config", WAYS)
     if not source.path.lower().endswith(".toml"):
         return parse_yaml(source)
     try:

@@ -15,6 +15,7 @@ from functools import cache
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, NOISE_KEYS, NORMS, PARTIES, PARTS
 from dpcalc.config.scalars import (
     DRAW_SIZE,
     EXAMPLE_COUNT,
@@ -66,6 +67,20 @@ def _reference(name: str) -> Structure:
     return Structure({"$ref": f"#/$defs/{name}"})
 
 
+class _Delta(Exact):
+    """A delta, for which a config may state a power."""
+
+    def as_json_schema(self) -> Schema:
+        power: Schema = {
+            "type": "object",
+            "properties": {"power": {"type": "number", "exclusiveMinimum": 0, "maximum": 10}},
+            "required": ["power"],
+            "patternProperties": {"^x-": True},
+            "additionalProperties": False,
+        }
+        return {"anyOf": [super().as_json_schema(), power]}
+
+
 _EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
 _COUNTS: Schema = {"type": "array", "items": {"type": ["array", "integer", "string"]}, "minItems": 1}
 
@@ -112,12 +127,13 @@ DATA = {
 
 DRAW = {
     "scheme": declare(
-        Word(tuple(SCHEMES)),
+        Word((*SCHEMES, LOADER)),
         "poisson: each one on its own; fixed: a fixed number without replacement; with-replacement: independent draws "
         "of one; shuffle: batches cut from a random order, all units in each pass; balls-in-bins: each one in a step "
         "of the pass that it chooses; random-allocation: each one in so many steps of the phase; all: everything. For "
         "mechanism type matrix-factorization: any-order, nothing is assumed but the limits of `mechanism`; "
-        "cyclic-poisson, one group after the other. Never assumed: state what the sampler really does.",
+        "cyclic-poisson, one group after the other. loader: what the class `of` draws. Never assumed: state what the "
+        "sampler really does.",
         advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
     ),
     "size": declare(
@@ -135,6 +151,13 @@ DRAW = {
     ),
     "expected": declare(
         _EXPECTED, "Average number of units drawn, for scheme poisson; the rate is expected / count.", default=None
+    ),
+    "draws": declare(
+        COUNT,
+        "For scheme poisson: independent draws that one step adds up before its noise, as Opacus does where gradients "
+        "are accumulated over several batches of its loader: a unit is in the step up to so many times. `rate` and "
+        "`expected` are those of one draw.",
+        default=1,
     ),
     "max_batch_size": declare(
         COUNT,
@@ -222,8 +245,9 @@ TRAINING = {
         default=None,
     ),
     "batch_size": declare(
-        _EXPECTED,
-        f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes.",
+        AnyOf((_EXPECTED, PARTS)),
+        f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes; of a loader its `batch_size`. Or in "
+        "parts: {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}.",
         default=None,
         is_short_form=True,
     ),
@@ -240,9 +264,10 @@ PRIVACY = {
         default=None,
     ),
     "delta": declare(
-        Exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
+        _Delta(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
         "The delta of the guarantee, by which an event may be more likely beyond the factor e^epsilon; also as a "
-        "quotient such as 1/1000000; well below 1 / number of protected units to mean anything.",
+        "quotient such as 1/1000000, or {power: 1.1} for 1 / n^1.1 rounded down, n the fewest protected units; well "
+        "below 1 / number of protected units to mean anything.",
         advice="by at most this much may an event be more likely beyond the factor e^epsilon, e.g. `delta: 1e-5`; "
         "below 1 / number of protected units",
     ),
@@ -491,7 +516,7 @@ _INHERITED = {"Data", "Draw", "Episodes", "Sampling", "Training"}
 """Sections whose keys a phase may leave out, or that have a short form: nothing is required of them."""
 _REFERENCE = {
     "type": "string",
-    "pattern": r"^\s*(\$\{|[-+0-9._eE]+ +[*/] )",
+    "pattern": r"^\s*(\$\{|[-+0-9._eE]+ +[*/] +[-+0-9.$])",
     "description": "Elsewhere: `${section.key}` of this file, `${conf/train.yaml:section.key}` of another; or a "
     "product such as `${a} * 8`.",
 }
@@ -509,7 +534,9 @@ def json_schema() -> Schema:
     file, *sections = filter(None, SECTIONS.values())
     definitions = {section.name: _section_schema(section) for section in sections}
     description = "The mechanism that one step applies to its batch."
-    definitions["Mechanism"] = _mapping_schema(keys_in("mechanism"), description, [])
+    definitions["Mechanism"] = _mapping_schema(keys_in("mechanism") | NOISE_KEYS, description, [])
+    definitions["Parties"] = _mapping_schema(PARTIES, "Parties that each add noise of their own.", [*PARTIES])
+    definitions["Mechanism"]["properties"]["max_grad_norm"]["anyOf"].append(NORMS)
     # Keys that exclude each other or need each other.
     # Sizes: `examples`, or levels with a count or range each, or named levels and a tree.
     ends = [{"required": ["min"]}, {"required": ["max"]}]
@@ -525,16 +552,25 @@ def json_schema() -> Schema:
     }
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
-    for name, taken in SCHEMES.items():
-        others = [{"required": [key]} for key in DRAW if key not in ("scheme", *taken)]
+    for name, taken in {**SCHEMES, LOADER: ("drop_last", *LOADER_KEYS)}.items():
+        others = [{"required": [key]} for key in DRAW | LOADER_KEYS if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
     # Mechanisms: each type has its own keys; without `type` all are allowed.
     types = []
     for name in MECHANISMS:
-        keys = {"propertyNames": {"anyOf": [{"enum": [*mechanism_keys(name)]}, {"pattern": "^x-"}]}}
+        keys = {
+            "propertyNames": {
+                "anyOf": [
+                    {"enum": [*mechanism_keys(name), *(NOISE_KEYS if name == "gaussian" else ())]},
+                    {"pattern": "^x-"},
+                ]
+            }
+        }
         types.append({"if": _states("type", name), "then": keys})
     definitions["Data"] |= sizes
+    for name in ("Draw", "Sampling"):  # keys that are written out before a section is read
+        definitions[name]["properties"] |= {key: _property_schema(each) for key, each in LOADER_KEYS.items()}
     definitions["Draw"] |= {"allOf": draws}
     definitions["Sampling"] |= {
         "additionalProperties": {"$ref": "#/$defs/Draw"},
@@ -543,6 +579,8 @@ def json_schema() -> Schema:
         "then": {"propertyNames": {"pattern": "^(episodes$|x-)"}},
     }
     definitions["Training"] |= {"not": {"required": ["steps", "epochs"]}}
+    layers = {"properties": {"max_grad_norm": {"type": "array"}}, "required": ["max_grad_norm"]}
+    types.append({"if": layers, "then": {"required": ["noise_relative_to"]}})
     definitions["Mechanism"] |= {"allOf": types}
     definitions["Mechanism"]["properties"]["noise_multiplier"]["anyOf"].append({"$ref": "#/$defs/Calibrated"})
     # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its

@@ -69,7 +69,6 @@ class Diagnostic:
     severity: Severity
     message: str  # one sentence
     hint: str = ""  # what to do
-    example: tuple[str, ...] = ()  # lines to paste into the file, below its line; none for most
     path: str  # the file as the user named it, "<stdin>" or "--set #1"
     line: int | None = None  # from 1, None if it concerns the file as a whole
     column: int | None = None  # from 1, the character in that line
@@ -81,10 +80,9 @@ class Diagnostic:
         # Once, here: whatever prints a diagnostic then prints nothing that a terminal or a runner obeys.
         object.__setattr__(self, "message", visible(self.message))
         object.__setattr__(self, "hint", visible(self.hint))
-        object.__setattr__(self, "example", tuple(map(visible, self.example)))
 
     def format(self) -> str:
-        """Return the diagnostic as text, with its line and carets if known, and with a hint or an example."""
+        """Return the diagnostic as text, with its line and carets if known, and with a hint."""
         place = visible(self.path) if self.line is None else f"{visible(self.path)}:{self.line}:{self.column}"
         head = f"{place}: {self.severity}[{self.code}]: {self.message}"
         if self.line is None or not self.source_line:
@@ -93,7 +91,7 @@ class Diagnostic:
         margin = " " * len(number)
         carets = " " * ((self.caret or self.column or 1) - 1) + "^" * self.width
         shown = f"{head}\n{margin} |\n{number} | {self.source_line}\n{margin} | {carets}"
-        return "\n".join([f"{shown} {self.hint}".rstrip(), *(["", *self.example] if self.example else [])])
+        return f"{shown} {self.hint}".rstrip()
 
 
 class ConfigError(InputError):

@@ -223,6 +223,25 @@ def replace_in(root: Section, keys: Sequence[str | int], value: Node | None) -> 
     return changed
 
 
+def nested(leaves: "Mapping[tuple[str, ...], Node]", mark: Mark, path: str = "") -> Section:
+    """Return values by their keys as one mapping at a path; what would stand below a value is left out.
+
+    An empty mapping among them is filled, and nothing takes the place of a mapping that is filled already.
+    """
+    levels: dict[tuple[str, ...], dict[str, Node]] = {(): {}}
+    for keys, leaf in leaves.items():
+        for end, key in enumerate(keys, 1):
+            above, here = levels.get(keys[: end - 1]), keys[:end]
+            if above is None or key in above:
+                continue
+            above[key] = leaf
+            if end < len(keys) or (isinstance(leaf, Section) and not leaf.entries):
+                levels[here] = {}
+                place = join(path, ".".join(here))
+                above[key] = Section(entries=levels[here], mark=mark, key=None, path=place)
+    return Section(entries=levels[()], mark=mark, key=None, path=path)
+
+
 def with_path(node: Node, path: str) -> Node:
     """Return a tree whose dotted paths all begin with `path`, as if it stood there."""
     if isinstance(node, Items):

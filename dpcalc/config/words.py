@@ -86,7 +86,7 @@ def absolute_noise(word: str, beside: Beside) -> Meaning:
     if noise is None or clip is None:
         return Meaning(rule, about)
     value = _quotient(noise, clip)
-    if word in _SHARED["either"] and clip != 1:
+    if word in SHARED["either"] and clip != 1:
         hint = f"with noise of deviation {word} `noise_multiplier: {value}`; with noise of deviation {word} x clip "
         return Meaning(f"{hint}norm `noise_multiplier: {_text(noise)}`", about)
     said = f"{word} {_text(noise)} at clip norm {_text(clip)}: `noise_multiplier: {value}`"
@@ -110,7 +110,7 @@ def sigma(word: str, beside: Beside) -> Meaning | str:
 def sensitivity(word: str, beside: Beside) -> Meaning | str:
     if beside.texts.get("type", "gaussian") not in {"gaussian", "discrete-gaussian"}:
         return absolute_noise(word, beside)
-    noise_word = next((each for each in _SHARED["absolute"] if each in beside.texts), "")
+    noise_word = next((each for each in SHARED["absolute"] if each in beside.texts), "")
     if noise_word:
         return absolute_noise(noise_word, beside)
     hint = "noise is stated relative to the sensitivity of the sum, which is the clip norm: `noise_multiplier` is "
@@ -122,14 +122,14 @@ def parts_of_a_batch(word: str, beside: Beside) -> Meaning | str:
     whole = (
         "`batch_size` is all that goes into one noisy update, what a device holds at a time x accumulation x devices"
     )
-    physical = _SHARED["physical"]
-    part = beside.number(*_SHARED["per_device"], *physical)
-    cuts = [beside.number(*_SHARED[words]) for words in ("accumulation", "devices")]
+    physical = SHARED["physical"]
+    part = beside.number(*SHARED["per_device"], *physical)
+    cuts = [beside.number(*SHARED[words]) for words in ("accumulation", "devices")]
     if word in physical and not beside.texts.keys().isdisjoint(physical) and cuts == [None, None]:
         return f"{word} only says what fits into memory: leave it out; {whole}"
     drawn = (
-        "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: state each example "
-        "as so many copies, see `gradient accumulation` in docs/configs.md"
+        "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: `batch_size: "
+        "{per_device: 16, devices: 1, accumulation: 4, accumulates: draws}`"
     )
     known = [number for number in (part, *cuts) if number is not None]
     if part is None or len(known) < 2:
@@ -153,7 +153,7 @@ def cohort(word: str, beside: Beside) -> Meaning | str:
 
 
 def rounds(word: str, beside: Beside) -> Meaning | str:
-    if not beside.texts.keys().isdisjoint(_SHARED["local"]):
+    if not beside.texts.keys().isdisjoint(SHARED["local"]):
         return (
             "`steps` where the server adds noise once a round; where each client trains with noise, rounds x its own "
             "steps"
@@ -224,22 +224,23 @@ def poisson_sampling(word: str, beside: Beside) -> Meaning | str:
 
 def target(word: str, beside: Beside) -> Meaning:
     value, about = beside.texts.get(word) or None, "budget.epsilon"
-    hint = f"dpcalc calls this `{about}`, which `check` tests; the noise is not calibrated to it silently: "
-    return Meaning(f"{hint}`dpcalc solve-sigma --target-eps {value or 'E'}` finds it", about, value, is_rename=True)
+    hint = f"dpcalc calls this `{about}`, which `check` tests; noise that a library finds for it is stated as "
+    hint += f"`noise_multiplier: {{calibrated_to: {{epsilon: {value or 'E'}}}, by: opacus.prv}}`, and `dpcalc "
+    return Meaning(f"{hint}solve-sigma --target-eps {value or 'E'}` finds dpcalc's own", about, value, is_rename=True)
 
 
 # The tables of `words.txt`, and what is looked up in them.
 
 Says = Callable[[str, Beside], Meaning | str]
 _TABLES: dict[str, list[list[str]]] = {}
-_SHARED: dict[str, list[str]] = {}
+SHARED: dict[str, list[str]] = {}
 for _line in resources.files("dpcalc.config").joinpath("words.txt").read_text(encoding="utf-8").splitlines():
     if _line.startswith("["):
         _rows = _TABLES.setdefault(_line[1:].partition(":")[0], [])
     elif _line and not _line.startswith("#"):
-        _rows.append([re.sub(r"\$(\w+)", lambda name: " ".join(_SHARED[name[1]]), cell) for cell in _line.split(" | ")])
+        _rows.append([re.sub(r"\$(\w+)", lambda name: " ".join(SHARED[name[1]]), cell) for cell in _line.split(" | ")])
         if _rows is _TABLES["shared"]:
-            _SHARED[_rows[-1][0]] = _rows[-1][1].split()
+            SHARED[_rows[-1][0]] = _rows[-1][1].split()
 RENAMED, RENAMED_IN, VALUES, VALUES_SAID = (
     _TABLES[name] for name in ("renamed", "renamed in", "values", "values said")
 )
@@ -297,7 +298,9 @@ def no_number(key: str, text: str) -> str:
     if key == "max_grad_norm" and word in _NO_NORM:
         return "not covered: without clipping no noise hides a unit, epsilon is infinite"
     if key == "noise_multiplier" and word in {"auto", "calibrated", "calibrate", "none", "null"}:
-        return "state the noise that ran: `dpcalc solve-sigma` finds the one that fits a target"
+        return (
+            "a number; or, where a library finds it, `noise_multiplier: {calibrated_to: {epsilon: 8}, by: opacus.prv}`"
+        )
     if key in {"delta", "rate"} and re.search(r"[a-z(^*/]", word):
         return f"a formula: state its value{', rounded down' if key == 'delta' else ''}"
     return "state the number" if key in {"examples", "count"} and re.fullmatch(r"len\(.*\)|n", word) else ""

@@ -4,8 +4,6 @@ import ast
 import math
 import operator
 import sys
-import warnings
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +11,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from dpcalc.config.python_files import assignments, bound_names, python_syntax
 from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
@@ -27,8 +26,6 @@ ORDERED = "OrderedDict"  # the type of the state of an accountant, which prints 
 _TRUNCATING = frozenset(["int", "int64"])
 _CONVERSIONS = frozenset(["float", "float64", "float32"]) | _TRUNCATING  # numpy prints its numbers so
 _OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
-# What may bind a name without naming it: then no name is read.
-_REBINDING = frozenset(["exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "__builtins__"])
 _MAX_BITS = 4096  # of a number; a larger one is an attack by arithmetic
 _MAX_POWER = 64  # exponents that are computed exactly
 
@@ -102,10 +99,7 @@ def number_value(number: float | Fraction) -> Fraction | float:
 def python_tree(text: str) -> ast.Module:
     """Return the syntax tree of Python text, of which nothing is run; InputError if it is none or too deep."""
     try:
-        # It builds a tree and runs nothing. Deep brackets end in one of two exceptions, by version of Python.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what the text of others may hold, such as `1if` or a wrong escape
-            return ast.parse(text)
+        return python_syntax(text)
     except (RecursionError, MemoryError):
         raise _too_deep() from None
     except SyntaxError as error:
@@ -197,36 +191,14 @@ def literal_value(node: ast.expr, constants: Mapping[str, Any] = MappingProxyTyp
 
 def constants_of(tree: ast.Module) -> dict[str, Any]:
     """Return the names that a file binds once in all, at its top level, to a number or bool, with their values."""
-    bound: Counter[str] = Counter()
-    for node in ast.walk(tree):
-        match node:
-            case ast.ImportFrom(names=[ast.alias(name="*")]):
-                return {}
-            case ast.Name(id=name, ctx=ast.Load()) if name in _REBINDING:
-                return {}
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
-                bound[name] += 1
-            case ast.alias(name=name, asname=other):
-                bound[other or name.partition(".")[0]] += 1
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                bound[name] += 1
-            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
-                bound[name] += 1
-            case ast.MatchMapping(rest=str(name)):
-                bound[name] += 1
-            case ast.Global(names=names) | ast.Nonlocal(names=names):
-                bound.update(names)
+    bound, anything = bound_names(tree)
     found: dict[str, Any] = {}
-    for statement in tree.body:
-        match statement:
-            case (
-                ast.Assign(targets=[ast.Name(id=name)], value=value)
-                | ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value)
-            ) if bound[name] == 1:
-                with suppress(InputError):  # nan, or too deep: then it is code like any other
-                    number = literal_value(value, found)
-                    if isinstance(number, (bool, Fraction)):
-                        found[name] = number
+    for name, value, _ in assignments(tree.body) if not anything else ():
+        if value and len(bound[name]) == 1:
+            with suppress(InputError):  # nan, or too deep: then it is code like any other
+                number = literal_value(value, found)
+                if isinstance(number, (bool, Fraction)):
+                    found[name] = number
     return found
 
 

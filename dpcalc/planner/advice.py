@@ -262,7 +262,7 @@ def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     """
     plan = composition.plan
     names = plan.phases[0].clip_names
-    for clip in range(1, len(names)):
+    for clip in range(1, len(names) if not any(phase.hierarchy.summed for phase in composition.stated.phases) else 0):
         changed = composition.changed(replace(plan, phases=tuple(replace(phase, clip=clip) for phase in plan.phases)))
         if changed.plan != plan and not _shortens_no_distance(composition, changed):
             yield f"clip per {names[clip]}", changed

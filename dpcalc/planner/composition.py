@@ -191,7 +191,7 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
     with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
         if bound.secret:
             if isinstance(mechanism, Gaussian):
-                loss = partial(step_profile, noise_multiplier=mechanism.noise_multiplier)
+                loss = partial(step_profile, noise_multiplier=phase.gaussian.noise_multiplier)
                 steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=plan.delta)
             else:
                 steps = secret_releases(black_box_steps(plan, protected, place, bound), plan.delta)
@@ -259,7 +259,8 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
     # Without noise or steps epsilon ranks nothing, nor for PATE or a black box with passes in known order.
     is_single = first.steps_of_a_pass == first.squared == 1
     is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
-    if len(choices) == 1 or not (phase.noise_multiplier != 0 and phase.steps and is_known):
+    is_noisy = phase.noise_multiplier or (has_secret and phase.noise_multiplier is None)  # None: a promise
+    if len(choices) == 1 or not (is_noisy and phase.steps and is_known):
         return first
 
     def cost(bound: PhaseBound) -> float:
@@ -336,7 +337,7 @@ class Composition:
     @property
     def has_correlated_noise(self) -> bool:
         """True if some phase of the training run has noise that is correlated over its steps."""
-        return self.plan is not self.stated
+        return any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.stated.phases)
 
     @cached_property
     def attained(self) -> "Composition":
@@ -402,7 +403,7 @@ class Composition:
     def _cheapest_bounds(self, protected: ProtectedUnit, meter: Meter) -> tuple[PhaseBound, ...]:
         """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
         phases, choices = self.plan.phases, protected.choices
-        chosen, alike = dict[int, PhaseBound](), dict[int, list[int]]()
+        chosen, alike = dict[int, PhaseBound](), dict[tuple[int, ...], list[int]]()
 
         def cheapest(place: int) -> PhaseBound:
             # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
@@ -417,10 +418,12 @@ class Composition:
                     return valid[0]
             return self._chosen[key]
 
-        # Phases with the same draws share their choices. Which is the cheapest changes once or not at all with the
-        # noise: where the ends of a run of phases agree, all between them take that bound, which is valid anyway.
+        # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
+        # is the cheapest changes once or not at all with the noise: where the ends of a run of phases agree, all
+        # between them take that bound, which is valid anyway.
         for place, each in enumerate(choices):
-            alike.setdefault(id(each), []).append(place)
+            valid = valid_bounds(self.plan, phases[place], each)
+            alike.setdefault((id(each), *map(id, valid)), []).append(place)
         runs = [sorted(places, key=lambda at: phases[at].noise_multiplier or 0.0) for places in alike.values()]
         while runs:
             run = runs.pop()

@@ -1,15 +1,16 @@
 """A training run as data: the protected unit, sampling and mechanism of each phase, the budget, parts of the data."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dpcalc.errors import InputError, UnsupportedError, counted, listed
+from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted, listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
-from dpcalc.sampling.hierarchy import TASK, Hierarchy
+from dpcalc.sampling.hierarchy import TASK, Hierarchy, summed_faults
 from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
 
 if TYPE_CHECKING:  # they load numpy
@@ -93,12 +94,19 @@ class Phase:
 
     def independent(self, *, attained: bool) -> "Phase":
         """Return the phase with independent steps that bound its cost, or itself; KeyedInputError if not proved."""
+        if self.hierarchy.summed and not self.is_correlated:
+            return replace(self, hierarchy=self.hierarchy.with_copies(), clip=self.clip + 1)
         if not self.is_correlated and not self.hierarchy.spans_steps:
             return self
         from dpcalc.amplification.correlated import independent_steps
 
         hierarchy, mechanism, steps = independent_steps(self.mechanism, self.hierarchy, self.steps, attained=attained)
         return replace(self, hierarchy=hierarchy, mechanism=mechanism, steps=steps)
+
+    def summed_faults(self, unit: int) -> Iterator[KeyedInputError]:
+        """Yield why no bound is proved for several draws that a step adds up; nothing for others."""
+        adds_noise = isinstance(self.mechanism, Gaussian | AdditiveNoise)
+        return summed_faults(self.hierarchy, clip=self.clip, unit=unit, adds_noise=adds_noise)
 
     @property
     def clip_names(self) -> tuple[str, ...]:
@@ -237,8 +245,11 @@ class Plan:
 
     def independent(self, *, attained: bool = False) -> "Plan":
         """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""
-        if not any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases):
+        phases = self.phases
+        if not any(phase.is_correlated or phase.hierarchy.spans_steps or phase.hierarchy.summed for phase in phases):
             return self
+        for fault in (fault for phase in phases for fault in phase.summed_faults(self.unit)):
+            raise fault
         if self.group_size > 1 and self.parting:
             raise UnsupportedError(
                 f"group_size: expected 1 {self.parting}, got {self.group_size}; protect one unit, or a level above"
@@ -278,6 +289,7 @@ class Plan:
             and self.adjacency is Adjacency.ADD_REMOVE
             and level.scheme == Poisson(probability=asked.rate)
             and phase.mechanism == replace(phase.gaussian, also=())
+            and phase.noise_multiplier == asked.noise
             and phase.steps <= asked.steps
             and self.delta >= asked.delta
         )

@@ -248,6 +248,8 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
         drawn = [(level.scheme.for_counts(count, count), count) for level, count in zip(levels, frames, strict=True)]
         drawn = [(scheme, count) for scheme, count in drawn if not scheme.is_whole]
         shares = [_share(scheme, count, told if len(drawn) == 1 else "step") for scheme, count in drawn]
+        # Of several draws that are added up tools count one of so many times the rate (Opacus' accumulated_iterations).
+        shares += [Fraction(level.count) for level in levels if level.is_copy]
         if None in shares:
             return None
         products.append(math.prod((each for each in shares if each is not None), start=Fraction(1)))

@@ -20,7 +20,7 @@ from math import ceil, prod
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, NUMBER, key
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, Allocation, Scheme
+from dpcalc.sampling.schemes import All, Allocation, Poisson, Scheme, SummedPoisson
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 TASK = "task"  # name of a constructed unit in messages
@@ -76,6 +76,7 @@ class Level:
     min_count: int = 0  # fewest units under one parent; 0 stands for `count`: all parents hold the same number
     scheme: Scheme  # how one step draws them from each drawn parent
     redraw_every: int = 1  # steps for which one draw is held, >= 1
+    is_copy: bool = False  # whether its units are the copies of a unit that several draws of a step can hold
     # Whether nobody stated the count: it fits the rate, on which alone epsilon depends.
     is_assumed: bool = field(default=False, compare=False, repr=False)
 
@@ -102,7 +103,7 @@ class Level:
         """True if every unit of a drawn parent is surely drawn; False for any capped or with-replacement draw."""
         # A Poisson draw is cut at the largest count, and its exact rate takes long; a unit that is drawn with
         # replacement out of one can be drawn several times.
-        is_sure = not (self.scheme.is_cut or self.scheme.can_repeat)
+        is_sure = not (self.scheme.is_cut or self.scheme.can_repeat or self.scheme.is_summed)
         return is_sure and all(self.scheme.rate(count) == 1 for count in (self.min_count, self.count))
 
     @property
@@ -195,12 +196,12 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
                     code="DPC107",
                 )
                 break
-        capped = " with max_batch_size" if level.scheme.is_cut else ""
+        capped = " with max_batch_size" if level.scheme.is_cut else " with draws" if level.scheme.is_summed else ""
         if level.redraw_every > 1 and not level.scheme.can_be_held:
             problem = f"is {level.redraw_every}: expected a fixed, poisson or all draw to be held, got"
             yield KeyedInputError(f"{level.name}.redraw_every", f"{problem} {level.scheme.name}{capped}", code="DPC107")
         repeated = next((x for x in levels[:number] if x.scheme.can_repeat), None)
-        if capped and repeated is not None:
+        if level.scheme.is_cut and repeated is not None:
             yield KeyedInputError(
                 f"{level.name}.max_batch_size",
                 f"is {level.max_drawn}, but level `{repeated.name}` above it is drawn with replacement",
@@ -208,6 +209,38 @@ def draw_faults(levels: Sequence["Level"], steps: int | None = None) -> Iterator
                 "it in another way, or leave max_batch_size out",
                 code="DPC107",
             )
+
+
+def summed_faults(hierarchy: "Hierarchy", *, clip: int, unit: int, adds_noise: bool) -> Iterator[KeyedInputError]:
+    """Yield the errors of several draws that one step adds up where no bound is proved for them."""
+    if not hierarchy.summed:
+        return
+    number, *others = (at for at, level in enumerate(hierarchy.levels, start=1) if level.scheme.is_summed)
+    level, code = hierarchy.level(number), "DPC104"
+    if others:
+        again = hierarchy.level(others[0]).name
+        problem = f"adds up several draws below level `{level.name}`, which does so, too"
+        yield KeyedInputError(f"sampling.{again}.draws", problem, "state it for one level", code=code)
+    if hierarchy.tree is not None and number < hierarchy.depth:
+        problem = "goes with units of one size below it, or with the innermost level: no bound is proved for others"
+        yield KeyedInputError(
+            f"sampling.{level.name}.draws", problem, "state `min` and `max` in the place of the tree", code=code
+        )
+    if not adds_noise:
+        problem = (
+            "goes with noise on a sum: a guarantee for one unit does not cover one that a batch holds several times"
+        )
+        yield KeyedInputError(f"sampling.{level.name}.draws", problem, "state type gaussian, or one batch", code=code)
+    if clip < number:
+        problem = f"is above level `{level.name}`, of which a step adds up several draws, each of them clipped"
+        yield KeyedInputError("mechanism.clip", problem, f"`clip: {level.name}` clips each drawn one", code=code)
+    if unit > number:
+        problem = (
+            f"adds up several draws, and level `{hierarchy.level(unit).name}` below it is protected: no bound is proved"
+        )
+        yield KeyedInputError(
+            f"sampling.{level.name}.draws", problem, f"protect `{level.name}`, which contains it", code=code
+        )
 
 
 def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | None) -> Iterator[KeyedInputError]:
@@ -310,8 +343,33 @@ class Hierarchy:
     @property
     def data(self) -> tuple[object, ...]:
         """Return ((name, min_count, count) of each level..., the tree's sizes or None), without the draws."""
-        sizes = None if self.tree is None else self.tree.sizes
-        return (*((level.name, level.min_count, level.count) for level in self.levels), sizes)
+        levels = [level for level in self.levels if not level.is_copy]
+        sizes = None if self.tree is None else self.tree.sizes[: len(levels)]
+        return (*((level.name, level.min_count, level.count) for level in levels), sizes)
+
+    @property
+    def summed(self) -> int:
+        """Number of the level of which a step adds up several draws; 0 if there is none."""
+        return next((at for at, level in enumerate(self.levels, start=1) if level.scheme.is_summed), 0)
+
+    def with_copies(self) -> "Hierarchy":
+        """Return the hierarchy with each unit of the summed level as so many copies, each drawn by itself.
+
+        Source: docs/theory.md, Theorem 4.10.
+        """
+        number = self.summed
+        level, above, below = self.level(number), self.levels[: number - 1], self.levels[number:]
+        if not isinstance(level.scheme, SummedPoisson):
+            raise TypeError(f"level {level.name}: expected several draws that are added up, got {level.scheme.name}")
+        copy = Level(
+            name=f"draw of {level.name}",
+            count=level.scheme.draws,
+            scheme=Poisson(probability=level.scheme.probability),
+            is_copy=True,
+        )
+        # `summed_faults` refuses sizes of a tree below the copies, each of which would have those of its unit.
+        tree = self.tree and Tree(sizes=(*self.tree.sizes, (copy.count,) * sum(self.tree.sizes[-1])))
+        return replace(self, levels=(*above, replace(level, scheme=All()), copy, *below), tree=tree)
 
     def level(self, number: int) -> Level:
         """Return the level with this number, from 1 (outermost) to `depth`."""

@@ -272,6 +272,9 @@ def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTabl
 
     contributions, siblings, mates = [], [], []
     for hierarchy, clip in draws:
+        if hierarchy.summed:
+            raise TypeError("expected copies in the place of several draws that are added up: see `Plan.independent`")
+        levels = level_rows(hierarchy)  # below the unit phases may differ: copies are of one phase
         # The most clipped contributions that one step draws of a unit: from the clipping level outwards, each draw at
         # its largest; 1 at `clip` and below. Above `clip` = 0 the batch is one vector: all are 1.
         schemes, most = [level.scheme for level in hierarchy.levels], [np.ones_like(each.number) for each in levels]

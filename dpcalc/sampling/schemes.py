@@ -41,6 +41,7 @@ class Scheme:
     is_cut: ClassVar[bool] = False  # each child by itself; of more than `max_batch_size` a uniform subset stays
     has_stand_in: ClassVar[bool] = False  # `size` of them: another child is drawn in the place of a missed one
     can_repeat: ClassVar[bool] = False  # `size` times one of them: the same child may be drawn several times
+    is_summed: ClassVar[bool] = False  # `draws` independent draws added up: as so many copies (`Hierarchy.with_copies`)
     is_simple: ClassVar[bool] = False  # one of those under which the draws above a unit may be hidden
     at_most: bool = False  # `size` of them, of fewer all
     size: int
@@ -261,7 +262,7 @@ class Poisson(Independent):
     """Each child independently with one probability, exact, in [0, 1]."""
 
     name = "poisson"
-    keys = ("rate", "expected", "max_batch_size", "redraw_every")
+    keys = ("rate", "expected", "draws", "max_batch_size", "redraw_every")
     probability: Fraction
 
     def __post_init__(self) -> None:
@@ -270,7 +271,52 @@ class Poisson(Independent):
 
     @classmethod
     def of(cls, draw: Any, count: int, steps: int | None) -> Scheme:
+        if draw.draws > 1:
+            return SummedPoisson.of(draw, count, steps)
         return super().of(draw, count, steps) if draw.max_batch_size is None else CappedPoisson.of(draw, count, steps)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SummedPoisson(Independent):
+    """So many independent Poisson draws in one step, added up: a child is in it Binomial(`draws`, `probability`) times.
+
+    Source: docs/theory.md, Theorem 4.10.
+    """
+
+    name = Poisson.name
+    keys = Poisson.keys
+    is_independent = is_simple = can_be_held = False
+    is_summed = True
+    probability: Fraction  # that one of the draws holds a child
+    draws: int  # >= 2
+
+    def __post_init__(self) -> None:
+        Poisson(probability=self.probability)
+        if self.draws < 2:
+            raise InputError(f"draws: expected a whole number >= 2, got {self.draws}")
+
+    def rate(self, count: int) -> Fraction:
+        """Return 1 - (1 - probability)^draws, the probability that a step holds a child at least once."""
+        del count
+        # `power` rounds down, so that a long rate is rounded up.
+        return 1 - power(1 - self.probability, self.draws)
+
+    def max_drawn(self, count: int) -> int:
+        return count * self.draws
+
+    def share(self, count: int) -> Fraction:
+        del count
+        return self.probability * self.draws
+
+    def tried(self, count: int) -> tuple[int, Fraction]:
+        return count * self.draws, self.probability
+
+    def marked(self, members: int, count: int, draws: int) -> CountDistribution:
+        del count
+        return binomial(members * draws * self.draws, self.probability)
+
+    def words(self, level: "Level") -> str:
+        return f"the sum of {self.draws} draws: {Poisson(probability=self.probability).words(level)}"
 
 
 @dataclass(frozen=True, kw_only=True)

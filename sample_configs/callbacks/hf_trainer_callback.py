@@ -1,5 +1,4 @@
-"""Stop a Hugging Face run at its privacy budget: Trainer(..., callbacks=[PrivacyBudget("dpcalc.yaml")])."""
-
+# Stop a Hugging Face run that is not its config, or at its budget: Trainer(callbacks=[PrivacyBudget("dpcalc.yaml")]).
 import json
 from pathlib import Path
 
@@ -13,8 +12,11 @@ class PrivacyBudget(TrainerCallback):
         self.accountant = Accountant(config)
 
     def on_train_begin(self, args, state, control, **kwargs):
+        batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+        self.accountant.require(steps=state.max_steps, batch_size=batch)
         if state.global_step:
-            self.accountant.load_state_dict(json.loads(self.file(args, state).read_text()))
+            file = Path(args.output_dir, f"checkpoint-{state.global_step}", "accountant.json")
+            self.accountant.load_state_dict(json.loads(file.read_text()))
 
     def on_step_end(self, args, state, control, **kwargs):
         self.accountant.step()
@@ -24,7 +26,5 @@ class PrivacyBudget(TrainerCallback):
         logs["epsilon"] = self.accountant.epsilon
 
     def on_save(self, args, state, control, **kwargs):
-        self.file(args, state).write_text(json.dumps(self.accountant.state_dict()))
-
-    def file(self, args, state):
-        return Path(args.output_dir, f"checkpoint-{state.global_step}", "accountant.json")
+        file = Path(args.output_dir, f"checkpoint-{state.global_step}", "accountant.json")
+        file.write_text(json.dumps(self.accountant.state_dict()))

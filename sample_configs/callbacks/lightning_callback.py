@@ -6,10 +6,14 @@ from dpcalc import Accountant
 
 
 class PrivacyBudget(pl.Callback):
-    """Counts noisy updates, logs epsilon, and stops before one that exceeds the budget."""
+    """Compares trainer and config, counts noisy updates, logs epsilon, stops before one that exceeds the budget."""
 
     def __init__(self, config):
         self.accountant = Accountant(config)
+
+    def on_train_start(self, trainer, pl_module):
+        size = trainer.train_dataloader.batch_size * trainer.accumulate_grad_batches * trainer.world_size
+        self.accountant.require(steps=trainer.estimated_stepping_batches, batch_size=size)
 
     def on_train_batch_end(self, trainer, pl_module, outputs, batch, batch_idx):
         # global_step counts optimizer steps, so that accumulated batches are one.

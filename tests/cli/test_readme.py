@@ -18,7 +18,8 @@ from dpcalc.config.load import load, load_text
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md", *CHAPTERS]}
+APPENDICES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/theory/*.md"))
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ["README.md", *CHAPTERS, *APPENDICES]}
 PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE) for name, text in PAGES.items()}
 COMPLETION = ("--install-completion", "--show-completion")  # of Typer's group
 STORY = "docs/tutorial.md"  # its blocks follow on each other, in one directory
@@ -137,7 +138,7 @@ def test_every_named_command_and_option_exists(page):
     named = re.findall(r"`([^`\n]+)`", PROSE[page]) + "".join(blocks(page, "sh") + blocks(page, "console")).split("\n")
     lines = [re.sub(r"^(\$ )?dpcalc ", "", line).split("#")[0].split() for line in named if "dpcalc " in line[:9]]
     lines += [line.split() for line in named if line.split(" ")[0] in COMMANDS or line.startswith("-")]
-    assert lines
+    assert lines or page in APPENDICES
     for command, *words in lines:
         assert command in COMMANDS or command.startswith("-"), command
         assert {re.split(r"[=|]", word)[0] for word in [command, *words] if re.match(r"--?\w", word)} <= options(
@@ -177,9 +178,9 @@ def test_the_readme_is_short_and_names_every_chapter():
 
 def test_the_site_has_every_chapter():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    pages = re.findall(r"[\w-]+\.md", str(site["nav"]))
+    pages = re.findall(r"[\w/-]+\.md", str(site["nav"]))
     beside = {"index.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
-    assert sorted(f"docs/{page}" for page in pages if page not in beside) == CHAPTERS
+    assert sorted(f"docs/{page}" for page in pages if page not in beside) == sorted([*CHAPTERS, *APPENDICES])
     assert beside <= set(pages)
 
 

@@ -1,54 +1,62 @@
-"""docs/theory.md is what the code cites: every cited statement is there, every module and test that it names exists."""
+"""The pages of the theory are what the code cites: every cited statement is there, every test that they name exists."""
 
 import re
-from pathlib import Path
+from itertools import pairwise
 
-ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs" / "theory.md").read_text(encoding="utf-8")
-KINDS = "Definition|Theorem|Lemma|Example|Remark"
-STATEMENTS = re.findall(rf'^### <a id="([\d.]+)"></a>({KINDS}) ([\d.]+)\. \S', PAGE, flags=re.MULTILINE)
-NAMED = re.findall(r"^- (?:Code|Tests): (.*(?:\n  .*)*)", PAGE, flags=re.MULTILINE)
+import pytest
 
+from tests.cli.statements import CHECKS, PAGES, ROOT, citations, order, statements, table
 
-def named_files():
-    """(path, names in it) as the page lists them: a path in backticks, followed by names in backticks."""
-    for text in NAMED:
-        path = ""
-        for word in re.findall(r"`([^`]+)`", text):
-            path = word if "/" in word else path
-            yield path, "" if "/" in word else word
+ALL = [(kind, number) for page in PAGES for _, kind, number, _ in statements(page)]
+EACH_PAGE = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 
 
-def citations(text):
-    """(kind, number) of every statement that a text cites as a source."""
-    lines = re.findall(rf"docs/theory\.md,\s+((?:(?:{KINDS}) \d+\.\d+(?:,\s+|\s+and\s+)?)+)", text)
-    return [pair for line in lines for pair in re.findall(rf"({KINDS}) (\d+\.\d+)", line)]
-
-
-def test_statements_are_numbered_once_and_in_order():
-    numbers = [number for _, _, number in STATEMENTS]
-    assert [anchor for anchor, _, _ in STATEMENTS] == numbers
-    assert len(re.findall(r"^### ", PAGE, flags=re.MULTILINE)) == len(numbers) > 50
-    order = [tuple(map(int, number.split("."))) for number in numbers]
-    assert order == sorted(set(order))
+@EACH_PAGE
+def test_statements_are_numbered_once_and_in_order(page):
+    numbers = [number for _, _, number, _ in statements(page)]
+    assert [anchor for anchor, _, _, _ in statements(page)] == numbers
+    assert len(re.findall(r"^### ", page.read_text(encoding="utf-8"), flags=re.MULTILINE)) == len(numbers)
+    assert all(order(one) < order(other) for one, other in pairwise(numbers))
 
 
 def test_every_claim_names_the_tests_that_check_it():
-    parts = re.split(r"^### ", PAGE, flags=re.MULTILINE)[1:]
-    claims = [part for part in parts if re.match(r"\S+ \S+</a>(?:Theorem|Lemma|Example) ", part)]
-    assert len(claims) > 50
-    assert not [part.splitlines()[0] for part in claims if "\n- Tests: " not in part]
+    assert len(ALL) == len(set(ALL)) > 100
+    assert not [number for kind, number in ALL if kind in ("Theorem", "Lemma", "Example") and not CHECKS.get(number)]
+    assert set(CHECKS) <= {number for _, number in ALL}
 
 
-def test_what_the_page_names_exists():
-    for path, name in set(named_files()):
-        text = (ROOT / path).read_text(encoding="utf-8")
-        assert not name or re.search(rf"^\s*(?:def|class) {name}\b", text, flags=re.MULTILINE), (path, name)
+def test_the_tests_that_are_named_exist():
+    for path, name in {(path, name) for places in CHECKS.values() for path, names in places.items() for name in names}:
+        assert re.search(rf"^def {name}\b", (ROOT / path).read_text(encoding="utf-8"), flags=re.MULTILINE), (path, name)
 
 
 def test_every_citation_of_a_docstring_exists():
     for path in (ROOT / "dpcalc").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        found = citations(text)
-        assert set(found) <= {(kind, number) for _, kind, number in STATEMENTS}, path
+        found = {(kind, number) for kind, number, _ in citations(text)}
+        assert found <= set(ALL), path
         assert bool(found) == ("docs/theory.md" in text), path
+
+
+def test_the_table_of_statements_is_current(same_as_file):
+    same_as_file(table(), ROOT / "docs" / "theory" / "statements.md")
+
+
+def test_every_statement_has_an_anchor_on_the_first_page():
+    anchors = re.findall(r'<a id="([\d.]+)"></a>', PAGES[0].read_text(encoding="utf-8"))
+    assert sorted(anchors, key=order) == sorted((number for _, number in ALL), key=order)
+
+
+def test_every_link_to_a_statement_leads_to_it():
+    anchors = {page: set(re.findall(r'<a id="([^"]+)"></a>', page.read_text(encoding="utf-8"))) for page in PAGES}
+    for page in [*(ROOT / "docs").glob("*.md"), *PAGES[1:]]:
+        for path, anchor in re.findall(r"\]\(([^)#\s]*)#(\d+\.\d+)\)", page.read_text(encoding="utf-8")):
+            assert anchor in anchors[(page.parent / path).resolve() if path else page], (page, path, anchor)
+
+
+@EACH_PAGE
+def test_formulas_are_written_for_both_renderers(page):
+    """GitHub and KaTeX: pairs of $, and no backslash before a sign that Markdown takes for itself."""
+    text = re.sub(r"(?s)```.*?```|`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+    assert text.count("$") % 2 == 0
+    assert not re.search(r"\\[\\{}|,;!]", text)

@@ -7,6 +7,7 @@ import math
 import sys
 import types
 import warnings
+from contextlib import nullcontext
 from fractions import Fraction
 from pathlib import Path
 
@@ -357,6 +358,38 @@ def test_readings_of_random_runs_are_never_below_their_first_steps(place):
     assert accountant.epsilon >= epsilon(run, steps=accountant.steps).epsilon * (1 - 1e-9)
 
 
+# What a trainer compares with the plan
+
+
+REQUIRED = [  # (plan, numbers of the training, the one that differs)
+    ({"sample_rate": Fraction(1, 235), "dataset_size": 60_000}, {"batch_size": 256, "noise_multiplier": 1.5}, ""),
+    ({"sample_rate": Fraction(1, 234), "dataset_size": 60_000}, {"batch_size": 256, "steps": 50}, ""),
+    ({"batch_size": 256, "scheme": "poisson", "dataset_size": 60_000}, {"batch_size": 256}, ""),
+    ({"batch_size": 256, "scheme": "poisson", "dataset_size": 60_000}, {"batch_size": 512}, "batch_size"),
+    ({"sample_rate": Fraction(1, 236), "dataset_size": 60_000}, {"batch_size": 256}, "batch_size"),
+    ({"sample_rate": Fraction(1, 236)}, {"batch_size": 256}, "batch_size"),
+    ({"batch_size": 8, "scheme": "shuffle", "dataset_size": 80}, {"batch_size": 8}, ""),
+    ({"batch_size": 8, "scheme": "fixed", "dataset_size": 80}, {"batch_size": 16}, "batch_size"),
+    ({"sample_rate": 0.01}, {"noise_multiplier": 1.4}, "noise_multiplier"),
+    ({"sample_rate": 0.01}, {"max_grad_norm": 2.0}, "max_grad_norm"),
+    ({"sample_rate": 0.01}, {"steps": 49}, "steps"),
+    ({"sample_rate": 0.01}, {"steps": None, "batch_size": None}, ""),
+]
+
+
+@pytest.mark.parametrize(("given", "used", "wrong"), REQUIRED)
+def test_require(given, used, wrong):
+    accountant = Accountant(**{"noise_multiplier": 1.5, "steps": 50, "delta": 1e-5} | given)
+    with pytest.raises(InputError, match=f"^{wrong}: ") if wrong else nullcontext() as caught:
+        accountant.require(**used)
+    assert not wrong or str(used[wrong]) in str(caught.value) or "known number" in str(caught.value)
+
+
+def test_require_of_unknown_words():
+    with pytest.raises(TypeError, match="noise_multiplier"):
+        Accountant(sample_rate=0.1, noise_multiplier=1, steps=1, delta=1e-5).require(sigma=1)
+
+
 # The sample callbacks, with stubs in the place of the frameworks
 
 
@@ -378,9 +411,14 @@ def test_the_lightning_callback(monkeypatch, tmp_path):
     callback, logged = budget(config), {}
     limit = callback.accountant.steps_left
     trainer, module = (
-        types.SimpleNamespace(global_step=0, should_stop=False),
+        types.SimpleNamespace(global_step=0, should_stop=False, accumulate_grad_batches=1, world_size=1),
         types.SimpleNamespace(log=logged.__setitem__),
     )
+    trainer.train_dataloader, trainer.estimated_stepping_batches = types.SimpleNamespace(batch_size=1), 12
+    with pytest.raises(InputError, match="steps: the config states 10, the training uses 12"):
+        callback.on_train_start(trainer, module)
+    trainer.estimated_stepping_batches = 10
+    callback.on_train_start(trainer, module)
     for batch in range(2 * limit):
         trainer.global_step += batch % 2  # two batches are accumulated for each update
         assert not trainer.should_stop
@@ -397,8 +435,16 @@ def test_the_hugging_face_callback(monkeypatch, tmp_path):
     budget = sample("hf_trainer_callback", monkeypatch, transformers={"TrainerCallback": object})
     config = write_config(tmp_path)
     callback, logs = budget(config), {}
-    arguments = types.SimpleNamespace(output_dir=str(tmp_path))
-    state, control = types.SimpleNamespace(global_step=0), types.SimpleNamespace(should_training_stop=False)
+    numbers = {"train_batch_size": 1, "gradient_accumulation_steps": 1, "world_size": 1}
+    arguments = types.SimpleNamespace(output_dir=str(tmp_path), **numbers)
+    state, control = (
+        types.SimpleNamespace(global_step=0, max_steps=10),
+        types.SimpleNamespace(should_training_stop=False),
+    )
+    for name in numbers:
+        wrong = types.SimpleNamespace(**numbers | {name: 2})
+        with pytest.raises(InputError, match=r"batch_size: the config states 1\.0 on average, the training uses 2"):
+            callback.on_train_begin(wrong, state, control)
     callback.on_train_begin(arguments, state, control)
     while not control.should_training_stop:
         state.global_step += 1

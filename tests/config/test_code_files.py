@@ -87,6 +87,7 @@ REFUSED = [  # file, path, words
     (HEAD + 'for x in y:\n  parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "the `for` of line 3"),
     (HEAD + 'try:\n  parser.add_argument("--sigma", default=1.1)\nfinally:\n  pass\n', "flags.sigma", "`try`"),
     (HEAD + 'with x:\n  parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "`with`"),
+    (HEAD + 'match x:\n  case 1:\n    parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "`match`"),
     (HEAD + 'x and parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "part of another expression"),
     (ARGUMENT + 'other.add_argument("--sigma", default=2)\n', "flags.sigma", TWICE),
     (ARGUMENT + 'other.add_argument("--x", dest="sigma", default=2)\n', "flags.sigma", TWICE),
@@ -117,6 +118,7 @@ REFUSED = [  # file, path, words
     (TYPER + "@app.command()\ndef f(s: float = typer.Option(...)):\n  pass\n", "flags.s", "no default"),
     (TYPER + "@app.command()\ndef f(s: float = typer.Argument(1.1)):\n  pass\n", "flags.s", "positional"),
     (TYPER + '@app.command()\ndef f(s: float = typer.Option(1, envvar="S")):\n  pass\n', "flags.s", "`envvar`"),
+    (TYPER + "@app.command()\ndef f(s: float = typer.Option(1, **more)):\n  pass\n", "flags.s", "not all of its"),
     (DATACLASS + "config = DP(sigma=2)\n", "DP.sigma", "line 5 calls `DP` with values of its own"),
     (DATACLASS + "config = DP(**given)\n", "DP.sigma", "calls `DP` with values of its own"),
     (DATACLASS + "config = replace(DP(), sigma=2)\n", "DP.sigma", "line 5 replaces `sigma`"),
@@ -143,6 +145,8 @@ REFUSED = [  # file, path, words
     (COLLECTIONS + "    config.s = 1\n    change(config)\n    return config\n", "get_config.s", "handed to other code"),
     (COLLECTIONS + "    config.s = 1\n    config.update(x)\n    return config\n", "get_config.s", "changes it by"),
     (COLLECTIONS + "    config.s = 1\n    b = config\n    b.s = 2\n    return config\n", "get_config.s", "handed to"),
+    (COLLECTIONS + "    config.a = ConfigDict()\n    config.a.s = 1\n    config.a = ConfigDict()\n    return config\n",
+     "get_config.a.s", TWICE),
     (COLLECTIONS + "    config.a = d()\n    config.a.s = 1\n    return config\n", "get_config.a", "code"),
     ("x = (\n", "x", "cannot be read as Python, line"),
     ("(" * 300 + ")" * 300, "x", "Python"),
@@ -199,6 +203,7 @@ def test_what_gin_and_shell_state(text, suffix, path, value, place):
         ("t --s; u\n", ".sh", "flags.s", "has no value"),
         ("t --s --n 3\n", ".sh", "flags.s", "has no value"),
         ("t 'open\n", ".sh", "flags.s", "the quote of line 1 never ends"),
+        ("A.b = 1\nA.b.c = 2\n", ".gin", "A.c", "none"),  # nothing binds it
         ("x#y --s 1 \\\n --s 2\n", ".sh", "flags.s", "more than once"),  # a `#` inside a word begins no comment
         ("cat <<E\n--s 1\nE\nt --s 1\n", ".sh", "flags.s", "more than once"),
         ("include 'a.gin'\nOpt.s = 1\n", ".gin", "Opt.s", "line 1: `include 'a.gin'` includes another file"),

@@ -113,58 +113,13 @@ def test_a_long_line_costs_no_more_than_its_part_that_is_shown():
     assert time.process_time() - start < 5
 
 
-@pytest.mark.parametrize("case", corpus("unsectioned"), ids=lambda case: case["written"][:20])
-def test_a_file_without_sections_is_answered_by_one_with_what_it_states(case):
-    written, given, meant = case["written"], case["given"], case["meant"]
-    (found,) = errors(written)
-    assert "none of the sections" in found.message
-    assert found.format().endswith("\n\n" + "\n".join(found.example))
-    text = "\n".join(found.example)
-    # Every number in it stands in the file, and what is missing is one error each.
-    asked = re.findall(r"\w+: \?\?\?", text)
-    assert set(asked) == given.keys()
-    assert [each.code for each in errors(text)] == ["DPC110"] * len(asked)
-    for question, answer in given.items():
-        text = text.replace(question, answer)
-    pasted = load_text(text, path="pasted.yaml")
-    assert pasted.config_hash == load_text(flat(meant), path="meant.yaml").config_hash
-
-
-FOREIGN = corpus("foreign")
-
-
-@pytest.mark.parametrize("text", FOREIGN)
-def test_a_file_of_another_tool_gets_one_error_that_invents_no_number(text):
+@pytest.mark.parametrize("text", corpus("foreign"))
+def test_a_file_of_another_tool_gets_one_error_with_two_ways(text):
     (found,) = errors(text)
     assert found.message.startswith("this is no dpcalc config")
-    assert "`dpcalc init`" in found.hint
+    assert "`dpcalc init FILE`" in found.hint
     assert "`dpcalc:`" in found.hint
-    config = [line.partition("#")[0] for line in found.example if not line.startswith(("#", "version"))]
-    numbers = re.findall(r"[\d.e-]*\d[\d.e-]*", " ".join(config))
-    assert set(numbers) <= set(re.findall(r"[\d.e-]*\d[\d.e-]*", text))
-    assert "scheme: ???" in "".join(config)
-    assert "noise_multiplier: 0.5" not in "".join(config)
-    assert "delta: 0.3" not in "".join(config)
-
-
-def test_what_is_found_below_the_top_is_said_with_its_place():
-    (found,) = errors(FOREIGN[5])
-    (line,) = (line for line in found.example if line.startswith("mechanism"))
-    assert line.startswith(
-        "mechanism: {noise_multiplier: 0.001, max_grad_norm: 5.0}  # noise_multiplier from models[0]."
-    )
-
-
-def test_words_whose_value_cannot_be_copied_are_explained():
-    (found,) = errors(FOREIGN[3])
-    shown = "\n".join(found.example)
-    assert "  noise_multiplier: ???" in shown
-    assert "  batch_size: ???" in shown
-    assert "  steps: 2000" in shown
-    assert any(line.startswith("# cohort_size: 100: `scheme: fixed") for line in found.example)
-    assert any("solve-sigma" in line for line in found.example)
-    (found,) = errors(FOREIGN[4])
-    assert "  steps: ???  # max_steps is 1000, num_train_epochs is 3" in found.example
+    assert "docs/adopt.md" in found.hint
 
 
 def test_one_misspelled_section_alone_is_taken_for_a_config():
@@ -185,44 +140,8 @@ def test_a_range_of_sizes_is_written_as_min_and_max(sizes):
     load_text(text.replace("SIZES", "{min: 50, max: 300}"), path="pasted.yaml")
 
 
-def test_a_value_cannot_leave_its_line_of_the_example():
-    (found,) = errors('sigma: "1\\n::error::forged"\nsteps: 5,000\n')
-    assert found.example[5:9] == (
-        'mechanism: {noise_multiplier: "1\\n::error::forged"}  # noise_multiplier from sigma',
-        "training:",
-        '  steps: "5,000"',
-        "  batch_size: ???",
-    )
-
-
 @pytest.mark.parametrize("text", ["[1, 2]", "hello", "7"])
 def test_what_is_no_mapping_has_a_way_out(text):
     (found,) = errors(text)
     assert "must be a mapping of keys" in found.message
     assert "`dpcalc init` writes a config" in found.hint
-
-
-def shown_of(text):
-    (only,) = errors(text)
-    return "\n".join(map(str, only.example))
-
-
-def test_the_epsilon_of_one_release_is_no_budget_of_the_run():
-    text = "dp_args: {enable_dp: true, mechanism_type: gaussian, epsilon: 0.5, delta: 1e-5, sensitivity: 1.0}\n"
-    said = shown_of(text + "train_args: {comm_round: 50}\n")
-    assert "budget: {epsilon: 0.5}" not in said
-    assert "privacy: {delta" not in said
-    assert "of one release" in said
-
-
-def test_the_eps_of_an_optimizer_is_no_budget():
-    said = shown_of("lr: 1e-3\neps: 1e-8\nweight_decay: 0.1\nnoise_multiplier: 1.1\ntarget_delta: 1e-5\n")
-    assert "1e-8" not in said
-    assert "noise_multiplier: 1.1" in said
-
-
-@pytest.mark.parametrize("stated", ["mechanism_type: laplace", "mechanism_name: Laplace", "noise_type: laplacian"])
-def test_laplace_noise_becomes_no_gaussian_noise(stated):
-    said = shown_of(f"{stated}\nnoise_multiplier: 2\nmax_grad_norm: 1.0\ntarget_delta: 1e-5\n")
-    assert "noise_multiplier: ???" in said
-    assert "state its `type`" in said

@@ -8,7 +8,6 @@ import pytest
 
 from dpcalc.config.load import load
 from dpcalc.config.overrides import FLAGS
-from dpcalc.config.source import ConfigError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling.schemes import All, Fixed, Poisson
@@ -246,17 +245,6 @@ def test_marks():
     }
     found = loaded(text, ["privacy.unit=example", "privacy.delta=1e-7"])
     assert {key: found.mark(key) for key in places} == places
-
-
-@pytest.mark.parametrize("text", ["version = 1\n", "[data]\nexamples = 3\n", flat({})])
-def test_a_toml_file_is_told_to_be_one(tmp_path, text):
-    path = tmp_path / "run.toml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load(str(path))
-    (error,) = caught.value.diagnostics
-    assert (error.code, error.message) == ("DPC100", "the file is TOML")
-    assert "a config is YAML or JSON" in error.hint
 
 
 # Words that YAML 1.1 reads otherwise.

@@ -214,7 +214,7 @@ def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
 
 
 def test_accumulated_poisson_batches_cost_more_than_one_draw_of_k_times_the_rate():
-    assert "copy: {scheme: poisson, rate: 128/50000}" in row("batches of a Poisson loader")
+    assert "{scheme: poisson, rate: 128/50000, draws: 4}" in row("batches of a Poisson loader")
     sections = RUNS["batches of a Poisson loader"]["config"]
     epsilon = dpcalc.epsilon(load_text(varied({"version": "1"}, sections), path="f").plan).epsilon
     assert 45.2 < epsilon < 47.0

@@ -246,3 +246,14 @@ def test_the_banded_square_root_in_exact_fractions():
     found = banded_square_root(bands).sensitivity(steps, Participation(separation=apart, max_times=times))
     assert Fraction(found.ratio_lower) ** 2 <= ratio <= Fraction(found.ratio) ** 2
     assert found.ratio == pytest.approx(math.sqrt(ratio), rel=1e-12)
+
+
+def test_more_steps_cost_no_less():
+    generator = np.random.default_rng(9)
+    for _ in range(60):
+        coefficients = tuple(np.sort(generator.uniform(size=int(generator.integers(1, 8))) ** 3)[::-1].tolist())
+        participation = SETTINGS[int(generator.integers(len(SETTINGS)))]
+        ratios = [toeplitz_sensitivity(coefficients, steps, participation).ratio for steps in range(1, 25)]
+        trees = [Tree(restart_every=8).sensitivity(steps, participation).ratio for steps in range(1, 25)]
+        assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(ratios))
+        assert all(later >= earlier * (1 - 1e-12) for earlier, later in itertools.pairwise(trees))

@@ -94,13 +94,15 @@ def test_whole_releases_cost_no_more_than_the_bound(name):
 
 @pytest.mark.usefixtures("fresh_caches")
 def test_a_bound_of_a_release_that_is_too_small_is_found(monkeypatch):
-    sensitivity = MatrixFactorization.sensitivity
+    def made_smaller(sensitivity):
+        def smaller(strategy, steps, limits):
+            right = sensitivity(strategy, steps, limits)
+            return replace(right, squared=Bounds(right.squared.lower / 2, right.squared.upper / 2))
 
-    def smaller(mechanism, steps):
-        right = sensitivity(mechanism, steps)
-        return replace(right, squared=Bounds(right.squared.lower / 2, right.squared.upper / 2))
+        return smaller
 
-    monkeypatch.setattr(MatrixFactorization, "sensitivity", smaller)
+    for kind in (Matrix, PrefixSum, Toeplitz, Tree):
+        monkeypatch.setattr(kind, "sensitivity", made_smaller(kind.sensitivity))
     monkeypatch.setattr(correlated, "_separated_bins", lambda scheme, steps, _: (scheme, steps))
     monkeypatch.setattr(CyclicPoisson, "group_draw", lambda *_: Poisson(probability=Fraction(1, 5)))
     for name in ("any order", "prefix sums", "tree", "bins"):

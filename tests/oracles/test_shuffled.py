@@ -435,6 +435,19 @@ def check_sums(seed, noise, nest, *, unit, zero_out, group, dimensions):
         assert hockey_stick(q, p, epsilon) <= max(bound.swapped.delta(epsilon) for bound in bounds) + 1e-12
 
 
+@pytest.mark.parametrize("also", [(10,), (12, 20)])
+def test_other_sums_of_the_same_batch(also):
+    # Whatever the order, the sum over a pass is known of each sum that is released: here x adds all of its norm.
+    sums = ", ".join(f"{{noise_multiplier: {each}}}" for each in also)
+    kind = f"gaussian, noise_multiplier: 1000, also: [{sums}]"
+    text = FLAT.format(users=100, size=1, steps=100, group=1, kind=kind, adjacency="replace-one")
+    distance = 2 * math.hypot(*(1 / each for each in also)) / math.sqrt(100)
+    for bound, epsilon in itertools.product(secret_bounds(text), EPSILONS):
+        ends = np.array([distance / 2, -distance / 2]) - epsilon / distance
+        told, claimed = scipy.stats.norm.cdf(ends) * (1, math.exp(epsilon))
+        assert told - claimed <= min(bound.delta(epsilon), bound.swapped.delta(epsilon))
+
+
 NESTED_RUNS = [
     (noise, nest, unit, zero_out, group, dimensions)
     for noise, dimensions in [

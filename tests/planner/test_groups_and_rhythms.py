@@ -135,3 +135,26 @@ def test_bounds_of_phases_that_differ_in_noise_are_those_of_each_by_itself(inner
     for unit, bounds in enumerate(together):
         assert bounds == tuple(each[unit][0] for each in alone)
     assert len({*map(str, together[0])}) > 1
+
+
+def test_held_draws_above_a_group_release_nothing_unless_they_reach_a_member():
+    """Two of ten tasks for four steps: neither of two tasks with probability 28/45."""
+    run = plan((10, Fixed(size=2), 4), (12, Fixed(size=3)), unit=2, clip=2, adjacency=Adjacency.REPLACE_ONE, group=2)
+    found = {one.group.placement: one.choices[0][0].revealed for one in protected_units(run)}
+    assert found == {(1, 1): ((Fraction(17, 45), 4),), (2,): ((Fraction(1, 5), 4),)}
+    often = plan((10, Fixed(size=2), 4), (12, Fixed(size=3)), unit=2, clip=2, adjacency=Adjacency.REPLACE_ONE, group=20)
+    (one,) = protected_units(often)
+    assert one.choices[0][0].revealed == ()  # 20 units can be in all the tasks
+
+
+def test_held_draws_of_two_rhythms_above_a_group():
+    """Members in two sessions of one user, or of two: the chance of the second rhythm is that of all reached users."""
+    levels = ((4, Poisson(probability=Fraction(1, 2)), 6), (3, Poisson(probability=Fraction(1, 3)), 2))
+    run = plan(*levels, (5, Poisson(probability=Fraction(1, 4))), unit=3, clip=3, group=2)
+    found = {one.group.placement: one.choices[0][0].revealed for one in protected_units(run)}
+    half, third, both = Fraction(1, 2), Fraction(1, 3), Fraction(5, 9)
+    assert found == {
+        ((2,),): ((half, 6), (third, 2)),
+        ((1, 1),): ((half, 6), (both, 2)),
+        ((1,), (1,)): ((Fraction(3, 4), 6), (both, 2)),
+    }

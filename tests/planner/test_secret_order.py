@@ -89,6 +89,17 @@ def test_promises_that_say_nothing_of_another_unit(mechanism, unit):
     assert secret.epsilon == known.epsilon
 
 
+@pytest.mark.parametrize("kind", ["zcdp, rho: 0.0001", "rdp-curve, curve: [[2, 0.001], [4, 0.002]]"])
+def test_a_phase_of_divergences_between_others_that_a_secret_order_hides(kind):
+    def both(*kinds):
+        phases = ", ".join(f"{{name: p{at}, mechanism: {{type: {each}}}}}" for at, each in enumerate(kinds))
+        text = CONFIG.replace("mechanism: {noise_multiplier: 12, clip: user}", f"phases: [{phases}]")
+        return guarantee(load_text(text, path="run.yaml").plan).epsilon
+
+    around = ("pure-dp, epsilon: 0.01", "pure-dp, epsilon: 0.011")
+    assert both(*around) < both(kind) <= both(around[0], kind, around[1])
+
+
 @pytest.mark.parametrize("unit", ["user", "example"])
 def test_groups_are_changed_one_by_one(unit):
     alone, three = epsilon(f"privacy.unit={unit}"), epsilon(f"privacy.unit={unit}", "privacy.group_size=3")

@@ -29,7 +29,7 @@ def test_gboard_spanish():
     """google-research/federated, dp_ftrl, blogpost_supplemental_privacy_accounting: 0.81-zCDP, (8.90, 1e-10)-DP."""
     plan = sample("gboard_spanish.yaml")
     (phase,) = plan.phases
-    ratio = phase.mechanism.sensitivity(phase.steps).ratio
+    ratio = phase.mechanism.strategy.sensitivity(phase.steps, phase.mechanism.limits).ratio
     assert (ratio / phase.noise_multiplier) ** 2 / 2 == pytest.approx(0.81, abs=0.005)
     (counts, _) = composed(plan).steps.values()
     assert accountant_of("rdp")(counts, delta=plan.delta).epsilon == pytest.approx(8.90, abs=0.005)

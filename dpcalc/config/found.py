@@ -1,0 +1,321 @@
+"""What training files say of a private run, and the config that refers to it: `dpcalc init FILE...`.
+
+Words are found at any depth by the table of words. One whose value may be copied becomes a reference; every other word
+is told and not used, two places that differ are a question, and what no file states is `???`. No number is copied, and
+none is made up: whatever else stands in the config is a text that the user stated (`given`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from dpcalc.config import scalars
+from dpcalc.config.command_lines import FLAGS, command_flags
+from dpcalc.config.documents import References
+from dpcalc.config.files import Files, Refusal
+from dpcalc.config.loaders import LOADERS as CLASSES
+from dpcalc.config.messages import beside, key_suggestion
+from dpcalc.config.source import Mark, shortened, source_of, visible
+from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join
+from dpcalc.config.words import SHARED, Meaning, meaning, plain_word
+
+# Below the top these words are common in other meanings (Adam's eps, a blur's sigma), so that they count only in a
+# section on privacy; and no word counts in a section on something else than the training of the model.
+_COMMON = (
+    "sigma z q n eps epsilon delta probability records rate steps iterations accountant unit neighbors relation size "
+    "count number sampling_rate group_size examples max_norm grad_norm kind hold support query separation clip"
+)
+_PRIVATE = re.compile(r"(^|_)dp($|_)|^dp(config|args|arguments|params|sgd)|priv|^opacus")
+_ELSEWHERE = re.compile(
+    r"eval|valid|^val(_|$)|test|infer|predict|local(?!_simul)|client|sched|augment|transform|pretrain|public|logg|callback|token"
+)
+_OF_AN_OPTIMIZER = {"lr", "learning_rate", "betas", "beta1", "beta2", "weight_decay", "momentum"}
+_OF_A_RELEASE = {"sensitivity", "mechanism_type", "dp_solution_type", "enable_dp"}
+KEYS = (
+    *("data.examples", "sampling.rate", "sampling.expected", "sampling.drop_last", "mechanism.noise_multiplier"),
+    *("mechanism.max_grad_norm", "training.batch_size", "training.epochs", "training.steps", "privacy.adjacency"),
+    *("privacy.delta", "privacy.group_size", "budget.epsilon"),
+)
+UNITS, COHORT = "data.levels", "sampling.size"  # the number of clients, and of those of a round
+_FEDERATED = {"units": UNITS, "cohort": COHORT}
+_SHOWN = {UNITS: "units in all", COHORT: "units of a step"}
+PARTS = ("per_device", "accumulation", "devices")  # of a batch
+LOADERS = {  # how a step draws: its scheme, or its class in `loaders.LOADERS`, and what it means
+    "shuffle": ("shuffle", "goes through shuffled data: DataLoader(shuffle=True), Keras fit"),
+    "trainer": ("transformers.Trainer", "Hugging Face's Trainer, which goes through shuffled data"),
+    "opacus": ("opacus.PrivacyEngine", "Opacus' own loader: make_private(poisson_sampling=True), its default"),
+    "poisson": ("poisson", "a coin for each unit, with one probability in every step"),
+    "fixed": ("fixed", "a fixed number, drawn afresh in every step, as many federated servers draw clients"),
+}
+_ARGUMENTS = {  # of the classes: the keys of words that state them
+    "per_device_train_batch_size": "per_device",
+    "gradient_accumulation_steps": "accumulation",
+    "world_size": "devices",
+    "dataloader_drop_last": "sampling.drop_last",
+    "drop_last": "sampling.drop_last",
+}
+BEFORE = ("shuffle", "poisson")  # the commonest answers
+QUESTIONS = {  # by key: what is asked where one of these names is open
+    "data.examples": ("Examples in the training set", "examples"),
+    UNITS: ("Clients in all", "count"),
+    COHORT: ("Clients of a round", "size expected"),
+    "training.batch_size": ("Examples of one noisy update", "batch_size"),
+    "devices": ("Devices that share a step", "devices world_size"),
+    "accumulation": ("Batches that are accumulated for a step", "accumulation gradient_accumulation_steps"),
+    "accumulates": ("Each of them a Poisson batch of its own (draws), or parts of one batch (physical)", "accumulates"),
+    "sampling.drop_last": (
+        "Does the loader drop a last, smaller batch? true or false",
+        "drop_last dataloader_drop_last",
+    ),
+    "mechanism.noise_multiplier": ("Noise deviation / clip norm", "noise_multiplier"),
+    "training.epochs": ("Epochs", "steps"),
+    "training.steps": ("Noisy updates in all", "steps"),
+    "privacy.delta": ("Delta, well below 1 / the number of protected units", "delta"),
+}
+OPEN = "???"
+MAX_WORDS = 200  # that a file may state: a hostile one has room for ten thousand
+MAX_TOLD = 12
+
+
+class Word(NamedTuple):
+    """A word of a file about the run."""
+
+    key: str  # ours that it is about, or a part of a batch
+    name: str  # the file, as the config refers to it
+    path: str  # of the value there, for a reference; "" if none can lead there
+    text: str  # the value itself, references followed
+    line: int
+    hint: str = ""  # why the value is not used; "" for one that is
+
+    @property
+    def reference(self) -> str:
+        return f"${{{self.name}:{self.path}}}"
+
+
+def words_of(names: Sequence[str], files: Files) -> list[Word]:
+    """Return what files say, named as a config in the folder of `files` refers to them; Refusal for an unusable file.
+
+    They are read as references into them are, under the same limits: of the values of a Hydra config those composed.
+    """
+    nothing = Section(entries={}, mark=Mark(source_of("", ""), 1, 1), key=None, path="")
+    references = References(Document(nothing), files)
+    found: dict[tuple[Mark, str, str], Word] = {}
+    for name in names:
+        document = references.document(name)
+        if not isinstance(document.tree, Section):
+            raise Refusal("DPC110", f"`{shortened(name)}` states no words with values", "name a file of settings")
+        for path, node, said in _stated(document.tree, path="", is_private=False):
+            if len(found) >= MAX_WORDS:
+                raise Refusal("DPC111", f"`{shortened(name)}` states more than {MAX_WORDS} words of a run", "")
+            if scalars.value(node) is None and path not in document.refused:
+                continue  # `epsilon: null` says nothing
+            word = Word(said.about, name, path or "", node.text, node.mark.line, "" if said.is_rename else said.hint)
+            try:
+                value = references.value(word.reference) if path else node
+                word = word._replace(text=value.text)
+            except Refusal as cause:
+                value, word = node, word._replace(hint=word.hint or f"{cause.message}; {cause.hint}".rstrip("; "))
+            # A value that cannot be meant: `max_steps: -1` is none, a rate of audio no probability.
+            number = scalars.number_of(value)
+            is_too_much = word.key == "sampling.rate" and number is not None and number > 1
+            if path is None:
+                word = word._replace(hint="no reference leads to this key, which has signs of a path in it")
+            elif not word.hint and number is not None and (number <= 0 or is_too_much):
+                continue
+            # A field of a class and the flag made of it are one literal: the flag, which a launch gives.
+            place = (value.mark, word.key, word.text)
+            if place not in found or (path or "").startswith(FLAGS):
+                found[place] = word
+    return list(found.values())
+
+
+def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator[tuple[str | None, Scalar, Meaning]]:
+    """Yield (path of a reference, None if none leads there, value, meaning) of the words on a run, at any depth."""
+    names = {plain_word(key) for key in section.entries}
+    kinds = [node for key, node in section.entries.items() if re.search("mechanism|noise", plain_word(key))]
+    texts = [node.text for node in kinds if isinstance(node, Scalar)]
+    is_other_noise = any(re.search("lapl|geometric|exponential", text, re.IGNORECASE) for text in texts)
+    is_private = is_private or {"epsilon", "delta"} <= names
+    is_private = is_private or bool(names & {"noise_multiplier", "target_epsilon", "target_delta", "l2_norm_clip"})
+    for key, node in section.entries.items():
+        word, place = plain_word(key), _joined(path, key)
+        if key.startswith(USER_KEY):
+            continue
+        if (command := _command(node, place)) is not None:
+            yield from _stated(command, path=_joined(place, FLAGS), is_private=True)
+        elif isinstance(node, Scalar):
+            found, ours = meaning("", key, beside(section)), key_suggestion("", word)
+            group = next((group for group in (*PARTS, *_FEDERATED) if word in SHARED[group]), "")
+            if group:  # what they are depends on the draw, which is asked
+                found = Meaning("", _FEDERATED.get(group, group), is_rename=True)
+            elif found is None and ours.is_same and ours.key == word:
+                found = Meaning("", f"{ours.section}.{word}", is_rename=True)
+            elif found is not None and found.about == "training.steps" and not names.isdisjoint(SHARED["cohort"]):
+                found = meaning("", key) or found  # rounds of a server; local steps beside them are none
+            if found is None or (found.is_rename and found.about not in {*KEYS, UNITS, COHORT, *PARTS}):
+                continue
+            is_known = (path in {"", FLAGS} or is_private or word not in _COMMON.split()) and not (
+                word == "eps" and names & _OF_AN_OPTIMIZER  # Adam's
+            )
+            if word in {"epsilon", "delta"} and names & _OF_A_RELEASE:
+                found = Meaning(
+                    f"the {word} of one release, if its noise is sized by it, and not of the run", found.about
+                )
+            if found.about == "mechanism.noise_multiplier" and found.is_rename and is_other_noise:
+                found = Meaning("the noise of another mechanism: state its `type`", found.about)
+            if found.about and is_known:
+                yield place, node, found
+        elif not _ELSEWHERE.search(word):
+            items = node.items if isinstance(node, Items) else (node,)
+            for index, item in enumerate(items):
+                if isinstance(item, Section):
+                    below = f"{place}[{index}]" if isinstance(node, Items) and place is not None else place
+                    yield from _stated(item, path=below, is_private=bool(_PRIVATE.search(word)) or is_private)
+
+
+def _joined(path: str | None, key: str) -> str | None:
+    """Return a path of a reference extended by a key, in quotes where it needs them; None if none leads there."""
+    if path is None or re.search(r"['\":{}$\n]|^$", key):
+        return None
+    return f"{path}['{key}']" if re.search(r"[.\[\]=\s]", key) else join(path, key)
+
+
+def _command(node: Node, place: str | None) -> Section | None:
+    """Return the flags of a text or list that is a command line with options; None for other values."""
+    texts = [node] if isinstance(node, Scalar) else node.items if isinstance(node, Items) else ()
+    if place is None or not any(isinstance(each, Scalar) and re.search(r"(^|\s)--\w", each.text) for each in texts):
+        return None
+    try:
+        command = command_flags(node)
+    except Refusal:
+        return None
+    flags = command.tree.entries.get(FLAGS) if command and isinstance(command.tree, Section) else None
+    return flags if isinstance(flags, Section) else None
+
+
+def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], title: str) -> str:
+    """Return a config in block style that refers to the words that are used; `???` stands for what nobody states.
+
+    `given` has what the user stated, numbers or paths of words, by dotted key, also `devices`.
+    `loader` is one of LOADERS, a scheme, or "".
+    """
+    references = {word.path: json.dumps(word.reference) for word in reversed(words)}
+    given = {key: references.get(text, text) for key, text in given.items()}
+    used: dict[str, list[Word]] = {}
+    for word in words:
+        if not word.hint:
+            used.setdefault(word.key, []).append(word)
+
+    def has(key: str) -> bool:
+        return key in given or key in used
+
+    def texts_of(key: str) -> set[str]:
+        return {given[key]} if key in given else {word.text for word in used.get(key, ())}
+
+    def stated(key: str) -> tuple[str, str]:
+        """Return (text, remark) of a key: what the user stated, a reference, or `???`."""
+        places = used.get(key, [])
+        if key in given:
+            return given[key], ""
+        if len({word.text for word in places}) > 1:
+            return OPEN, ", ".join(f"{word.path} is {shortened(word.text)}" for word in places[:4])
+        if places:
+            return json.dumps(places[0].reference), ", ".join(f"as {word.path} of {word.name}" for word in places[1:4])
+        return OPEN, " or ".join(f'"{word.reference}"?' for word in words if word.key == key and word.path)
+
+    def rows(*keys: str, needed: bool = False) -> dict[str, tuple[str, str]]:
+        """Return the keys of a section that are stated, and those that must be."""
+        return {key.rpartition(".")[2]: stated(key) for key in keys if needed or has(key)}
+
+    is_federated = has(COHORT)
+    drawn_by = LOADERS[loader][0] if loader in LOADERS else loader or OPEN
+    drawn_by = OPEN if is_federated and "." in drawn_by else drawn_by  # these classes draw examples
+    scheme = "loader" if "." in drawn_by else drawn_by
+    draw = {"scheme": (scheme, "" if loader else "how the loader REALLY draws: shuffle, poisson or fixed")}
+    batch: dict[str, tuple[str, str]] = {}
+    whole = next((key for key in ("sampling.rate", "sampling.expected", "training.batch_size") if key in given), "")
+    one_part = next((key for key in ("per_device", "training.batch_size") if has(key)), "training.batch_size")
+    others = [part for part in PARTS[1:] if has(part) and texts_of(part) != {"1"}]
+    is_whole = bool(whole) or not (others or has("per_device"))
+    rates = rows("sampling.rate", "sampling.expected") if scheme in {"poisson", OPEN} else {}
+    if is_federated:
+        unit = "user" if any("user" in plain_word(word.path) for word in used.get(UNITS, ())) else "client"
+        draw["expected" if scheme == "poisson" else "size"] = stated(COHORT)
+    elif whole.startswith("sampling."):
+        draw |= rows(whole)
+    elif rates:
+        draw |= rates
+        if not is_whole or has("training.batch_size"):  # a rate is one of the loader, or of all that is summed
+            draw |= dict.fromkeys(rates, (OPEN, "a rate and the size or the parts of a batch are stated: what counts?"))
+    elif is_whole and loader != "trainer":
+        batch = rows("training.batch_size", needed=True)
+    elif scheme in {"loader", "shuffle"}:
+        # What the parts of a batch make depends on the class of the loader.
+        drawn_by = "torch.utils.data.DataLoader" if scheme == "shuffle" else drawn_by
+        draw["scheme"] = "loader", ""
+    else:
+        product = " * ".join(stated(part)[0].strip('"') for part in (one_part, *others))
+        batch["batch_size"] = OPEN, f'"{product}"? All that one draw gives to one noisy update'
+    if "." in drawn_by:
+        batch, size = {}, batch.get("batch_size", (OPEN, ""))
+        if not is_whole:
+            kind = "physical" if scheme == "shuffle" else OPEN
+            rest = {part: stated(part)[0] for part in PARTS[1:]} | {"accumulates": given.get("accumulates", kind)}
+            size = f"\n    per_device: {stated(one_part)[0]}" + "".join(f"\n    {x}: {y}" for x, y in rest.items()), ""
+        known = {"batch_size": size, "poisson_sampling": ("true", ""), "shuffle": ("true", "")}
+        needs = CLASSES[drawn_by].needs
+        draw |= {"of": (drawn_by, "")} | {each: known.get(each) or stated(_ARGUMENTS[each]) for each in needs}
+    elif scheme == "shuffle":
+        # How many passes some steps are depends on what a pass drops; of epochs those that drop nothing cost most.
+        draw |= rows("sampling.drop_last", needed=has("training.steps") and not is_federated)
+    length = rows("training.steps", *(() if is_federated else ("training.epochs",)))
+    if len(length) > 1 and not given.keys() & {"training.steps", "training.epochs"}:
+        length = {"steps": (OPEN, " or ".join(f"{key} {text}" for key, (text, _) in length.items()))}
+    noise = stated("mechanism.noise_multiplier")
+    if noise == (OPEN, "") and has("budget.epsilon"):
+        noise = OPEN, "what your run uses; `dpcalc solve-sigma` finds what meets the target"
+    sections = {
+        "data": rows("data.examples", needed=not is_federated),
+        "sampling": draw,
+        "mechanism": {"noise_multiplier": noise} | rows("mechanism.max_grad_norm"),
+        "training": batch | (length or rows("training.steps", needed=True)),
+        "privacy": rows("privacy.adjacency") | rows("privacy.delta", needed=True) | rows("privacy.group_size"),
+        "budget": rows("budget.epsilon"),
+    }
+    lines = [f"# {title}", "version: 1"]
+    if is_federated:
+        count, why = stated(UNITS)
+        lines += ["# The server clips the whole update of each client, and adds noise once a round."]
+        lines += ["data:", "  levels:", f"    - name: {unit}", f"      count: {count}" + f"  # {why}" * bool(why)]
+        sections |= {"data": {}, "mechanism": sections["mechanism"] | {"clip": (unit, "")}}
+        sections["privacy"] = {"unit": (unit, ""), **sections["privacy"]}
+    for name, keys in sections.items():
+        if keys:
+            lines.append(f"{name}:")
+            for key, (text, why) in keys.items():
+                first, *below = text.split("\n")  # below it the parts of a batch
+                lines += [f"  {key}: {first}".rstrip() + f"  # {why}" * bool(why), *below]
+    return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def open_keys(text: str) -> list[str]:
+    """Return the keys of a written config that are `???`."""
+    return re.findall(r"^[ -]+(\w+): \?\?\?", text, flags=re.MULTILINE)
+
+
+def told_lines(words: Sequence[Word], text: str) -> list[str]:
+    """Return what of the words a written config refers to, and where it stands; then what it does not, and why."""
+    read = "\n".join(line.partition("  # ")[0] for line in text.split("\n"))
+    used, unused, still_open = [], [], open_keys(text)
+    for word in words:
+        place = f"{word.path or 'a key'} = {shortened(word.text)} ({word.name}, line {word.line})"
+        if word.path and word.reference in read:
+            used.append(f"{_SHOWN.get(word.key, word.key.rpartition('.')[2])} <- {place}")
+        else:
+            is_open = (word.key in PARTS and "batch_size" in still_open) or word.key.rpartition(".")[2] in still_open
+            is_asked = is_open or (word.path and word.reference in text)
+            why = word.hint or ("see the `???` of the config" if is_asked else "this config has no place for it")
+            unused.append(f"not used: {place}: {why}")
+    more = [f"and {len(unused) - MAX_TOLD} more words that are not used"] if len(unused) > MAX_TOLD else []
+    return [visible(line) for line in (*used, *unused[:MAX_TOLD], *more)]

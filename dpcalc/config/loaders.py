@@ -1,0 +1,576 @@
+"""Terms of training code written out: loaders by their class, batches of several parts, noise of several parties.
+
+What a loader means is one row of LOADERS, read in the code of the version that it names. Whatever decides how it draws
+must be stated, also where the class has a default: a wrong guess would be another run.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from math import isqrt
+from typing import Any, NamedTuple
+
+from dpcalc.config import scalars
+from dpcalc.config.scalars import BATCH_SIZE
+from dpcalc.config.source import ConfigError
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
+from dpcalc.guarantee import Adjacency
+from dpcalc.keys import (
+    COUNT,
+    NUMBER,
+    TEXT,
+    TRUTH,
+    AnyOf,
+    Exact,
+    Key,
+    Schema,
+    Structure,
+    ValueType,
+    Word,
+    WrongValueError,
+    declare,
+)
+from dpcalc.records import dataclass
+
+LOADER = "loader"  # the scheme that a loader's class stands for
+
+# A batch that consists of parts.
+
+_PARTS = ("per_device", "devices", "accumulation")
+_PART_SCHEMA: Schema = {
+    "type": "object",
+    "properties": {**dict.fromkeys(_PARTS, COUNT.as_json_schema()), "accumulates": {"enum": ["draws", "physical"]}},
+    "required": list(_PARTS),
+    "patternProperties": {"^x-": True},
+    "additionalProperties": False,
+}
+
+
+def _number(node: Node | None) -> int | None:
+    """Return a whole number >= 1; None for anything else."""
+    number = scalars.number_of(node) if isinstance(node, Scalar) else None
+    return number.numerator if number is not None and number.denominator == 1 and number >= 1 else None
+
+
+def _whole_batch(node: Section) -> tuple[int, int, int, str]:
+    """Return (units of a part of a batch on one device, devices, parts, what they are); ConfigError for a wrong one."""
+    stated = entries_of(node)
+    extra = next((key for key in stated if key not in {*_PARTS, "accumulates"}), None)
+    if extra is not None:
+        hint = "a batch is {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}"
+        raise ConfigError([stated[extra].fault("DPC101", "is no part of a batch", hint)])
+    missing = [key for key in _PARTS if key not in stated]
+    if missing:
+        hint = "a number that may stand in a launcher has no default: say 1 where there is one"
+        raise ConfigError([node.fault("DPC103", f"lacks {' and '.join(f'`{key}`' for key in missing)}", hint)])
+    numbers = []
+    for key in _PARTS:
+        number = _number(stated[key])
+        if number is None:
+            problem = f"must be a whole number of at least 1, got {scalars.describe(stated[key])}"
+            raise ConfigError([stated[key].fault("DPC102", problem)])
+        numbers.append(number)
+    per_device, devices, parts = numbers
+    kind = text_at(node, "accumulates")
+    if (parts > 1 or "accumulates" in stated) and kind not in {"draws", "physical"}:
+        hint = (
+            "draws: each part is a batch of its own that a Poisson loader draws, and the step adds them up (Opacus, "
+            "several `backward` before one `step`); physical: one drawn batch is cut into parts that fit into memory "
+            "(BatchMemoryManager), or the parts are batches of one shuffled pass"
+        )
+        if "accumulates" in stated:
+            problem = f"must be draws or physical, got {scalars.describe(stated['accumulates'])}"
+            raise ConfigError([stated["accumulates"].fault("DPC104", problem, hint)])
+        raise ConfigError([node.fault("DPC103", f"lacks `accumulates`, which says what the {parts} parts are", hint)])
+    return per_device, devices, parts, kind or "physical"
+
+
+# What the classes draw.
+
+
+class _Uncovered(Exception):
+    """(argument, problem, way out) of a loader that no scheme stands for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Said:
+    """What is said of a loader, and of the data that it draws from."""
+
+    values: Mapping[str, Any]  # of its arguments; the size of a batch is that of one part on all devices
+    parts: int  # batches that a step adds up
+    are_draws: bool  # whether each part is a draw of its own
+    count: int | None  # units; None where nobody knows, or they differ
+    adjacency: str
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def known_count(self) -> int:
+        if self.count is None:
+            raise _Uncovered("of", "needs one known number of units", "state it, or a scheme with a `rate`")
+        return self.count
+
+    @property
+    def keeps_places(self) -> bool:
+        """True if no neighbouring data set lacks a unit, so that all others keep their places in any order."""
+        return self.adjacency in {Adjacency.ZERO_OUT.value, Adjacency.REPLACE_ONE.value}
+
+
+Draw = dict[str, object]
+_IN_ANY_ORDER = "state adjacency zero-out or replace-one, under which a unit counts in one step of each pass"
+
+
+def _pass(said: _Said, size: int, *, drop_last: bool, dropping: str = "drop_last") -> Draw:
+    """Return passes over data in a new random order, cut into batches of `size`, of which a step takes `parts`."""
+    if said.parts > 1 and drop_last and not said.keeps_places:
+        # Which steps a pass has, and what it leaves out, goes by the parts, not by the whole of them.
+        raise _Uncovered(dropping, "is true beside accumulated batches: not covered for add-remove", _IN_ANY_ORDER)
+    return {"scheme": "shuffle", "size": size * said.parts, "drop_last": drop_last and said.parts == 1}
+
+
+def _in_order(said: _Said, size: int, argument: str, problem: str) -> Draw:
+    """Return passes in an order that need not be uniform: one unit fewer moves all that come after it."""
+    if not said.keeps_places:
+        raise _Uncovered(argument, f"{problem}: one unit fewer moves all after it to other batches", _IN_ANY_ORDER)
+    return {"scheme": "shuffle", "size": size * said.parts}
+
+
+def _data_loader(said: _Said) -> Draw:
+    if not said["shuffle"]:
+        return _in_order(said, said[BATCH_SIZE], "shuffle", "is false")
+    return _pass(said, said[BATCH_SIZE], drop_last=said["drop_last"])
+
+
+def _random_sampler(said: _Said) -> Draw:
+    if said["replacement"]:
+        return {"scheme": "with-replacement", "size": said[BATCH_SIZE] * said.parts}
+    return _pass(said, said[BATCH_SIZE], drop_last=said["drop_last"])
+
+
+def _opacus(said: _Said) -> Draw:
+    if not said["poisson_sampling"]:
+        problem = "is false: then batches are those of the loader that Opacus was given"
+        raise _Uncovered("poisson_sampling", problem, "`of: torch.utils.data.DataLoader` with its `shuffle`")
+    size = said[BATCH_SIZE] * (1 if said.are_draws else said.parts)
+    length = said.known_count // size if said["drop_last"] else -(-said.known_count // size)
+    if not length:
+        raise _Uncovered(BATCH_SIZE, f"is {size}, of {said.known_count} units: a loader without batches", "lower it")
+    return {"scheme": "poisson", "rate": Fraction(1, length), **({"draws": said.parts} if said.are_draws else {})}
+
+
+def _keras_fit(said: _Said) -> Draw:
+    if not said["shuffle"]:
+        return _in_order(said, said[BATCH_SIZE], "shuffle", "is false")
+    return _pass(said, said[BATCH_SIZE], drop_last=False)
+
+
+def _tf_data(said: _Said) -> Draw:
+    if said.count is None or said["buffer_size"] < said.count:
+        problem = f"is {said['buffer_size']}, fewer than all units, so that the order is no uniform one"
+        return _in_order(said, said[BATCH_SIZE], "buffer_size", problem)
+    return _pass(said, said[BATCH_SIZE], drop_last=said["drop_remainder"], dropping="drop_remainder")
+
+
+def _hf_trainer(said: _Said) -> Draw:
+    size, dropped = said["per_device_train_batch_size"] * said["world_size"], said["dataloader_drop_last"]
+    said = replace(said, parts=said["gradient_accumulation_steps"])
+    is_even = said.keeps_places and said.count is not None and said.count % size == 0
+    if said["world_size"] > 1 and not dropped and not is_even:
+        problem = "is false: accelerate fills the last batches of several processes up with units that then come twice"
+        raise _Uncovered("dataloader_drop_last", problem, "not covered; set it to true in the training code")
+    return _pass(said, size, drop_last=dropped, dropping="dataloader_drop_last")
+
+
+def _lightning(said: _Said) -> Draw:
+    if said["devices"] > 1:
+        problem = f"is {said['devices']}: Lightning puts in a DistributedSampler, which fills the last batches up"
+        raise _Uncovered("devices", problem, "not covered: units come twice in a pass")
+    said = replace(said, parts=said["accumulate_grad_batches"])
+    return _data_loader(said)
+
+
+def _jax_poisson(said: _Said) -> Draw:
+    cut = {} if said["truncated_batch_size"] is None else {"max_batch_size": said["truncated_batch_size"]}
+    draw = {"rate": said["sampling_prob"], **cut}
+    groups = said["cycle_length"]
+    if groups == 1:
+        return {"scheme": "poisson", **draw}
+    if said["partition_type"] != "INDEPENDENT" and not said.keeps_places:
+        problem = "is EQUAL_SPLIT: one unit fewer moves others to other groups"
+        raise _Uncovered("partition_type", problem, "INDEPENDENT, or adjacency zero-out or replace-one")
+    return {"scheme": "cyclic-poisson", **draw, "groups": groups}
+
+
+def _jax_fixed(said: _Said) -> Draw:
+    return {"scheme": "with-replacement" if said["replace"] else "fixed", "size": said[BATCH_SIZE]}
+
+
+def _jax_bins(said: _Said) -> Draw:
+    return {"scheme": "balls-in-bins", "bins": said["cycle_length"], "assignment": "held"}
+
+
+def _webdataset(said: _Said) -> Draw:
+    if said["resampled"]:
+        raise _Uncovered("resampled", "is true: shards are drawn with replacement", "not covered: no bound is proved")
+    return _in_order(said, said[BATCH_SIZE], "of", "goes by shards and a buffer, in no uniform order")
+
+
+def _flower(said: _Said) -> Draw:
+    fraction, fewest = (said[name] for name in said.values if name != "of")
+    # The product is rounded as Flower rounds it, in floating point.
+    return {"scheme": "fixed", "size": max(int(said.known_count * float(fraction)), fewest)}
+
+
+class _Optional(ValueType):
+    """A whole number of at least 1, or `none`."""
+
+    def check(self, value: object) -> int | None:
+        return None if value in {"None", "none"} else COUNT.check(value)
+
+    def as_json_schema(self) -> Schema:
+        return {"anyOf": [COUNT.as_json_schema(), {"enum": ["None", "none"]}]}
+
+
+_SHARE = Exact(Fraction(1, 10**15), Fraction(1), "more than 0 and at most 1", quotients=True)
+_KINDS: dict[str, ValueType] = {
+    BATCH_SIZE: COUNT,
+    "shuffle": TRUTH,
+    "drop_last": TRUTH,
+    "replacement": TRUTH,
+    "poisson_sampling": TRUTH,
+    "buffer_size": COUNT,
+    "drop_remainder": TRUTH,
+    "per_device_train_batch_size": COUNT,
+    "gradient_accumulation_steps": COUNT,
+    "world_size": COUNT,
+    "dataloader_drop_last": TRUTH,
+    "devices": COUNT,
+    "accumulate_grad_batches": COUNT,
+    "sampling_prob": _SHARE,
+    "cycle_length": COUNT,
+    "truncated_batch_size": _Optional(),
+    "partition_type": Word(("EQUAL_SPLIT", "INDEPENDENT")),
+    "replace": TRUTH,
+    "resampled": TRUTH,
+    "fraction_fit": _SHARE,
+    "min_fit_clients": COUNT,
+    "fraction_train": _SHARE,
+    "min_train_nodes": COUNT,
+}
+
+
+class Loader(NamedTuple):
+    """One class: what must be said of it, what it draws, and where that was read."""
+
+    needs: tuple[str, ...]  # arguments
+    draw: Callable[[_Said], Draw]
+    about: str  # for the table of the docs
+    read: str  # library and version
+    has_parts: bool = False  # whether `batch_size` may be one of several parts
+    when: Mapping[str, tuple[str, Callable[[Any], bool]]] = {}  # needs that depend on another argument
+
+
+_TORCH, _JAX, _FLOWER = "PyTorch", "JAX-Privacy 2.0.0", "Flower 1.42"
+LOADERS: dict[str, Loader] = {
+    "torch.utils.data.DataLoader": Loader(
+        (BATCH_SIZE, "shuffle", "drop_last"), _data_loader, "`shuffle` with its `drop_last`", _TORCH, has_parts=True
+    ),
+    "torch.utils.data.RandomSampler": Loader(
+        (BATCH_SIZE, "drop_last", "replacement"),
+        _random_sampler,
+        "`with-replacement`; without replacement `shuffle`",
+        _TORCH,
+        has_parts=True,
+    ),
+    "opacus.PrivacyEngine": Loader(
+        (BATCH_SIZE, "drop_last", "poisson_sampling"),
+        _opacus,
+        "`poisson` with `rate: 1/N`, N the batches of the loader over all data that it was given (`drop_last` decides "
+        "it); `draws` where several are accumulated",
+        "Opacus 1.6.0",
+        has_parts=True,
+    ),
+    "keras.Model.fit": Loader((BATCH_SIZE, "shuffle"), _keras_fit, "`shuffle`, for data in arrays", "Keras 3.15"),
+    "tf.data.Dataset": Loader(
+        (BATCH_SIZE, "drop_remainder", "buffer_size"),
+        _tf_data,
+        "`shuffle`, if the buffer holds all units and `batch` comes before `repeat`",
+        "TensorFlow",
+    ),
+    "transformers.Trainer": Loader(
+        ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size", "dataloader_drop_last"),
+        _hf_trainer,
+        "`shuffle` of the product; several processes only with `dataloader_drop_last`",
+        "transformers 5.24, accelerate 1.15",
+    ),
+    "lightning.Trainer": Loader(
+        (BATCH_SIZE, "shuffle", "drop_last", "devices", "accumulate_grad_batches"),
+        _lightning,
+        "`shuffle` of the product, on one device",
+        "Lightning 2.6",
+    ),
+    "jax_privacy.batch_selection.CyclicPoissonSampling": Loader(
+        ("sampling_prob", "cycle_length", "truncated_batch_size"),
+        _jax_poisson,
+        "`poisson`, `max_batch_size` where it truncates; `cyclic-poisson` with a cycle",
+        _JAX,
+        when={"partition_type": ("cycle_length", lambda cycle: cycle > 1)},
+    ),
+    "jax_privacy.batch_selection.BallsInBinsSampling": Loader(
+        ("cycle_length",), _jax_bins, "`balls-in-bins`, `assignment: held`", _JAX
+    ),
+    "jax_privacy.batch_selection.FixedBatchSampling": Loader(
+        (BATCH_SIZE, "replace"), _jax_fixed, "`fixed`, or `with-replacement`", _JAX
+    ),
+    "webdataset.WebDataset": Loader(
+        (BATCH_SIZE, "resampled"), _webdataset, "one step in each pass, for zero-out and replace-one", "WebDataset 1.0"
+    ),
+    "flwr.server.strategy.FedAvg": Loader(
+        ("fraction_fit", "min_fit_clients"),
+        _flower,
+        "`fixed` out of all clients, all of them connected",
+        _FLOWER,
+    ),
+    "flwr.serverapp.strategy.FedAvg": Loader(
+        ("fraction_train", "min_train_nodes"),
+        _flower,
+        "`fixed` out of all nodes, all of them connected",
+        _FLOWER,
+    ),
+}
+
+# The keys of a draw, for the schema.
+
+PARTS = Structure(_PART_SCHEMA)
+LOADER_KEYS: dict[str, Key] = {
+    "of": declare(
+        TEXT,
+        "Of a loader: its class. Which arguments it needs, and the scheme that it stands for, is in docs/samplers.md.",
+        default=None,
+        is_short_form=True,
+    ),
+    BATCH_SIZE: declare(
+        AnyOf((COUNT, PARTS)),
+        "Of a loader: units of a batch; or {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}.",
+        default=None,
+        is_short_form=True,
+    ),
+}
+LOADER_KEYS |= {
+    name: declare(kind, f"Of a loader: its argument `{name}`.", default=None, is_short_form=True)
+    for name, kind in _KINDS.items()
+    if name not in {BATCH_SIZE, "drop_last"}
+}
+
+
+# Writing out.
+
+
+def written_out(draw: Node, count: Node | None, adjacency: str) -> Node:
+    """Return a draw without a loader and without parts of a batch; ConfigError for those that no scheme stands for."""
+    scheme = text_at(draw, "scheme")
+    if not isinstance(draw, Section):
+        return draw
+    if scheme == LOADER:
+        return _loader(draw, _number(count), adjacency)
+    batch = draw.entries.get(BATCH_SIZE)
+    if not isinstance(batch, Section) or not scheme:
+        return draw
+    per_device, devices, parts, kind = _whole_batch(batch)
+    size = per_device * devices
+    entries = dict(draw.entries)
+    if kind == "draws" and parts > 1:
+        if scheme == "poisson":
+            entries["draws"] = _scalar(batch, parts)
+            return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size)})
+        if scheme != "with-replacement":
+            hint = "physical, if they are parts of one batch or of one pass; no bound is proved for other sums"
+            raise ConfigError([batch.fault("DPC107", f"adds up {parts} draws of scheme {scheme}: not covered", hint)])
+    return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size * parts)})
+
+
+def drawn_from(root: Section, name: str) -> tuple[Node | None, str]:
+    """Return (count of a level or None, adjacency as stated) of a config in long form."""
+    levels = node_at(root, "data", "levels")
+    items = levels.items if isinstance(levels, Items) else ()
+    count = next((entry(level, "count") for level in items if text_at(level, "name") == name), None)
+    return count, text_at(root.entries.get("privacy"), "adjacency")
+
+
+# Noise of several parties, and clip norms of several layers.
+
+NORMS: Schema = {"type": "array", "items": {"type": "number", "exclusiveMinimum": 0}, "minItems": 1}
+PARTIES = {
+    "count": declare(COUNT, "Parties that each add noise.", advice="say how many parties add noise"),
+    "dropouts": declare(
+        NUMBER,
+        "Those that may fail to, or whose noise is known to somebody to whom the guarantee is about.",
+        advice="say whose noise may be missing or known; 0 for none",
+    ),
+}
+NOISE_KEYS: dict[str, Key] = {
+    "parties": declare(
+        Structure({"$ref": "#/$defs/Parties"}),
+        "For type gaussian: {count: 4, dropouts: 0} where each of several parties adds noise of its own, to which "
+        "`noise_multiplier` then refers.",
+        default=None,
+    ),
+    "noise_relative_to": declare(
+        Word(("joint", "layer")),
+        "For a list of clip norms, one of each layer: joint where all noise is noise_multiplier x the root of the sum "
+        "of their squares (Opacus), layer where that of each layer is noise_multiplier x its own clip norm.",
+        default=None,
+    ),
+}
+"""Keys of `mechanism` that are written out for type gaussian; `max_grad_norm` may be a list, NORMS, too."""
+
+
+def mechanism_written_out(mechanism: Node | None) -> Node | None:
+    """Return a mechanism with one clip norm and the noise of all parties together; ConfigError for a wrong one."""
+    parties, norms, relative = (entry(mechanism, key) for key in ("parties", "max_grad_norm", "noise_relative_to"))
+    if not isinstance(mechanism, Section) or (parties is None and relative is None and not isinstance(norms, Items)):
+        return mechanism
+    at = parties or relative or norms or mechanism
+    if text_at(mechanism, "type", "gaussian") != "gaussian" or (parties is not None and entry(mechanism, "also")):
+        hint = "state the noise of the whole sum"
+        raise ConfigError([at.fault("DPC107", "goes with type gaussian alone, and parties with one sum", hint)])
+    noise_node = entry(mechanism, "noise_multiplier")
+    if isinstance(noise_node, Section):
+        hint = "one clip norm, and no parties, beside `calibrated_to`"
+        raise ConfigError([at.fault("DPC107", "goes with a noise multiplier that is stated as a number", hint)])
+    noise = scalars.number_of(noise_node) if isinstance(noise_node, Scalar) else None
+    if noise_node is None or noise is None or noise < 0:
+        return without_keys(mechanism, "parties")  # an error by itself
+    entries, square = dict(mechanism.entries), noise * noise
+    if parties is not None:
+        count, dropouts = (scalars.number_of(entry(parties, key)) for key in ("count", "dropouts"))
+        numbers = [each for each in (count, dropouts) if each is not None and each.denominator == 1]
+        if entries_of(parties).keys() != {"count", "dropouts"} or len(numbers) < 2 or not 0 <= numbers[1] < numbers[0]:
+            problem = "must be {count: 4, dropouts: 0}: parties that each add noise, and how many of them may fail to"
+            hint = "count those, too, whose noise somebody knows to whom the guarantee is about; fewer than `count`"
+            raise ConfigError([parties.fault("DPC104", problem, hint)])
+        square *= numbers[0] - numbers[1]
+        del entries["parties"]
+    if isinstance(norms, Items):
+        lengths = [scalars.number_of(each) if isinstance(each, Scalar) else None for each in norms.items]
+        known = [each for each in lengths if each is not None and each > 0]
+        if not known or len(known) < len(lengths):
+            raise ConfigError([norms.fault("DPC102", "must be numbers above 0, the clip norm of each layer")])
+        word = text_at(mechanism, "noise_relative_to")
+        if word not in {"joint", "layer"}:
+            hint = (
+                "joint: the noise of each layer is noise_multiplier x the root of the sum of their squares (Opacus); "
+            )
+            hint += "layer: noise_multiplier x the clip norm of that layer"
+            problem = "has a clip norm for each layer, and needs `noise_relative_to`: joint or layer"
+            raise ConfigError([(relative or norms).fault("DPC103", problem, hint)])
+        square /= len(known) if word == "layer" else 1
+        entries["max_grad_norm"] = _scalar(norms, _root(sum((each * each for each in known), start=Fraction(0))))
+    elif relative is not None:
+        raise ConfigError(
+            [relative.fault("DPC107", "is for `max_grad_norm` as a list, one of each layer", "take it out")]
+        )
+    entries.pop("noise_relative_to", None)
+    entries["noise_multiplier"] = _scalar(noise_node, _root(square))
+    return replace(mechanism, entries=entries)
+
+
+def _root(square: Fraction) -> str:
+    """Return the root as a decimal, exact where it is one, else rounded down."""
+    root = Fraction(isqrt(square.numerator), isqrt(square.denominator))
+    text = scalars.decimal_text(root) if root * root == square else None
+    # 1e-14 covers the rounding of the square, of its root and of the product.
+    return text or repr((1 - 1e-14) * math.sqrt(square))
+
+
+def delta_written_out(delta: Node | None, units: int | None) -> Node | None:
+    """Return `{power: 1.1}` as units^-1.1, rounded down; ConfigError if that means nothing here."""
+    if not isinstance(delta, Section):
+        return delta
+    power = scalars.number_of(entry(delta, "power"))
+    if entries_of(delta).keys() != {"power"} or power is None or not 0 < power <= 10:
+        hint = "1 / n^1.1 with n the fewest protected units"
+        raise ConfigError([delta.fault("DPC102", "must be a number, or {power: 1.1}, got a mapping", hint)])
+    if units is None:
+        raise ConfigError(
+            [delta.fault("DPC107", "needs the number of protected units, which is unknown", "state delta")]
+        )
+    if units < 2:
+        raise ConfigError(
+            [delta.fault("DPC106", f"of {units} protected unit is no probability below 1", "state delta")]
+        )
+    return _scalar(delta, repr((1 - 1e-12) * float(units) ** -float(power)))
+
+
+def _scalar(node: Node, value: object) -> Scalar:
+    """Return a value that was worked out, at the place of the one from which it was."""
+    text = "true" if value is True else "false" if value is False else str(value)
+    return Scalar(text=text, plain=True, mark=node.mark, key=node.key, path=node.path)
+
+
+def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
+    """Return the draw that a loader stands for; ConfigError where there is none, with all that is missing at once."""
+    stated = {name: node for name, node in entries_of(draw).items() if name != "scheme"}
+    of = stated.pop("of", None)
+    name = of.text if isinstance(of, Scalar) else ""
+    names = [each for each in LOADERS if each == name or (name and each.endswith(f".{name}"))]
+    names = names or [each for each in LOADERS if name.replace("pytorch_lightning", "lightning") == each]
+    if of is None or len(names) != 1:
+        known = ", ".join(names or LOADERS)
+        hint = f"known are {known}; for others state the scheme, see docs/samplers.md"
+        if of is None:
+            raise ConfigError([draw.fault("DPC103", "lacks `of`, the class of the loader", hint)])
+        raise ConfigError([of.fault("DPC104", f"must name one class, got {scalars.describe(of)}", hint)])
+    loader = LOADERS[names[0]]
+    values: dict[str, Any] = {}
+    devices, parts, kind = 1, 1, "physical"
+    errors = []
+    needs = list(loader.needs)
+    for needed in needs:
+        node = stated.get(needed)
+        if node is None:
+            hint = "what decides how it draws has no default here: state it as the code has it"
+            errors.append(draw.fault("DPC103", f"lacks `{needed}` of {names[0]}", hint))
+            continue
+        if needed == BATCH_SIZE and loader.has_parts and isinstance(node, Section):
+            per_device, devices, parts, kind = _whole_batch(node)
+            values[needed] = per_device * devices
+        else:
+            try:
+                value: object = scalars.value(node) if isinstance(node, Scalar) else node
+                if isinstance(value, str) and getattr(_KINDS[needed], "quotients", False):
+                    value = scalars.parse_quotient(value) or value
+                values[needed] = _KINDS[needed].check(value)
+            except WrongValueError as cause:
+                problem = f"must be {cause.expected}, got {scalars.describe(node)}"
+                errors.append(node.fault(cause.code, problem))
+                continue
+        needs += [each for each, (other, is_so) in loader.when.items() if other == needed and is_so(values[needed])]
+    for extra in stated.keys() - {*needs}:
+        hint = f"known of it are {', '.join(needs)}; if it changes which units a batch holds, state the scheme that "
+        hint += "results, else leave it out"
+        errors.append(stated[extra].fault("DPC101", "is an argument of which dpcalc does not know what it does", hint))
+    if errors:
+        raise ConfigError(errors)
+    are_draws = kind == "draws" and parts > 1
+    said = _Said(values=values, parts=parts, are_draws=are_draws, count=count, adjacency=adjacency)
+    try:
+        if devices > 1 and loader.draw is not _opacus:
+            problem = (
+                f"is that of {devices} devices: their DistributedSampler fills the last batches up with units again"
+            )
+            raise _Uncovered(BATCH_SIZE, problem, "with its drop_last=True state `scheme: shuffle, drop_last: true`")
+        if said.are_draws and loader.draw not in {_opacus, _random_sampler}:
+            raise _Uncovered(BATCH_SIZE, f"adds up draws of {names[0]}, which makes passes", "`accumulates: physical`")
+        drawn = loader.draw(said)
+    except _Uncovered as cause:
+        argument, problem, hint = cause.args
+        raise ConfigError([(stated.get(argument) or of).fault("DPC104", problem, hint)]) from None
+    place = stated.get(BATCH_SIZE) or of
+    # A value that is taken over keeps its node, and so its place.
+    entries: dict[str, Node] = {key: node for key, node in draw.entries.items() if key.startswith(USER_KEY)}
+    for key, value in drawn.items():
+        entries[key] = _scalar(draw.entries["scheme"] if key == "scheme" else place, value)
+    return replace(draw, entries=entries)

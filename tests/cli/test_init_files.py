@@ -1,0 +1,400 @@
+"""`dpcalc init FILE`: what it finds and writes, with no number of its own; and the shapes of docs/adopt.md."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+
+from dpcalc.config.load import load, load_text
+from dpcalc.config.source import ConfigError
+from dpcalc.planner.evaluate import guarantee
+from tests.cli.running import environment, shown_on
+from tests.config.texts import corpus, flat
+
+ROOT = Path(__file__).parents[2]
+SHAPES = ROOT / "sample_configs" / "adopt"
+PAGE = (ROOT / "docs" / "adopt.md").read_text(encoding="utf-8")
+
+
+def script(path, **stubs):
+    """A training script as a module, as its own user imports it: the libraries are imported where it runs."""
+    spec = importlib.util.spec_from_file_location(f"adopt_{path.parent.name}", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules |= stubs
+    sys.modules[spec.name] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        for name in (*stubs, spec.name):
+            del sys.modules[name]
+    return module
+
+
+def flags(folder):
+    return vars(script(folder / "train.py").arguments().parse_args([]))
+
+
+def arguments(folder):
+    """What `HfArgumentParser.parse_yaml_file` makes of the file: each key is a field of a class, its own or HF's."""
+    stated = yaml.safe_load((folder / "args.yaml").read_text())
+    own = {field.name for field in fields(script(folder / "train.py").PrivacyArguments)}
+    words = (
+        "output_dir per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps learning_rate "
+    )
+    words += "num_train_epochs lr_scheduler_type logging_steps evaluation_strategy"
+    assert own < stated.keys() <= own | set(words.split())
+    assert not any(isinstance(stated[name], str) for name in own)
+    return stated
+
+
+def composed(folder):
+    """What Hydra composes of plain groups: the main file over the options that it chooses."""
+    main = yaml.safe_load((folder / "conf/config.yaml").read_text())
+    assert main["defaults"][-1] == "_self_"
+    for choice in main.pop("defaults")[:-1]:
+        ((group, option),) = choice.items()
+        main[group] = yaml.safe_load((folder / "conf" / group / f"{option}.yaml").read_text())
+    return main
+
+
+def flwr(folder):
+    return tomllib.loads((folder / "pyproject.toml").read_text())["tool"]["flwr"]["app"]["config"]
+
+
+class ConfigDict(SimpleNamespace):
+    """What `ml_collections.ConfigDict` does here."""
+
+
+def collections(folder):
+    return script(folder / "config.py", ml_collections=SimpleNamespace(ConfigDict=ConfigDict)).get_config()
+
+
+# By folder: how its own library reads it, the change that makes it dearer (file, before, after), and its noise.
+LOADED = {
+    "argparse_opacus": (flags, ("train.py", "default=1.5", "default=1.2"), lambda run: run["sigma"]),
+    "hugging_face": (arguments, ("args.yaml", "epochs: 3", "epochs: 6"), lambda run: run["noise_multiplier"]),
+    "hydra": (composed, ("conf/config.yaml", "dp: relaxed", "dp: loose"), lambda run: run["dp"]["noise_multiplier"]),
+    "flower": (flwr, ("pyproject.toml", "multiplier = 5.0", "multiplier = 1.0"), lambda run: run["noise-multiplier"]),
+    "jax": (collections, ("config.py", "updates = 875", "updates = 1875"), lambda run: run.dp.noise_multiplier),
+}
+
+
+@pytest.fixture(params=LOADED)
+def shape(request, tmp_path, real, monkeypatch):  # noqa: ARG001  `real` moves, too, and must do so before
+    """A training repository of its own, without the config."""
+    folder = tmp_path / request.param
+    shutil.copytree(SHAPES / request.param, folder, ignore=shutil.ignore_patterns("dpcalc.yaml", "__pycache__"))
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "training code")
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def git(folder, *words):
+    who = ("-c", "user.name=a", "-c", "user.email=a@b")
+    subprocess.run(["git", *who, *words], cwd=folder, check=True, capture_output=True)
+
+
+SECTIONS = {name: part for part in PAGE.split("\n## ") for name in LOADED if f"adopt/{name}/" in part}
+
+
+def test_every_shape_of_the_page(real, shape):
+    read, (file, before, after), noise = LOADED[shape.name]
+    told = SECTIONS[shape.name]
+    ended = real(*re.search(r"\$ dpcalc (init .*)", told)[1].split())
+    assert (ended.code, ended.err) == (0, "")
+    written = (shape / "dpcalc.yaml").read_text()
+    assert written == (SHAPES / shape.name / "dpcalc.yaml").read_text()
+    assert written in told
+    # The training files are untouched, and say to their own library what they say to dpcalc.
+    assert subprocess.check_output(["git", "status", "--porcelain"], cwd=shape, text=True) == "?? dpcalc.yaml\n"
+    (phase,) = load("dpcalc.yaml").plan.phases
+    assert phase.mechanism.noise_multiplier == noise(read(shape))
+    git(shape, "add", ".")
+    git(shape, "commit", "-q", "-m", "a config")
+    ended = real("check")
+    assert (ended.code, ended.out.split("\n")[0] in told) == (0, True)
+    path = shape / file
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    read(shape)
+    ended = real("check", "--base", "HEAD")
+    assert (ended.code, "DPC301" in ended.out) == (1, True)
+
+
+# What is found.
+
+
+def written(real, text, *words, file="train.yaml"):
+    Path(file).write_text(text)
+    return real("init", file, "-o", "-", *words)
+
+
+FILES = [  # (file, text, options, lines of the config, words of the remarks)
+    (
+        "train.yaml",
+        "models: [{synthetics: {params: {dp: true, dp_noise_multiplier: 0.001, dp_l2_norm_clip: 5.0, epochs: 5}}}]",
+        (),
+        ['  noise_multiplier: "${train.yaml:models[0].synthetics.params.dp_noise_multiplier}"', "  examples: ???"],
+        ["noise_multiplier <- models[0].synthetics.params.dp_noise_multiplier = 0.001 (train.yaml, line 1)"],
+    ),
+    (
+        "p.json",
+        '{"train.x": {"batch size": 7}, "noise_multiplier": 2, "eps": 1e-8, "lr": 1, "delta": null}',
+        (),
+        ['  noise_multiplier: "${p.json:noise_multiplier}"', "  delta: ???"],
+        [],
+    ),
+    (
+        "job.yaml",
+        "spec: {command: 'python train.py --noise-multiplier 1.1 --batch_size=64', args: [--epochs, '3']}",
+        ("--loader", "poisson"),
+        [
+            '  noise_multiplier: "${job.yaml:spec.command.flags.noise_multiplier}"',
+            '  epochs: "${job.yaml:spec.args.flags.epochs}"',
+            '  batch_size: "${job.yaml:spec.command.flags.batch_size}"',
+        ],
+        [],
+    ),
+    (
+        "c.py",
+        "import attr\n@attr.s\nclass DPConfig:\n    sigma: float = 1.1\n    delta: float = 1e-5\nLR = 0.1\n",
+        (),
+        ['  noise_multiplier: "${c.py:DPConfig.sigma}"', '  delta: "${c.py:DPConfig.delta}"'],
+        [],
+    ),
+    (  # two places that differ are a question
+        "t.yaml",
+        "dp: {noise_multiplier: 1}\nprivacy: {noise_multiplier: 2}",
+        (),
+        ["  noise_multiplier: ???  # dp.noise_multiplier is 1, privacy.noise_multiplier is 2"],
+        ["see the"],
+    ),
+    (  # a launcher may have the number of devices
+        "t.yaml",
+        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
+        ("--loader", "trainer"),
+        ['  per_device_train_batch_size: "${t.yaml:per_device', "  world_size: ???", "  dataloader_drop_last: ???"],
+        [],
+    ),
+    (
+        "t.yaml",
+        "batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
+        ("--loader", "shuffle"),
+        ["  of: torch.utils.data.DataLoader", '    per_device: "${t.yaml:batch_size}"', "    accumulates: physical"],
+        [],
+    ),
+    (  # Poisson batches that are summed are no Poisson draw
+        "t.yaml",
+        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
+        ("--loader", "poisson", "--set", "devices=1"),
+        ["  batch_size: ???"],
+        [],
+    ),
+    (
+        "t.yaml",
+        "batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1\nn: 80",
+        ("--loader", "opacus"),
+        ["  of: opacus.PrivacyEngine", "    accumulates: ???", "  drop_last: ???"],
+        [],
+    ),
+    (
+        "t.yaml",
+        "batch_size: 10\nnoise_multiplier: 1\nn: 75\ndrop_last: true",
+        ("--loader", "opacus"),
+        ['  batch_size: "${t.yaml:batch_size}"', '  drop_last: "${t.yaml:drop_last}"'],
+        [],
+    ),
+    (  # of steps the number of passes depends on what a pass drops
+        "t.yaml",
+        "batch_size: 10\nnoise_multiplier: 1\nsteps: 75",
+        ("--loader", "shuffle"),
+        ["  drop_last: ???"],
+        [],
+    ),
+    (  # Hugging Face's max_steps wins, others refuse both
+        "t.yaml",
+        "max_steps: 1000\nnum_train_epochs: 3\nnoise_multiplier: 1\nbatch_size: 9",
+        (),
+        ["  steps: ???"],
+        [],
+    ),
+    ("t.yaml", "max_steps: -1\nnum_train_epochs: 3\nnoise_multiplier: 1", (), ['  epochs: "${'], []),
+    (
+        "t.yaml",
+        "dp_args: {enable_dp: true, mechanism_type: gaussian, epsilon: 0.5, delta: 1e-5, sensitivity: 1.0}",
+        (),
+        ["  delta: ???"],
+        ["of one release"],
+    ),
+    ("t.yaml", "noise_type: laplacian\nnoise_multiplier: 2", (), ["  noise_multiplier: ???"], ["state its `type`"]),
+    ("t.yaml", "target_epsilon: 3\nbatch_size: 8", (), ["  noise_multiplier: ???", "solve-sigma"], []),
+    (
+        "t.yaml",
+        "sigma: 4\nclip_norm: 2",
+        (),
+        ['  noise_multiplier: ???  # "${t.yaml:sigma}"?'],
+        ["`noise_multiplier: 2`"],
+    ),
+    (
+        "t.yaml",
+        "sigma: 4\nclip_norm: 2",
+        ("--set", "mechanism.noise_multiplier=sigma"),
+        ['  noise_multiplier: "${t.yaml:sigma}"\n'],
+        [],
+    ),
+    ("t.yaml", 'sigma: "1\\n::error::forged"\nepochs: 3', (), ['  noise_multiplier: "${t.yaml:sigma}"'], []),
+]
+
+
+@pytest.mark.parametrize(("file", "text", "words", "lines", "remarks"), FILES)
+def test_what_is_found(real, file, text, words, lines, remarks):
+    ended = written(real, text, *words, file=file)
+    assert ended.code == 0
+    assert all(line in ended.out for line in lines), ended.out
+    assert all(remark in ended.err for remark in remarks), ended.err
+    assert "\n::error" not in ended.out + ended.err
+    # No number in it stands in the file: what is stated is a reference.
+    values = re.findall(r"^ +\w+: (?!\"\$)([\d.].*)$", ended.out, flags=re.MULTILINE)
+    assert values == []
+
+
+@pytest.mark.parametrize("case", corpus("unsectioned"), ids=lambda case: case["written"][:20])
+def test_what_a_person_answers_to_each_question_is_the_run(real, case):
+    text = written(real, case["written"]).out
+    assert set(re.findall(r"\w+: \?\?\?", text)) == case["given"].keys()
+    for question, answer in case["given"].items():
+        text = text.replace(question, answer)
+    meant = load_text(flat(case["meant"]), path="meant.yaml").plan
+    assert load_text(text, path="run.yaml").plan.phases == meant.phases
+
+
+def test_two_answers_side_by_side(real):
+    ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\n")
+    assert "if the loader draws by shuffle: epsilon <= 191 at" in ended.err
+    assert "if the loader draws by poisson: epsilon <= 10.2 at" in ended.err
+    assert "missing: scheme" in ended.err
+
+
+def test_all_that_is_open_is_one_message(real):
+    ended = written(real, "target_epsilon: 3\nnoise: 1\n")
+    Path("run.yaml").write_text(ended.out)
+    with pytest.raises(ConfigError) as caught:
+        load("run.yaml")
+    (found,) = caught.value.diagnostics
+    assert all(f"`{key}`" in found.message for key in ("data.examples", "sampling.scheme", "privacy.delta"))
+    assert "--set data.examples=VALUE" in found.hint
+    closing = (
+        "data.examples=60_000 sampling.scheme=poisson training.batch_size=256 training.steps=100 privacy.delta=1e-5"
+    )
+    words = [word for each in closing.split() for word in ("--set", each)]
+    assert float(real("solve-sigma", "run.yaml", "-q", *words).out) > 0  # an open noise is none
+
+
+def answered(answers, *words):
+    """Exit code and screen of a command on a terminal, where each answer is typed when it has asked."""
+    terminal, writer = os.openpty()
+    command = [sys.executable, "-m", "dpcalc", *words]
+    running = subprocess.Popen(command, stdin=writer, stdout=writer, stderr=writer, env=environment(NO_COLOR="1"))
+    os.close(writer)
+    shown = ""
+    for answer in answers:
+        while not shown.endswith(": "):
+            shown += os.read(terminal, 65536).decode()
+        os.write(terminal, f"{answer}\n".encode())
+        shown += shown_on(terminal, until="\n")  # the echo, and perhaps the next question
+    shown += shown_on(terminal)
+    os.close(terminal)
+    return running.wait(timeout=60), shown.replace("\r", "")
+
+
+@pytest.mark.heavy
+def test_five_questions_and_the_noise_that_fits(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    answers = ["1", "opacus", "example", "sixty", "60_000", "256", "false", "10", "3", "1e-5", "y"]
+    code, shown = answered(answers, "init")
+    assert (code, "5 of 5" in shown, "expected" in shown) == (0, True, True)
+    loaded = load("dpcalc.yaml")
+    (phase,) = loaded.plan.phases
+    assert phase.hierarchy.level(1).rate == Fraction(1, 235)
+    assert f"noise_multiplier >= {phase.mechanism.noise_multiplier}" in shown
+    assert "# dpcalc's answer to epsilon 3" in Path("dpcalc.yaml").read_text()
+    assert 2.9 < guarantee(loaded.plan).epsilon <= 3
+
+
+@pytest.mark.heavy
+def test_what_files_lack_is_asked(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("t.yaml").write_text("sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n")
+    code, shown = answered(["poisson", "1000", "sigma", ""], "init", "t.yaml")
+    assert (code, "missing: delta" in shown) == (0, True)
+    assert "  delta: ???" in Path("dpcalc.yaml").read_text()
+    assert '  noise_multiplier: "${t.yaml:sigma}"' in Path("dpcalc.yaml").read_text()
+
+
+WRONG = [
+    (("init", "none.yaml"), "no such file"),
+    (("init", "../out.yaml", "-o", "dpcalc.yaml"), "outside"),
+    (("init", "t.yaml", "--template", "maml"), "--template"),
+    (("init", "--set", "devices=8"), "--set"),
+    (("init", "t.yaml", "--set", "devices"), "KEY=VALUE"),
+    (("init", "t.yaml", "--set", "training.lr=1"), "KEY one of"),
+    (("init", "t.yaml", "--set", "data.examples=${t.yaml:x}"), "path of a word"),
+    (("init", "t.yaml", "--loader", "bernoulli"), "dpcalc calls this `poisson`"),
+    (("init", "bomb.yaml"), "more than"),
+    (("init", "deep.json"), "more than"),
+    (("init", "cycle.yaml"), "contains itself"),
+    (("init", "many.yaml"), "more than 200 words"),
+    (("init", "link.yaml"), "link"),
+    (("init", "large.yaml"), "256"),
+]
+
+
+@pytest.mark.parametrize(("words", "said"), WRONG)
+def test_files_that_cannot_be_used(real, words, said):
+    git(Path.cwd(), "init", "-q")
+    rows = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 9))
+    many = "".join(f"s{n}: {{noise_multiplier: {n}}}\n" for n in range(1, 300))
+    texts = {
+        "t": "sigma: 1",
+        "bomb": f"l0: &l0 [1]\n{rows}",
+        "cycle": "a: &a [*a]",
+        "many": many,
+        "large": "#" * 300_000,
+    }
+    for name, text in texts.items():
+        Path(f"{name}.yaml").write_text(text)
+    Path("deep.json").write_text("[" * 5000 + "]" * 5000)
+    Path("link.yaml").symlink_to("/etc/hostname")
+    ended = real(*words)
+    assert (ended.code, ended.out, said in ended.err) == (2, "", True), ended.err
+    assert not Path("dpcalc.yaml").exists()
+
+
+def test_another_file_is_never_overwritten(real):
+    Path("t.yaml").write_text("sigma: 1")
+    Path("dpcalc.yaml").write_text("mine")
+    assert real("init", "t.yaml").code == 2
+    assert Path("dpcalc.yaml").read_text() == "mine"
+    assert real("init", "t.yaml", "--force").code == 0
+
+
+@pytest.mark.parametrize("file", ["train.py", "run.sh", "nb.ipynb", "train.yaml"])
+def test_a_training_file_in_the_place_of_a_config(real, file):
+    Path(file).write_text("sigma: 1\n")
+    ended = real("epsilon", file)
+    assert ended.code == 2
+    assert ended.err.count("error[DPC101]") == 1
+    assert "`dpcalc init FILE`" in ended.err
+    assert "docs/adopt.md" in ended.err

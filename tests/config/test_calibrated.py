@@ -1,0 +1,201 @@
+"""Noise that a library found for a target: what a config may say of it, and what commands and Python answer."""
+
+import json
+from fractions import Fraction
+
+import pytest
+
+import dpcalc
+from dpcalc.config.load import load_text
+from dpcalc.config.normal import normal_form
+from dpcalc.config.source import ConfigError
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
+from dpcalc.planner.plan import Budget
+from tests.config.texts import varied
+
+TARGET = "calibrated_to: {epsilon: 8}, by: opacus.prv"
+TOLD = "assuming: {rate: 1/235, steps: 14_100}"
+BASE = {
+    "version": "1",
+    "data": "{examples: 60_000}",
+    "sampling": "{scheme: poisson, rate: 1/235}",
+    "mechanism": f"{{noise_multiplier: {{{TARGET}}}}}",
+    "training": "{steps: 14_100}",
+    "privacy": "{adjacency: add-remove, delta: 1e-5}",
+}
+SHUFFLED = {
+    "sampling": "{scheme: shuffle, size: 256}",
+    "mechanism": f"{{noise_multiplier: {{{TARGET}, {TOLD}}}}}",
+}
+
+
+def loaded(changes=()):
+    return load_text(varied(BASE, dict(changes)), path="run.yaml")
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({}, (8, 1e-5, Fraction(1, 235), 14_100)),
+        (
+            {"mechanism": f"{{noise_multiplier: {{{TARGET}, {TOLD}}}}}", "training": "{steps: 9}"},
+            (8, 1e-5, Fraction(1, 235), 14_100),
+        ),
+        ({"privacy": "{adjacency: add-remove, delta: 1e-6}"}, (8, 1e-6, Fraction(1, 235), 14_100)),
+        # Opacus: int(epochs / sample_rate) in floats, here one step fewer than epochs have
+        ({"sampling": "{scheme: poisson, rate: 1/49}", "training": "{epochs: 1}"}, (8, 1e-5, Fraction(1, 49), 49)),
+        (
+            {"sampling": "{scheme: poisson, rate: 1/93}", "training": "{epochs: 6}"},
+            (8, 1e-5, Fraction(1, 93), int(6 / (1 / 93))),
+        ),
+    ],
+)
+def test_what_the_library_was_asked(changes, asked):
+    (phase,) = loaded(changes).plan.phases
+    found = phase.calibration
+    assert (found.epsilon, found.delta, found.rate, found.steps) == asked
+    assert phase.noise_multiplier == found.noise
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sampling": "{scheme: shuffle, size: 256}"}, "lacks `assuming`: the library assumed Poisson draws"),
+        (
+            {"sampling": "{scheme: poisson, expected: 256}"},
+            r"Opacus assumes 1 / len\(loader\), and the declared rate 8/1875",
+        ),
+        ({"training": None, "phases": "[{training: {steps: 9}}]"}, "of a run with phases"),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8}, by: opacus.gdp}}"}, "may lie below the truth"),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8}, by: opacus}}"}, "must be opacus.prv"),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8}}}"}, "noise_multiplier.by` is missing"),
+        ({"mechanism": "{noise_multiplier: {by: opacus.prv}}"}, "calibrated_to` is missing"),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: 8, by: opacus.prv}}"}, "must be a mapping"),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 80}, by: opacus.prv}}"}, "expected 0.1 to 40"),
+        (
+            {"mechanism": f"{{noise_multiplier: {{{TARGET}, assuming: {{rate: 2, steps: 9}}}}}}"},
+            "rate` must be more than 0",
+        ),
+        ({"mechanism": f"{{noise_multiplier: {{{TARGET}, assuming: {{rate: 1/9}}}}}}"}, "steps` is missing"),
+        ({"mechanism": f"{{type: laplace, noise_multiplier: {{{TARGET}}}}}"}, "must be a number"),
+        (
+            {"mechanism": f"{{noise_multiplier: {{{TARGET}}}, parties: {{count: 4, dropouts: 0}}}}"},
+            "stated as a number",
+        ),
+        ({"mechanism": "{noise_multiplier: calibrated}"}, "must be a number"),
+    ],
+)
+def test_what_is_refused(changes, problem):
+    with pytest.raises(ConfigError, match=problem) as caught:
+        loaded(changes)
+    assert len(caught.value.diagnostics) == 1
+    assert caught.value.diagnostics[0].line
+
+
+@pytest.mark.parametrize(
+    ("changes", "epsilon", "by"),
+    [
+        ({}, 8, "opacus.prv"),
+        ({"training": "{steps: 14_000}", "mechanism": SHUFFLED["mechanism"]}, 7.97, "pld"),
+        ({"training": "{steps: 15_000}", "mechanism": SHUFFLED["mechanism"]}, 8.24, "pld"),
+        (
+            {"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8}, by: opacus.rdp}}"},
+            7.21,
+            "pld",
+        ),  # it over-reports
+        ({"privacy": "{adjacency: replace-one, delta: 1e-5}"}, 11.27, "pld"),
+        ({"mechanism": f"{{noise_multiplier: {{{TARGET}}}, also: {{noise_multiplier: 1}}}}"}, 14.6, "pld"),
+        (SHUFFLED, 462, "pld"),
+    ],
+)
+def test_what_the_run_costs(changes, epsilon, by):
+    """The target where the library assumed this run or a longer one, else what the least noise costs."""
+    found = guarantee(loaded(changes).plan)
+    assert found.epsilon == pytest.approx(epsilon, rel=0.02)
+    assert (found.method, found.epsilon_lower) == (by, None)
+    assert any(note.startswith("conditional: target 8") for note in found.notes)
+    if by != "pld":
+        assert found.epsilon == epsilon
+
+
+def test_no_lower_end_is_claimed_and_every_answer_is_conditional():
+    plan = loaded(SHUFFLED).plan
+    answer = evaluate(plan)
+    assert answer.guarantee.epsilon_lower is None
+    assert delta_of(plan, epsilon=8).delta_lower is None
+    assert any("conditional" in note for note in delta_of(plan, epsilon=8).notes)
+    assert sum("Opacus 1.4 to 1.6" in line for line in answer.assumptions) == 1
+    assert not any("would print" in note.text for note in answer.notes)
+    (row,) = [row for row in dpcalc.compare(plan) if row.method == "opacus.prv"]
+    assert (row.epsilon, row.valid) == (8, False)
+
+
+@pytest.mark.parametrize("changes", [{}, SHUFFLED])
+def test_show_and_hash(changes):
+    config = loaded(changes)
+    again = load_text(normal_form(config.plan), path="again.yaml")
+    assert again.plan == config.plan
+    assert again.config_hash == config.config_hash
+    stated = {
+        "mechanism": f"{{noise_multiplier: {config.plan.phases[0].noise_multiplier!r}}}",
+        "budget": "{epsilon: 8}",
+    }
+    assert loaded({**changes, **stated}).config_hash != config.config_hash
+
+
+@pytest.mark.parametrize(
+    ("changes", "budget"),
+    [
+        ({}, 8),
+        ({"budget": "{epsilon: 3}"}, 3),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8, delta: 1e-6}, by: opacus.prv}}"}, None),
+        ({"mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8, delta: 1e-4}, by: opacus.prv}}"}, 8),
+    ],
+)
+def test_the_gate_is_the_budget_or_else_the_target(changes, budget):
+    assert loaded(changes).plan.budget == (budget and Budget(epsilon=budget))
+
+
+def test_other_noise_is_no_calibrated_noise():
+    plan = loaded().plan
+    assert not plan.phases[0].with_noise(2).calibration
+    assert dpcalc.solve(plan, "steps", target_epsilon=4).plan.calibrations == plan.calibrations
+
+
+def test_the_commands(real, tmp_path):
+    path, shuffled = tmp_path / "run.yaml", tmp_path / "shuffled.yaml"
+    path.write_text(varied(BASE, {}), encoding="utf-8")
+    shuffled.write_text(varied(BASE, SHUFFLED), encoding="utf-8")
+    ended = real("check", str(path))
+    assert (ended.code, "conditional: target 8 (delta 1e-05) by opacus.prv: noise >= 0.655383" in ended.out) == (
+        0,
+        True,
+    )
+    ended = real("check", str(shuffled), "--json")
+    (result,) = json.loads(ended.out)["results"]
+    assert (ended.code, "DPC213" in ended.out) == (1, True)
+    assert result["guarantee"]["epsilon"] > 461
+    assert "DPC213" in real("check", str(path), "--report", "sarif").out
+    assert "noise multiplier >= 0.655383: target 8 (delta 1e-05) by opacus.prv" in real("epsilon", str(path)).out
+    assert "an upper bound, proved for every data set; conditional" in " ".join(
+        real("statement", str(path)).out.split()
+    )
+    solved = real("solve-sigma", str(shuffled))
+    assert "solution.value: 10.3" in solved.out
+    assert "opacus.prv chooses noise >= 0.655383 for epsilon 8" in solved.err
+
+
+def test_python():
+    asked = {"calibrated_to": {"epsilon": 8}, "by": "opacus.prv"}
+    run = {"sample_rate": "1/235", "steps": 14_100, "delta": 1e-5}
+    plan = dpcalc.plan(noise_multiplier=asked, **run)
+    assert plan.calibrations == loaded().plan.calibrations
+    assert dpcalc.epsilon(plan).epsilon == 8
+    with pytest.raises(ConfigError, match="may lie below the truth"):
+        dpcalc.plan(noise_multiplier=asked | {"by": "opacus.gdp"}, **run)
+    accountant = dpcalc.Accountant(noise_multiplier=asked, **run)
+    accountant.step(count=14_100)
+    assert accountant.guarantee().epsilon == 8
+    assert any("conditional" in note for note in accountant.guarantee().notes)
+    accountant.step()
+    assert accountant.guarantee().epsilon > 8
