@@ -319,14 +319,18 @@ TARGET = {
     "epsilon": declare(
         exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="state the target, e.g. `epsilon: 8`"
     ),
-    "delta": declare(PRIVACY["delta"].kind, "Its delta; by default `privacy.delta`.", default=None),
+    "delta": declare(
+        exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
+        "Its delta; by default `privacy.delta`.",
+        default=None,
+    ),
 }
 
 ASSUMED_RUN = {
     "rate": declare(
         DRAW["rate"].kind, "The sampling rate, 1 / len(loader) under Opacus.", advice="state `rate: 1/BATCHES`"
     ),
-    "steps": declare(COUNT, "The steps.", advice="state `steps`: epochs times the batches of one"),
+    "steps": declare(COUNT, "The steps of that run.", advice="state `steps`: epochs times the batches of one"),
 }
 
 PART = {
