@@ -144,6 +144,15 @@ def require_nonnegative(name: str, value: float) -> None:
         raise InputError(f"{name}: expected a finite number >= 0, got {value!r}")
 
 
+def require_order(name: str, lower: float, upper: float) -> None:
+    """Raise ConvergenceError if a data set costs more than an upper bound, beyond round-off: one of them is wrong."""
+    if lower > upper * (1 + 1e-3) + 1e-6 * (name == "epsilon"):
+        raise ConvergenceError(
+            f"{name}: expected an upper bound above what an actual data set costs, got {upper:.6g} below {lower:.6g}; "
+            "no number is reported, since one of the two is wrong: please report this run"
+        )
+
+
 def require_whole(name: str, value: object, expected: str = "a whole number >= 0") -> int:
     """Return an integer >= 0 of any integer type as int; InputError for any other value, also for 3.0 or True."""
     # True is 1 for `index`, and surely a mistake.

@@ -7,6 +7,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from enum import StrEnum
 from fractions import Fraction
 
+from dpcalc.errors import require_order
 from dpcalc.records import dataclass
 
 
@@ -167,7 +168,13 @@ class Guarantee(Result):
     notes: tuple[str, ...] = ()
 
     def with_lower(self, epsilon_lower: float) -> "Guarantee":
-        """Return a copy with `epsilon_lower` (cut to at most `epsilon`) and the `tight` that follows from it."""
+        """Return a copy with `epsilon_lower` (cut to at most `epsilon`) and the `tight` that follows from it.
+
+        Raises:
+            ConvergenceError: a data set costs more than the upper bound, beyond round-off: one of them is wrong.
+        """
+        if self.kind is Kind.UPPER:
+            require_order("epsilon", epsilon_lower, self.epsilon)
         lower = min(epsilon_lower, self.epsilon)
         return replace(self, epsilon_lower=lower, tight=lower >= (1 - TIGHT_WITHIN) * self.epsilon)
 

@@ -40,7 +40,7 @@ class _Entry(NamedTuple):
 
     group: tuple[str, ...]  # of the option, from the folder of the main config
     package: tuple[str, ...]  # of the content, if the file does not say another one
-    names: tuple[str | None, ...]  # files that are chosen, without their ending; None for `null`
+    names: tuple[str, ...]  # files that are chosen; () for `null`
     key: str = ""  # by which `override` finds it; "" for names of files and lists of options
     is_override: bool = False
     is_needed: bool = True
@@ -161,10 +161,9 @@ class Hydra:
             try:
                 found = []
                 for first in (False, True):
-                    chosen, used, known = dict[str, _Entry](), set[str](), dict[str, object]()
-                    state = _Choices(chosen, used, known, self_first=first)
+                    state = _Choices({}, set(), {}, self_first=first)
                     found.append(self._composed(folder, main, (), (), state)[::-1])
-                    if unused := [key for key in chosen if key not in used]:
+                    if unused := [key for key in state.chosen if key not in state.used]:
                         message = f"`{_shown(folder, main)}` overrides `{unused[0]}`, which nothing chooses before it"
                         raise Refusal("DPC110", message, RESOLVE)
                 self._orders[folder, main] = tuple(found)
@@ -227,8 +226,6 @@ class Hydra:
             if each.key and state.known.setdefault(each.key, each) is not each:
                 raise Refusal("DPC110", f"`{shown}` chooses `{each.key}`, which is chosen elsewhere, too", RESOLVE)
             for option in reversed(names):
-                if option is None:
-                    continue
                 below = "/".join((*each.group, option))
                 if self._place(folder, below) is not None:
                     parts += self._composed(folder, below, each.group, each.package, state, (*above, name))
@@ -416,53 +413,45 @@ def _defaults(tree: Node) -> tuple[Node, ...] | None:
 
 def _entry(each: Node, group: tuple[str, ...], package: tuple[str, ...], shown: str) -> _Entry | None:
     """Return an entry of a `defaults` list, None for `_self_`; Refusal if it is not plain."""
-    if isinstance(each, Scalar) and each.text == _SELF:
-        return None
+    words, text, is_file, is_list = list[str](), "", isinstance(each, Scalar), False
+    stated: list[object] = []
     if isinstance(each, Scalar):
-        words, options, is_file = list[str](), list[Node](), True
         text = each.text
-    else:
-        key, value = next(iter(each.entries.items())) if isinstance(each, Section) and each.entries else ("", each)
+        stated = [text.rpartition("/")[2]]
+    elif isinstance(each, Section):
+        key, value = next(iter(each.entries.items()))
         *words, text = key.split(" ")
-        options, is_file = list(value.items) if isinstance(value, Items) else [value], False
-    names = text.removeprefix("/").split("/")
-    own: tuple[str, ...] = tuple(names[:-1] if is_file else names)
-    chosen = (() if text.startswith("/") else group) + own
-    values: list[object] = [scalars.value(option) if isinstance(option, Scalar) else option for option in options]
-    if is_file:
-        values = [names[-1]]
-    # Groups of Hydra itself, most of whose options are no files of the repository.
-    is_own = chosen[:1] == ("hydra",)
-    is_override = "override" in words
-    is_list = (
-        isinstance(each, Section) and len(each.entries) == 1 and isinstance(next(iter(each.entries.values())), Items)
-    )
-    is_plain = set(words) <= {"optional", "override"} and len(words) <= 1 and not (is_override and is_list)
-    is_plain = is_plain and (not isinstance(each, Section) or len(each.entries) == 1)
-    values = [None if value == "???" and not is_list else value for value in values]
-    texts = [value for value in values if isinstance(value, str) or (value is None and not is_list)]
-    words_used = (*own, *(x for x in texts if isinstance(x, str)))
-    if not is_plain or len(texts) < len(values) or not all(_WORD.fullmatch(x) for x in words_used):
+        is_list = isinstance(value, Items)
+        options = value.items if isinstance(value, Items) else (value,)
+        stated = [scalars.value(option) if isinstance(option, Scalar) else option for option in options]
+        if not is_list:
+            stated = [option for option in stated if option not in {None, "???"}]
+    if text == _SELF and is_file:
+        return None
+    own = tuple(text.removeprefix("/").split("/"))
+    own = own[:-1] if is_file else own
+    names = [x for x in stated if isinstance(x, str)]
+    is_plain = words in ([], ["optional"], *([] if is_list else [["override"]])) and len(names) == len(stated)
+    is_plain = is_plain and not (isinstance(each, Section) and len(each.entries) > 1)
+    if not is_plain or not all(_WORD.fullmatch(x) for x in (*own, *names)):
         shown_entry = shortened(" ".join((*words, text.rstrip("/"))))
         message = f"`{shown}` has `{shown_entry}` in its `defaults`, which dpcalc does not compose"
         raise Refusal("DPC110", message, f"`group: option` is followed; else {RESOLVE}")
-    files = list[str | None]()
-    for name in texts:
-        if isinstance(name, str) and name.endswith(".yml"):
+    for name in names:
+        if name.endswith(".yml"):
             message = f"`{shown}` chooses `{shortened(name)}`, which Hydra reads as `{name}.yaml`"
             raise Refusal("DPC110", message, RESOLVE)
-        files.append(name if name is None or name.endswith(".yaml") else f"{name}.yaml")
-    below = (*package, *own)
-    key = "/".join(chosen) + (f"@{'.'.join(below)}" if below != chosen else "")
-    if is_override and is_own:  # Hydra's own defaults choose it
-        return _Entry(chosen, below, tuple(files), is_needed=False)
+    chosen, below = (() if text.startswith("/") else group) + own, (*package, *own)
+    # Groups of Hydra itself: its own defaults choose them, and most of their options are no files of the repository.
+    is_own, is_override = chosen[:1] == ("hydra",), words == ["override"]
+    is_group = not (is_file or is_list or (is_own and is_override))
     return _Entry(
         group=chosen,
         package=below,
-        names=tuple(files),
-        key="" if is_file or is_list else key,
-        is_override=is_override,
-        is_needed="optional" not in words and not is_own,
+        names=tuple(name if name.endswith(".yaml") else f"{name}.yaml" for name in names),
+        key="/".join(chosen) + (f"@{'.'.join(below)}" if below != chosen else "") if is_group else "",
+        is_override=is_override and not is_own,
+        is_needed=words != ["optional"] and not is_own,
     )
 
 

@@ -11,6 +11,7 @@ nothing either is an assumption, which `Document.defaults` hands on. Names:
 """
 
 import ast
+import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,18 +42,69 @@ _BINDING = {
 }
 _PLAIN_DECORATORS = {"dataclass", "define", "frozen", "mutable", "attrs", "s"}  # of dataclasses, flax, pydantic, attrs
 _FIELDS = {"field", "Field", "ib", "attrib", "HfArg"}
-_CHANGING = {"update", "setdefault", "pop", "popitem", "clear", "update_from_flattened_dict", "__setitem__", "append"}
+_CHANGING = {
+    "update",
+    "setdefault",
+    "pop",
+    "popitem",
+    "clear",
+    "update_from_flattened_dict",
+    "append",
+    "extend",
+    "insert",
+    "remove",
+}
+_CHANGING |= {"reverse", "sort", "__setitem__", "__delitem__", "__ior__", "__iadd__", "__init__"}
 _COPYING = {"replace", "_replace", "evolve", "model_copy"}
-_DEFAULTS_SET = {"set_defaults", "set_default", "mark_flag_as_required", "mark_flags_as_required", "setattr"}
-_PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args", "parse_args_into_dataclasses"}
-_OUTSIDE = ("auto_envvar_prefix", "default_map", "fromfile_prefix_chars")  # where click and argparse find other values
+# What binds attributes by names that are not written there: then no flag, field or config is read.
+_ANY_ATTRIBUTE = {
+    "exec",
+    "globals",
+    "locals",
+    "setattr",
+    "delattr",
+    "__setattr__",
+    "setitem",
+    "builtins",
+    "__builtins__",
+}
+# Calls that make or change something by keywords, and calls that call, or derive from, the class that they are given.
+_MAKING = {"Namespace", "SimpleNamespace", "dict", "partial", "__init__", "invoke", "callback", "update", "flagsaver"}
+_HANDING = {"partial", "map", "from_dict", "replace", "make_dataclass"}
+_DEFAULTS_SET = {
+    "set_defaults",
+    "set_default",
+    "mark_flag_as_required",
+    "mark_flags_as_required",
+    "_defaults",
+    "_actions",
+}
+_DEFAULTS_SET |= {"__defaults__", "__kwdefaults__", "read_flags_from_files"}
+_PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"}
+_PARSING |= {"parse_args_into_dataclasses", "parse_dict", "parse_json_file", "parse_yaml_file"}
+# Where click, argparse and parsers like it find other values.
+_OUTSIDE = {"auto_envvar_prefix", "default_map", "fromfile_prefix_chars", "conflict_handler", "default_config_files"}
+_OUTSIDE |= {
+    "auto_env_var_prefix",
+    "is_config_file",
+    "is_config_file_arg",
+    "args_for_setting_config_path",
+    "default_env",
+}
+# What may give the fields of a class other values: bases, methods, decorators of pydantic.
+_STRANGE_BASES, _STRANGE_METHODS = {"BaseSettings"}, {"__new__", "__getattribute__"}
+_VALIDATORS = {"validator", "field_validator", "root_validator", "model_validator"}
+_CLICK_TYPES = {"float", "int", "str", "FLOAT", "INT", "STRING", "FloatRange", "IntRange"}  # which keep a default
+# Methods of a ConfigDict that set nothing.
+_HARMLESS = {"lock", "unlock", "unlocked", "ignore_type", "get", "items", "keys", "values", "to_dict"}
+_COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # as Python finds it
 # Arguments of an option that take its value from elsewhere than its default, but for these literals.
 _ELSEWHERE: dict[str, tuple[object, ...]] = {
     "required": (False,),
     "prompt": (False,),
     "envvar": (None,),
     "callback": (None,),
-    "default_factory": (None,),
+    **dict.fromkeys(("default_factory", "env_var", "cls", "parser", "click_type", "flag_value", "clamp"), (None,)),
     "action": (None, "store", "store_true", "store_false"),
 }
 _POSITIONAL = "`{}` is a positional argument, which a launch gives"
@@ -107,6 +159,9 @@ def assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr | None
 
 def read_python(source: Source) -> Document:
     """Return what a Python file states as a tree; Refusal if it is no Python."""
+    cookies = [found[1] for line in source.lines[:2] if (found := _COOKIE.match(line))]
+    if cookies and cookies[0].lower().replace("_", "-") not in {"utf-8", "utf8", "ascii", "us-ascii", "latin-1"}:
+        raise Refusal("DPC110", f"is encoded as `{shortened(cookies[0])}`", "save it as UTF-8")
     if source.text.count("{") > MAX_BRACES:
         raise Refusal("DPC111", f"has more than {MAX_BRACES:,} braces", "refer to a smaller file")
     try:
@@ -197,6 +252,14 @@ class _Reader:
         self.options: dict[str, list[int]] = defaultdict(list)  # texts such as "--sigma", and their lines
         self.functions: list[tuple[_Function, Parents]] = []
         self.classes: list[ast.ClassDef] = []
+        self.assigned: list[tuple[str, ast.expr, int]] = []  # names, what they are bound to, and lines
+        self.changed: dict[str, int] = {}  # names of objects that are changed without a key that is written, and a line
+        # By the key of a dictionary, or the keyword of a call that makes something: lines that give another value.
+        self.given: dict[str, list[int]] = defaultdict(list)
+        self.merged: dict[str, int] = {}  # the same, where it is put over the keys of another dictionary
+        self.binding = ""  # what may bind any attribute
+        self.argv: dict[int, int] = {}  # ids of `argv` and lines, without those that only read it
+        reading = set[int]()
         waiting: list[tuple[ast.AST, Parents]] = [(tree, ())]
         while waiting:
             node, parents = waiting.pop()
@@ -207,6 +270,30 @@ class _Reader:
                     self.statements.add(id(node.value))
                 case ast.Attribute(attr="__dict__", ctx=ast.Load()):
                     self.anything = self.anything or node.lineno
+                case ast.Name(id=name) | ast.Attribute(attr=name, ctx=ast.Load()) if name in _ANY_ATTRIBUTE:
+                    self.binding = self.binding or f"line {node.lineno} uses `{name}`"
+                case ast.alias(name=name, asname=other) if name in _ANY_ATTRIBUTE or (other and name in _COPYING):
+                    self.binding = self.binding or f"line {node.lineno} imports `{name}`"
+                case ast.alias(name="argv") | ast.Attribute(attr="argv"):
+                    self.argv[id(node)] = node.lineno
+                case ast.Compare():
+                    reading |= set(map(id, node.comparators))
+                case ast.For(iter=each) | ast.comprehension(iter=each) | ast.Subscript(value=each, ctx=ast.Load()):
+                    reading.add(id(each))
+                case ast.Dict(keys=keys, values=values):
+                    for key, value in zip(keys, values, strict=True):
+                        self._note_given(_text(key), value, node.lineno, merged=None in keys)
+                case ast.BinOp(op=ast.BitOr(), right=ast.Dict(keys=keys)):
+                    self.merged |= {str(_text(key)): node.lineno for key in keys}
+                case ast.AugAssign(target=target, op=ast.BitOr()) | ast.AugAssign(target=target, value=ast.List()):
+                    self.changed.setdefault(_root(target), node.lineno)
+                case ast.NamedExpr(target=ast.Name(id=name), value=value):
+                    self.assigned.append((name, value, node.lineno))
+                case ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str(name))), attr=method) if method in {
+                    *_CHANGING,
+                    "parse",
+                }:
+                    self.stores[name].append((node.lineno, ""))
                 case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del(), value=value):
                     name = _text(value.slice) or name if isinstance(value, ast.Subscript) else name
                     own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
@@ -220,6 +307,15 @@ class _Reader:
                     self.functions.append((node, parents))
                 case ast.ClassDef():
                     self.classes.append(node)
+            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _text(node.slice) is None:
+                self.changed.setdefault(_root(node), node.lineno)
+            match node:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self.assigned.append((name, value, node.lineno))
+                case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *_])], value=value):
+                    self.assigned.append((name, value, node.lineno))
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    self.assigned.append((name, value, node.lineno))
             is_around = isinstance(node, ast.Match) or (isinstance(node, ast.stmt) and hasattr(node, "body"))
             below = (*parents, node) if is_around else parents
             waiting += [(child, below) for child in ast.iter_child_nodes(node)]
@@ -228,22 +324,73 @@ class _Reader:
             raise Refusal("DPC111", f"has more than {MAX_NAMES} classes or functions", "refer to a smaller file")
         # Tables of what many names are compared with: a file of 256 KiB has room for ten thousand of each.
         self.called: dict[str, list[ast.Call]] = defaultdict(list)  # by the last part of the name
-        for call, _ in self.calls:
-            self.called[_last_name(call)].append(call)
-        # Names that `replace` and the like give another value, and those on which a method is called that changes them,
-        # with the first line.
-        self.copied: dict[str, int] = {}
-        self.changed: dict[str, int] = {}
-        for call, _ in reversed(self.calls):
+        self.called_on: dict[str, str] = {}  # names on which a method is called with values
+        self.copied: dict[str, int] = {}  # names that `replace` and the like give another value, and the last line
+        self.of_parsers = set[str]()  # classes that HfArgumentParser gets
+        self.code = {each.name for each, _ in self.functions} | {name for name, _, _ in self.assigned}
+        parameters = {each.name: [name.arg for name, _ in _parameters(each)] for each, _ in self.functions}
+        for call, parents in self.calls:
+            name = _last_name(call)
+            self.called[name].append(call)
+            # A class may call itself by other names.
+            own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
             match call.func:
-                case ast.Attribute(attr=method, value=ast.Name(id=name)) if method in _CHANGING:
-                    self.changed[name] = call.lineno
-                case _ if _last_name(call) in _COPYING:
-                    self.copied |= {each.arg or "**": call.lineno for each in call.keywords}
+                case ast.Name(id="cls") | ast.Attribute(attr="__class__") | ast.Call(func=ast.Name(id="type")) if own:
+                    self.called[own].append(call)
+                case ast.Attribute(attr="__init__", value=ast.Call(func=ast.Name(id="super"))) if own:
+                    self.called[own].append(call)
+                case ast.Name(id="vars") if not call.args:
+                    self.binding = self.binding or f"line {call.lineno} calls `vars`"
+                case ast.Attribute(attr=method, value=on):
+                    if method in _CHANGING and _last_name(on) == "__dict__":
+                        self.binding = self.binding or f"line {call.lineno} calls `{method}`"
+                    if method in _CHANGING:
+                        self.changed.setdefault(_root(on), call.lineno)
+                    if isinstance(on, ast.Name) and (call.args or call.keywords):
+                        words = f"line {call.lineno} calls `{on.id}.{method}` with values of its own"
+                        self.called_on.setdefault(on.id, words)
+                    if isinstance(on, ast.Name) and on.id == "dict" and call.args:  # dict.update(C, ...)
+                        self.changed.setdefault(_root(call.args[0]), call.lineno)
+            if name in _HANDING and call.args and isinstance(call.args[0], ast.Name):
+                self.changed.setdefault(call.args[0].id, call.lineno)
+            if name in _COPYING:
+                self.copied |= {each.arg or "**": call.lineno for each in call.keywords}
+            if name == "HfArgumentParser":
+                self.of_parsers |= {x.id for x in ast.walk(call) if isinstance(x, ast.Name)}
+            for keyword in call.keywords if name in _MAKING else ():
+                self._note_given(keyword.arg, keyword.value, call.lineno, merged=True)
+            reading |= set(map(id, call.args))
+            self.assigned += [(each.arg, each.value, call.lineno) for each in call.keywords if each.arg]
+            if isinstance(call.func, ast.Name):  # a parameter is another name of what it gets
+                pairs = zip(parameters.get(name, ()), call.args, strict=False)
+                self.assigned += [(parameter, value, call.lineno) for parameter, value in pairs if _root(value)]
+        for name, value, line in self.assigned:  # `sigma = args.sigma * 2`, `train(sigma=args.sigma or 2)`
+            if isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp) and name in map(_last_name, ast.walk(value)):
+                self.given[name].append(line)
+        for _ in range(2):  # names of names
+            for name, value, _ in self.assigned:
+                if name in self.changed and (root := _root(value)):
+                    self.changed.setdefault(root, self.changed[name])
+        self.argv = {each: line for each, line in self.argv.items() if each not in reading}
+        self.other_names = {value.id for _, value, _ in self.assigned if isinstance(value, ast.Name)}
         self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the last part of the name of a base
+        self.bound_in = {id(node): [*_bound_in(node)] for node in self.classes}
+        self.strange: dict[int, str] = {}  # what may give the fields of a class other values, by the id of the class
         for node in self.classes:
-            for name in {_last_name(base) for base in node.bases}:
+            bases = {_last_name(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases}
+            for name in bases:
                 self.derived[name].append(node)
+            found = set(map(_last_name, ast.walk(node))) & _VALIDATORS | bases & _STRANGE_BASES
+            found |= _STRANGE_METHODS & set(self.bound_in[id(node)])
+            found |= {"metaclass" for each in node.keywords if each.arg == "metaclass"}
+            self.strange[id(node)] = min(found, default="")
+
+    def _note_given(self, name: str | None, value: ast.expr, line: int, *, merged: bool) -> None:
+        """Note that a dictionary or keyword gives a name a value that is not the one of the same name."""
+        if name and name not in {_last_name(value), _text(getattr(value, "slice", None))}:
+            self.given[name].append(line)
+            if merged:
+                self.merged.setdefault(name, line)
 
     def document(self) -> Document:
         """Return all that the file states."""
@@ -292,7 +439,9 @@ class _Reader:
         """
         mark = self._mark(node)
         match node:
-            case ast.List(elts=elements) | ast.Tuple(elts=elements) if depth < 20:
+            case ast.List(elts=elements) | ast.Tuple(elts=elements) if depth < 20 and not any(
+                isinstance(each, ast.Starred) for each in elements
+            ):
                 below = (self._literal(x, f"{path}[{at}]", depth=depth + 1) for at, x in enumerate(elements))
                 return Items(items=tuple(below), mark=mark, key=None, path=path)
             case ast.Dict(keys=keys, values=values) if depth < 20 and all(_text(key) is not None for key in keys):
@@ -337,6 +486,15 @@ class _Reader:
         lines = [line for line, own in self.stores.get(name, ()) if not own or own in classes]
         return f"line {min(lines)} assigns another `{name}`" if lines else ""
 
+    def _given_again(self, name: str) -> str:
+        """Return where a dictionary or keyword of the file gives a flag or field another value, or may."""
+        return f"line {min(self.given[name])} gives another `{name}`" if name in self.given else self.binding
+
+    def _imported_over(self, node: ast.ClassDef | _Function) -> str:
+        later = self.tree.body[self.tree.body.index(node) :] if node in self.tree.body else ()
+        star = any(isinstance(each, ast.ImportFrom) and each.names[0].name == "*" for each in later)
+        return f"an `import *` may bind another `{node.name}`" if star else ""
+
     def _bound_twice(self, name: str) -> str:
         lines = sorted(self.bound[name][:3])
         return f"`{name}` is bound more than once, in lines {_and(lines)}" if len(lines) > 1 else ""
@@ -344,12 +502,15 @@ class _Reader:
     def _created_with(self, owners: Iterable[str], name: str) -> str:
         """Return where the file calls a class or function with a value of its own for a field or parameter."""
         for owner in sorted(owners):
+            if owner in self.called_on:
+                return self.called_on[owner]
             for call in self.called[owner][:MAX_CALLS]:
-                if call.args or {name, "**"} & _keywords(call).keys():
+                if call.args or {name, "**", "args"} & _keywords(call).keys():
                     return f"line {call.lineno} calls `{owner}` with values of its own"
             if len(self.called[owner]) > MAX_CALLS:
                 return f"`{owner}` is called more than {MAX_CALLS} times"
-        return f"line {self.copied[name]} replaces `{name}`" if name in self.copied else ""
+        line = self.copied.get(name) or self.copied.get("**")
+        return f"line {line} replaces `{name}`" if line else ""
 
     # Constants, and fields of classes.
 
@@ -363,12 +524,13 @@ class _Reader:
                 problems.append(f"line {self.anything} may bind any name of the module")
             if name in self.changed:
                 problems.append(f"line {self.changed[name]} changes `{name}`")
-            yield _Stated((name,), value, at, problems)
+            yield _Stated((name,), value, at, [*problems, self.binding])
 
     def _refuse_stored_keys(self, node: Node) -> None:
         """Note a refusal for each key of a dictionary to which the file assigns another value."""
         for key, below in node.entries.items() if isinstance(node, Section) else ():
-            if stored := self._stored(key):
+            merged = f"line {self.merged[key]} gives another `{key}`" if key in self.merged else ""
+            if stored := self._stored(key) or merged:
                 self.refused[below.path] = Refusal("DPC110", f"line {below.mark.line}: {stored}", WAY_OUT)
             self._refuse_stored_keys(below)
 
@@ -378,11 +540,22 @@ class _Reader:
         for each in family:  # which grows
             family += [below for below in self.derived[each.name] if below not in family]
         names = {each.name for each in family}
-        bound = Counter(name for each in family for name in _bound_in(each))
-        decorators = [each for each in node.decorator_list if "dataclass" not in _last_name(each).lower()]
-        odd = next((each for each in decorators if _last_name(each) not in _PLAIN_DECORATORS), None)
+        bases = {_last_name(base) for each in family if each is not node for base in each.bases} - names
+        beside = [each for each in self.classes if each.name in bases]  # other bases of classes derived from it
+        bound = Counter(name for each in (*family, *beside) for name in self.bound_in[id(each)])
+        odd = None
+        for decorator in node.decorator_list:
+            name = _last_name(decorator)
+            if name in self.code or not (name in _PLAIN_DECORATORS or name.endswith("dataclass")):
+                odd = odd or decorator
+        strange = next((self.strange[id(each)] for each in family if self.strange[id(each)]), "")
+        general = [self._imported_over(node), next(self._parsed_with(), "") if node.name in self.of_parsers else ""]
+        if node.name in self.changed or names & self.other_names:
+            general.append(f"`{node.name}` is handed on by another name, or changed")
         for name, value, at in assignments(node.body):
-            problems = [self._bound_twice(node.name), self._stored(name, names)]
+            problems = [self._bound_twice(node.name), self._stored(name, names), self._given_again(name), *general]
+            if strange:
+                problems.append(f"`{strange}` of `{node.name}` may give another `{name}`")
             if bound[name] > 1:
                 problems.append(f"`{name}` of `{node.name}` is bound more than once, also in a class derived from it")
             if odd is not None:
@@ -390,9 +563,11 @@ class _Reader:
             given = _keywords(value) if value and _last_name(value) in _FIELDS else {}
             problems += [
                 f"`{name}` has a {key} `{shortened(self._written(given[key]))}`, which is not run"
-                for key in ("**", "default_factory", "factory")
+                for key in ("**", "default_factory", "factory", "converter", "on_setattr")
                 if key in given
             ]
+            if isinstance(value, ast.Call) and _last_name(value) in self.code:
+                problems.append(f"`{_last_name(value)}` is a function of the file, which is not run")
             problems.append(self._created_with(names, name))
             yield _Stated((name,), _default_in(value, _FIELDS), at, problems, (f"--{name}",))
 
@@ -406,13 +581,15 @@ class _Reader:
         for flag in flags:
             name = flag.keys[0]
             twice = f"`{name}` is defined more than once" if times[flag.keys] > 1 else ""
-            problems = [twice, *flag.problems, self._stored(name), general]
+            problems = [twice, *flag.problems, self._stored(name), general, self._given_again(name)]
             # Given again in a text of the file: `parse_args(["--sigma", "2"])`, `sys.argv += ["--sigma=2"]`.
             for option in flag.options or ():
                 lines = self.options.get(option, [])
                 if len(lines) > flag.mentions:
                     problems.append(f"`{option}` stands in lines {_and(sorted(lines[:3]))}")
-            if _text(flag.value) is not None and flag.kind and not _converts(flag) and _last_name(flag.kind) != "str":
+            is_shadowed = isinstance(flag.kind, ast.Name) and flag.kind.id in self.code
+            is_kept = _converts(flag) or (flag.kind and _last_name(flag.kind) == "str")
+            if _text(flag.value) is not None and flag.kind and (is_shadowed or not is_kept):
                 kind = shortened(self._written(flag.kind))
                 problems.append(f"its default is converted by `{kind}`, which is not run")
             yield flag._replace(problems=problems)
@@ -436,10 +613,12 @@ class _Reader:
                 if name := _text(given.get("name")) or "":
                     kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
                     yield _Stated((name,), given.get("default"), call, problems, (f"--{name}",), kind)
-            elif called == "add_argument" and texts:
-                if not any(text.startswith("-") for text in texts):
+            elif called == "add_argument" and (texts or "dest" in given):
+                if "dest" in given and _text(given["dest"]) is None:
+                    problems.append("its `dest` is code")
+                if texts and not any(text.startswith("-") for text in texts):
                     problems.insert(0, _POSITIONAL.format(texts[0]))
-                long = next((text for text in texts if text.startswith("--")), texts[0])
+                long = next((text for text in texts if text.startswith("--")), "".join(texts[:1]))
                 name = _text(given.get("dest")) or long.lstrip("-").replace("-", "_")
                 value, action = given.get("default"), _text(given.get("action"))
                 if value is None and action in {"store_true", "store_false"}:
@@ -473,11 +652,19 @@ class _Reader:
                 default = _default_in(value, {"Option", "Argument"})
                 flag = _Stated((argument.arg,), default, argument, problems, options, mentions=int(any(texts)))
                 found.append((flag, described))
-            stored = {x.id for x in ast.walk(function) if isinstance(x, ast.Name) and not isinstance(x.ctx, ast.Load)}
+            bound, own = bound_names(function)[0], {name.arg for name, _ in _parameters(function)}
+            whole = function.args.kwarg.arg if function.args.kwarg else ""  # **options
+            odd = min(words & {each.name for each, _ in self.functions}, default="") if found else ""
             for flag, described in found:
                 (name,) = flag.keys
                 problems = [*flag.problems, *_taken_elsewhere(described), _condition(parents)]
-                problems.append(f"`{function.name}` assigns another `{name}`" if name in stored else "")
+                is_stored = len(bound[name]) > (name in own)
+                problems.append(f"`{function.name}` assigns another `{name}`" if is_stored else "")
+                problems.append(f"`{function.name}` is decorated by `{odd}`, which is not run" if odd else "")
+                problems.append(f"line {self.changed[whole]} changes `{whole}`" if whole in self.changed else "")
+                kind = flag.kind or (flag.at.annotation if isinstance(flag.at, ast.arg) else None)
+                if kind and _is_converted(kind, flag.value, is_click=flag.kind is not None):
+                    problems.append(f"its default is converted by `{shortened(self._written(kind))}`, which is not run")
                 problems.append(self._created_with({function.name}, name))
                 yield flag._replace(problems=problems)
 
@@ -486,15 +673,23 @@ class _Reader:
         # Names that are bound as parameters without a default, or with None, as in `def main(argv=None)`.
         parameters = [each for function, _ in self.functions for each in _parameters(function)]
         unset = Counter(name.arg for name, value in parameters if value is None or _is_constant(value, None))
+        handed = {x.id for name in _PARSING for call in self.called[name] for x in call.args if isinstance(x, ast.Name)}
+        mains = {each.name for each, _ in self.functions if {x.arg for x, _ in _parameters(each)} & handed}
         for call, _ in self.calls:
             called, given = _last_name(call), _keywords(call)
-            for each in (*call.args, *given.values()) if called in _PARSING else ():
+            is_parsing = (
+                called in _PARSING or called in mains or (isinstance(call.func, ast.Name) and called == "FLAGS")
+            )
+            argv = [given["argv"]] if "argv" in given else []
+            for each in (*call.args, *given.values()) if is_parsing else argv:
                 match each:
                     case ast.Constant(value=None | bool()):  # of HfArgumentParser
                         pass
                     case ast.Name(id=name) if unset[name] == len(self.bound[name]) > 0:
                         pass
-                    case _ if self._written(each) != "sys.argv[1:]":
+                    case ast.BinOp() | ast.List():
+                        yield f"line {call.lineno} gives `{called}` arguments of its own"
+                    case _ if "sys.argv" not in self._written(each):
                         yield f"line {call.lineno} gives `{called}` arguments of its own"
             match call.func:
                 case ast.Attribute(
@@ -502,14 +697,35 @@ class _Reader:
                 ) if method in _CHANGING:
                     yield f"line {call.lineno} changes parsed flags by `{called}`"
             yield from (f"line {call.lineno} sets `{key}`" for key in _OUTSIDE if key in given)
+        called_here = {id(call.func) for call, _ in self.calls}
         for node in ast.walk(self.tree):
             match node:
+                case ast.Constant(value=str(text)) if text in _DEFAULTS_SET | _PARSING:
+                    yield f"line {node.lineno} has `{text}` as a text"
+                case ast.Attribute(attr=name) if name in _PARSING and id(node) not in called_here:
+                    yield f"line {node.lineno} hands `{name}` on"
+                case ast.ClassDef(bases=bases) if any(_last_name(base).endswith("Parser") for base in bases):
+                    if own := {"add_argument", *_PARSING} & set(self.bound_in[id(node)]):
+                        yield f"line {node.lineno} defines a parser with its own `{min(own)}`"
                 case ast.Constant(value=str(text)) if text in _OUTSIDE:
                     yield f"line {node.lineno} sets `{text}`"
                 case ast.Attribute(attr=name) | ast.Name(id=name) if name in _DEFAULTS_SET:
                     yield f"line {node.lineno} uses `{name}`"
-                case ast.Attribute(attr="argv", ctx=ast.Store()):
-                    yield f"line {node.lineno} assigns `argv`"
+        # An object that holds the parsed flags is bound again, or changed as a whole.
+        parsed = {x for x, value, _ in self.assigned if isinstance(value, ast.Call) and _last_name(value) in _PARSING}
+        for name, value, line in self.assigned if parsed else ():
+            match value:
+                case ast.List() | ast.Tuple():  # of another meaning
+                    continue
+                case ast.Call() if _last_name(value) in _PARSING or not (value.args or value.keywords):
+                    continue
+                case ast.Name(id=other) if other in parsed:
+                    continue
+            if name in parsed:
+                yield f"line {line} binds `{name}` again"
+        yield from (f"line {self.changed[name]} changes `{name}`" for name in sorted(parsed & self.changed.keys()))
+        yield from (f"line {line} uses `argv`" for line in sorted(self.argv.values()))
+        yield from filter(None, map(self._stored, ("default", "add_argument", *sorted(_PARSING))))
 
     # ml_collections.
 
@@ -528,20 +744,10 @@ class _Reader:
         problems = []
         if self.bound[function.name] != [function.lineno] or function.decorator_list:
             problems.append(f"`{function.name}` is decorated, or bound more than once")
-        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
-        loads = stores = read = 0
-        for node in ast.walk(function):
-            match node:
-                case ast.Name(id=name, ctx=ast.Load()):
-                    loads += name == root
-                case ast.Name(id=name):
-                    stores += name == root
-                case ast.Attribute(value=ast.Name(id=name)) | ast.Return(value=ast.Name(id=name)):
-                    read += name == root
-                case ast.Call(func=ast.Attribute(attr=method)) if method in _CHANGING:
-                    problems.append(f"line {node.lineno} changes it by `{method}`")
-        if stores > 1 or loads != read:
-            problems.append(f"`{root}` is bound more than once, or handed to other code, which may change it")
+        returns = [x for x in ast.walk(function) if isinstance(x, ast.Return | ast.Yield | ast.YieldFrom)]
+        if isinstance(function, ast.AsyncFunctionDef) or returns != function.body[-1:]:
+            problems.append(f"`{function.name}` returns elsewhere than in its last line")
+        problems.append(self._imported_over(function))
         call = made[root]
         sets: list[tuple[tuple[str, ...], ast.expr, ast.AST]] = [
             ((name,), value, call) for name, value in _keywords(call).items()
@@ -557,15 +763,43 @@ class _Reader:
             match statement:
                 case ast.Assign(targets=[target], value=value) if names := _attributes(target, root):
                     sets.append((names, value, statement))
+        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
+        sections = {names[:length] for names, _, _ in sets for length in range(len(names))}
+        sections |= {names for names, value, _ in sets if isinstance(value, ast.Call)}
+        around = {id(child): node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
+        stores, is_handed = 0, False
+        for node in ast.walk(function):
+            match node:
+                case ast.Call(func=ast.Attribute(attr=method)) if method in _CHANGING:
+                    problems.append(f"line {node.lineno} changes it by `{method}`")
+                case ast.Name(id=name, ctx=ast.Load()) if name == root:
+                    top: ast.expr = node
+                    while isinstance(parent := around[id(top)], ast.Attribute):
+                        top = parent
+                    names = _attributes(top, root)
+                    is_read = names not in sections or not isinstance(getattr(top, "ctx", None), ast.Load)
+                    if isinstance(parent, ast.Call) and parent.func is top:
+                        is_read = names[-1] in _HARMLESS if names else False
+                    is_handed = is_handed or not (is_read or isinstance(parent, ast.Return))
+                case ast.Name(id=name):
+                    stores += name == root
+        if stores > 1 or is_handed:
+            problems.append(f"`{root}` is bound more than once, or handed to other code, which may change it")
+        literal = {names for names, value, _ in sets if isinstance(value, ast.Dict)}
         times = Counter(names for names, _, _ in sets)
         last = Counter(names[-1] for names, _, _ in sets)
         # A statement is one store of its name; keywords and dictionaries are none.
         stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
         found = []
         for names, value, at in sets:
+            own = last[names[-1]] - stored[names[-1]]
             is_twice = last[names[-1]] > 1 or len(self.stores.get(names[-1], ())) > stored[names[-1]]
+            is_twice = is_twice or len(self.given.get(names[-1], ())) > own
             reasons = [*problems, f"`{names[-1]}` is set more than once in the file" if is_twice else ""]
-            if isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords):
+            if any(names[:length] in literal for length in range(len(names))):
+                reasons.append(f"`{'.'.join(names)}` is set inside another value")
+            reasons.append(self.binding)
+            if _is_empty_config(value):
                 value = ast.copy_location(ast.Dict(keys=[], values=[]), value)  # noqa: PLW2901
                 reasons = [f"`{names[-1]}` is set more than once in the file"] if times[names] > 1 else []
             found.append(_Stated(names, value, at, reasons, (f"--config.{'.'.join(names)}",)))
@@ -623,7 +857,11 @@ def _bound_in(node: ast.ClassDef) -> Iterator[str]:
                 yield name
             case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                 yield name
+            case ast.alias(name=name, asname=other):
+                yield other or name
             case each:
+                if isinstance(each, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and each.name:
+                    yield each.name
                 waiting += ast.iter_child_nodes(each)
 
 
@@ -634,6 +872,34 @@ def _is_config_dict(call: ast.Call) -> bool:
         case ast.Attribute(attr="create", value=module):
             return _last_name(module) == "config_dict"
     return False
+
+
+def _is_empty_config(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords)
+
+
+def _is_converted(kind: ast.expr, value: ast.expr | None, *, is_click: bool) -> bool:
+    """Return True if an option of click or typer makes another number of its default."""
+    is_cut = isinstance(value, ast.Constant) and isinstance(value.value, float) and value.value % 1 != 0
+    if not is_click:  # the annotation of a parameter of typer
+        return is_cut and "int" in map(_last_name, ast.walk(kind))
+    name = _last_name(kind)
+    return name not in _CLICK_TYPES or "clamp" in _keywords(kind) or (is_cut and name in {"int", "INT", "IntRange"})
+
+
+def _root(node: ast.AST) -> str:
+    """Return the name of the object that a place is part of: `C["a"]`, `C.get("a")`, `vars(C)`, `C.__dict__`; or ""."""
+    while not isinstance(node, ast.Name):
+        match node:
+            case ast.Subscript(value=below) | ast.Attribute(attr="__dict__", value=below):
+                node = below
+            case (
+                ast.Call(func=ast.Attribute(attr="get", value=below)) | ast.Call(func=ast.Name(id="vars"), args=[below])
+            ):
+                node = below
+            case _:
+                return ""
+    return node.id
 
 
 def _attributes(node: ast.expr, root: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ accounting/analysis.py, accounting/calibrate.py, experimental/accounting.py).
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -209,6 +210,19 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         given.pop("steps", None)
     if "steps" in added and "epochs" not in added:
         given.pop("epochs", None)
+
+    # A norm that is code is not known, unless it names infinity; one that is stated must clip.
+    norm = given.get("max_grad_norm", Fraction(1))
+    if isinstance(norm, Expression | Call):
+        written = norm.text if isinstance(norm, Expression) else str(norm.arguments)
+        clips = not re.search(r"\binf(ty|inity)?\b", written, re.IGNORECASE)
+    else:
+        clips = isinstance(norm, list) or (isinstance(norm, Fraction) and norm > 0)
+    if not clips or given.get("is_finite_guarantee", True) is not True:
+        raise InputError(
+            f"{name}: expected a finite clip norm > 0, got another one; without clipping no noise hides a unit, and "
+            "epsilon is infinite"
+        )
 
     if library == "Opacus" and given.get("poisson_sampling", True) is not True:
         raise InputError(

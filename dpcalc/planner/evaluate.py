@@ -18,7 +18,7 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, costliest_release
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted
+from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted, require_order
 from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
@@ -335,10 +335,13 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     upper = best
     lower, missing = optional(
         "the lower bound",
-        lambda: min(upper.delta, delta_lower(composition, epsilon=epsilon, direction=upper.direction)),
+        lambda: delta_lower(composition, epsilon=epsilon, direction=upper.direction),
         None,
         units=LOWER_WORK,
     )
+    if lower is not None:
+        require_order("delta", lower, upper.delta)
+        lower = min(lower, upper.delta)
     rough = ROUGH_COUNTS if composition.is_rough else ""
     asked = composition.stated.calibrations
     conditions = dict.fromkeys(each.note for each in asked)

@@ -170,6 +170,33 @@ def test_calls_that_make_another_run_are_refused(tmp_path, call, message):
         read_run(str(path), Terms())
 
 
+INFINITE = ["float('inf')", "math.inf", "np.inf", "inf", "float('Infinity')", "np.infty", "None", "1e999", "-1.0"]
+
+
+@pytest.mark.parametrize("norm", INFINITE)
+@pytest.mark.parametrize(
+    "call",
+    [
+        "e.make_private(sample_rate=1/100, noise_multiplier=1.1, steps=100, delta=1e-5, max_grad_norm={})",
+        f"DPKerasConfig({JAX}, noise_multiplier=1.2, poisson_sampling_in_fit=True, clipping_norm={{}})".replace(
+            "clipping_norm=1.0, ", ""
+        ),
+    ],
+)
+def test_a_run_that_clips_nothing_is_no_run_that_clips(tmp_path, call, norm):
+    path = tmp_path / "train.py"
+    path.write_text(f"x = {call.format(norm)}", encoding="utf-8")
+    with pytest.raises(InputError, match="without clipping no noise hides a unit"):
+        read_run(str(path), Terms())
+
+
+def test_a_guarantee_that_the_library_calls_infinite_is_none(tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(f"DpParams({DP_PARAMS}, is_finite_guarantee=False)", encoding="utf-8")
+    with pytest.raises(InputError, match="without clipping no noise hides a unit"):
+        read_run(str(path), Terms(steps=Fraction(1000)))
+
+
 def notebook(tmp_path, *cells):
     path = tmp_path / "train.ipynb"
     code = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]

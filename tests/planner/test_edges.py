@@ -4,14 +4,17 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+import dpcalc
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
@@ -121,3 +124,15 @@ def test_averages_over_mates_end_where_the_noise_is_small():
     phase = Phase(name="run", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=3, steps=1)
     run = Plan(phases=(phase,), unit=2, adjacency=Adjacency.REPLACE_ONE, delta=1e-5)
     assert guarantee(run).epsilon < 64**2 / 2 + 64 * 5
+
+
+def test_a_lower_end_above_the_upper_bound_is_no_tight_answer(monkeypatch):
+    """Both are proved: where they cross beyond round-off one is wrong, and was once cut and called tight."""
+    run = dpcalc.plan(sample_rate=0.01, noise_multiplier=1.0, steps=100, delta=1e-5)
+    upper, delta = dpcalc.epsilon(run).epsilon, dpcalc.delta(run, epsilon=0.3).delta
+    monkeypatch.setattr(evaluation, "epsilon_lower", lambda *_, **__: SimpleNamespace(value=1.1 * upper))
+    with pytest.raises(ConvergenceError, match="expected an upper bound above what an actual data set costs"):
+        dpcalc.epsilon(run)
+    monkeypatch.setattr(evaluation, "delta_lower", lambda *_, **__: 1.1 * delta)
+    with pytest.raises(ConvergenceError, match="expected an upper bound above what an actual data set costs"):
+        dpcalc.delta(run, epsilon=0.3)
