@@ -262,8 +262,8 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
     if target is not None:
         # The accountant decides how much noise it is. Where the call does not say it, that which finds the least.
-        stated = given.get("accountant", "rdp" if name == "get_noise_multiplier" else None)
-        word, sharp = str(stated).lower(), "pld" if library == "JAX-Privacy" else "prv"
+        word = str(given.get("accountant", "rdp" if name == "get_noise_multiplier" else None)).lower()
+        sharp = "pld" if library == "JAX-Privacy" else "prv"
         accountant = next((each for each in ("rdp", "prv", "pld", "gdp") if each in word), "")
         is_known = accountant or name in {"compute_noise", "DPKerasConfig"}
         accountant = "rdp" if name == "compute_noise" else accountant or sharp

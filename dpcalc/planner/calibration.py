@@ -135,7 +135,9 @@ def _least_noise(asked: Calibration) -> float:
         """Return what the accountant reports: that of its orders; else an estimate, or what it cannot be below."""
         if orders:  # its own formulas are rounded in another way
             return renyi_epsilon([(asked.rate, noise, asked.steps)], orders, asked.delta) * (1 - _ROUND_OFF)
-        both = {name: {MixturePair.of(*pair[::turn], deviation=noise): asked.steps} for name, turn in turns.items()}
+        both: dict[str, Steps] = {
+            name: {MixturePair.of(*pair[::turn], deviation=noise): asked.steps} for name, turn in turns.items()
+        }
         if is_certified:
             return max(map(lower_end, both.values()))
         return largest_inversion(both, delta=asked.delta, otherwise=lambda counts, _: lower_end(counts))[0].epsilon

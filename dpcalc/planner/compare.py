@@ -189,12 +189,12 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         `compute_dp_sgd_privacy_statement`, with and without `used_microbatching`; orders as both list them.
     """
     composition = composed(plan)
-    if asked := composition.stated.calibrations:  # they print the target for noise of which only the least is known
+    if found := composition.stated.calibrations:  # they print the target for noise of which only the least is known
         promised = composition.stated.promised_epsilon
         note = "the target, for which it looked for the noise"
         note += "; valid if its accountant reports no less than the truth" if promised else " of another run"
-        row = without_number(asked[0].by, FOUND_NOISE, note)
-        return (replace(row, epsilon=asked[0].epsilon, valid=promised is not None),)
+        row = without_number(found[0].by, FOUND_NOISE, note)
+        return (replace(row, epsilon=found[0].epsilon, valid=promised is not None),)
     flat = flat_poisson_row(composition)
     if flat.epsilon is None and opacus_steps(composition) is not None:
         return (flat,)  # it does not apply to the noise

@@ -104,8 +104,8 @@ def opacus_prv(run):
     target, delta, rate, steps = run
 
     def epsilon(noise):
-        accountant = DPSGDAccountant(noise, float(Fraction(rate)), steps, eps_error=0.01, delta_error=delta / 1000)
         try:
+            accountant = DPSGDAccountant(noise, float(Fraction(rate)), steps, eps_error=0.01, delta_error=delta / 1000)
             return accountant.compute_epsilon(delta, steps)[2]
         except (RuntimeError, ValueError, OverflowError):  # of far too little noise
             return math.inf
