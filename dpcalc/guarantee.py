@@ -120,6 +120,7 @@ class Kind(StrEnum):
 
     Attributes:
         UPPER: certified upper bound for every data set; never below the truth.
+        CONDITIONAL: upper bound for every data set if another library kept its word, as a note says.
         LOWER: certified lower bound, attained by one pair of data sets; never above the truth.
         ESTIMATE: numerically accurate, without a certificate.
         APPROXIMATION: value of a limit theorem; may lie on either side of the truth.
@@ -127,6 +128,7 @@ class Kind(StrEnum):
     """
 
     UPPER = "upper"
+    CONDITIONAL = "conditional"
     LOWER = "lower"
     ESTIMATE = "estimate"
     APPROXIMATION = "approximation"

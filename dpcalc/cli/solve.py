@@ -149,7 +149,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
         written: tuple[str, ...] = ()
         refusal: tuple[str, ...] = ()
-        notes = [each.beside_solution for each in plan.calibrations if name == "sigma"]
+        notes = list(dict.fromkeys(each.beside_solution(name) for each in plan.calibrations))
         if write:
             rewrite = Rewrite(
                 path=loaded.path,
@@ -207,9 +207,10 @@ def _solution(name: str, loaded: Loaded, goal: Goal, phase: str | None) -> Solut
 
 
 def _remarks(loaded: Loaded, plan: Plan, notes: Sequence[str], *, quiet: bool) -> tuple[str, ...]:
-    """Return the findings and, unless quiet, the notes; no warning of zero noise if the plan has noise."""
-    noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
-    diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
+    """Return the findings and, unless quiet, the notes; none on noise that was looked for."""
+    gone = {"DPC207"} if all(phase.noise_multiplier != 0 for phase in plan.phases) else set()
+    gone |= set() if plan.calibrations else {"DPC213"}
+    diagnostics = [finding for finding in loaded.diagnostics if finding.code not in gone]
     return remarks(diagnostics, notes, quiet=quiet)
 
 

@@ -906,6 +906,8 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
         if phase.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
+        if phase.calibration and noise is not None:
+            yield finding(Severity.NOTE, "DPC213", noise.anchor, phase.calibration.note)
         for key in ("steps", "epochs"):
             length = run.node("training", key)
             if length is not None and scalars.number_of(length) == 0:

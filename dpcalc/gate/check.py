@@ -118,8 +118,6 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 
     problems = [replace(each, severity=Severity.NOTE) if agreed else each for each in case.problems]
     problems += overridden(new)
-    for asked in dict.fromkeys(new.plan.calibrations):
-        problems.append(finding("DPC213", Severity.NOTE, asked.note, new.path, new.mark("mechanism.noise_multiplier")))
     over = _limit_problem(new, guarantee, limit, policy)
     if over is not None:
         problems.append(over if over.code == "DPC901" else at_costliest_change(over, base))

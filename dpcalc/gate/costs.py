@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dpcalc.errors import InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
-from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
+from dpcalc.guarantee import ROUGH_COUNTS, Guarantee
 from dpcalc.planner.calibration import LIBRARIES
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
@@ -96,7 +96,7 @@ class Costs:
     def guarantee(self, plan: Plan) -> Guarantee:
         """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
         answer = self._answer(cost_relevant(plan))
-        if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
+        if not isinstance(answer, Guarantee) or answer.kind is not plan.bound_kind or not answer.epsilon >= 0:  # NaN
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
 

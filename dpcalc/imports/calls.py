@@ -289,9 +289,12 @@ def _told(name: str, library: str, given: Mapping[str, Any]) -> str:
         steps = given.get("steps")  # else int(epochs / sample_rate), in floats
         count = int(float(given["epochs"]) / float(rate)) if steps is None else whole_number(steps, "steps")
     else:
+        if given.get("truncated_batch_size") is not None or shown(given.get("sampling_method", "")).count("FIXED"):
+            raise InputError(f"{name}: expected plain Poisson draws where noise is looked for; give --noise-multiplier")
         rate = Fraction(given["batch_size"]) / Fraction(given["n"])
-        steps = given.get("steps")
-        count = math.ceil(given["epochs"] / rate) if steps is None else whole_number(steps, "steps")
+        steps = given.get("steps")  # else int(ceil(epochs * n / batch_size))
+        length = None if steps is not None else float(given["epochs"]) * float(given["n"]) / float(given["batch_size"])
+        count = whole_number(steps, "steps") if length is None else math.ceil(length)
     return f"{{rate: {number_text(rate)}, steps: {count}}}"
 
 

@@ -93,9 +93,11 @@ class Calibration:
         least = shown_number("lower", self.noise)
         return f"{CONDITIONAL}{self.words}: noise >= {least}, if that accountant reports no less than the truth"
 
-    @property
-    def beside_solution(self) -> str:
-        """What the library would choose, beside dpcalc's own smallest noise for the declared run."""
+    def beside_solution(self, name: str) -> str:
+        """What a solver held, or what the library chooses beside dpcalc's own smallest noise for the declared run."""
+        if name != "sigma":
+            run = f"assuming: {{rate: {self.rate}, steps: {self.steps}}}"
+            return f"the noise is held: keep `{run}`, for another run {self.by} finds other noise"
         least = shown_number("lower", self.noise)
         asked = f"epsilon {self.epsilon:g} of {self.steps} Poisson steps at the rate {self.rate}"
         return f"{self.by} chooses noise >= {least} for {asked}; this is dpcalc's own smallest"

@@ -193,8 +193,9 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         promised = composition.stated.promised_epsilon
         note = "the target, for which it looked for the noise"
         note += "; valid if its accountant reports no less than the truth" if promised else " of another run"
-        row = without_number(found[0].by, FOUND_NOISE, note)
-        return (replace(row, epsilon=found[0].epsilon, valid=promised is not None),)
+        kind = Kind.CONDITIONAL if promised else Kind.AS_PUBLISHED
+        name, epsilon = found[0].by, found[0].epsilon
+        return (Row(method=name, bound=FOUND_NOISE, epsilon=epsilon, kind=kind, valid=bool(promised), note=note),)
     flat = flat_poisson_row(composition)
     if flat.epsilon is None and opacus_steps(composition) is not None:
         return (flat,)  # it does not apply to the noise
@@ -374,8 +375,10 @@ def compare(plan: Plan) -> tuple[Row, ...]:
     if not any(row.valid and row.epsilon is not None for row in rows):  # every accountant needs too much work
         main = guarantee(composition, method="auto")
         note = "; ".join(main.notes)
-        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note))
+        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=main.kind, valid=True, note=note))
     for place, row in enumerate(rows):
+        if row.kind is Kind.UPPER:  # of published theorems
+            rows[place] = replace(row, kind=plan.bound_kind)
         if not row.valid and lower is not None and row.epsilon is not None and row.epsilon < lower:
             rows[place] = replace(row, note=f"{row.note}; an actual data set costs more")
     # Valid rows first: whoever reads one number reads a guarantee.

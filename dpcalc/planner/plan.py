@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted, listed
-from dpcalc.guarantee import Adjacency
+from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
@@ -276,6 +276,16 @@ class Plan:
     def calibrations(self) -> "tuple[Calibration, ...]":
         """What libraries were asked that found the noise of phases: all that is said then rests on their answers."""
         return tuple(phase.calibration for phase in self.phases if phase.calibration)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What every answer rests on beside the plan itself, a note for each calibration."""
+        return tuple(dict.fromkeys(each.note for each in self.calibrations))
+
+    @property
+    def bound_kind(self) -> Kind:
+        """What upper bounds on its cost claim."""
+        return Kind.CONDITIONAL if self.calibrations else Kind.UPPER
 
     @property
     def promised_epsilon(self) -> float | None:

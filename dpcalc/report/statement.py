@@ -11,7 +11,7 @@ import textwrap
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
-from dpcalc.guarantee import CONDITIONAL, INFINITE, Adjacency, Kind
+from dpcalc.guarantee import INFINITE, Adjacency, Kind
 from dpcalc.planner.statement import Statement
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
@@ -64,6 +64,7 @@ PROMISES = {
 }
 KINDS = {
     Kind.UPPER: "an upper bound, proved for every data set",
+    Kind.CONDITIONAL: "an upper bound for every data set, conditional",
     Kind.ESTIMATE: "an estimate without a certificate",
     Kind.APPROXIMATION: "an approximation, no guarantee",
     Kind.AS_PUBLISHED: "as published, no guarantee",
@@ -110,6 +111,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             f"result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by at most "
             f"{as_given(guarantee.delta)} on top of that."
         )
+        promise += "".join(f" This is {note}." for note in plan.conditions)
         rows["epsilon"] = f"at most {epsilon}"
     if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
         promise = f"{promise[:-1]}: {causes[0]}."
@@ -122,7 +124,6 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     rows["adjacency"] = f"{guarantee.adjacency}: whether {PROMISES[guarantee.adjacency].format('it')}"
     if guarantee.finite:
         rows["kind"] = KINDS[guarantee.kind]
-        rows["kind"] += "".join(f"; {note}" for note in guarantee.notes if note.startswith(CONDITIONAL))
         if statement.gdp is not None:
             rows["mu-GDP"] = gdp_text(statement.gdp)
         rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
@@ -185,16 +186,16 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             "group_size": size,
             "epsilon": bound,
             "finite": None if bound is None else math.isfinite(bound),
-            "kind": "upper",
+            "kind": str(guarantee.kind),
         }
         for size, bound in statement.groups
     ]
     result: Json = {
         "config": config_json(loaded),
         "guarantee": guarantee.to_dict(),
-        "gdp": None if statement.gdp is None else gdp_json(statement.gdp),
-        "attack": {"kind": "upper", "advantage": attack.advantage, "detection": detection},
-        "without_amplification": {"epsilon": statement.unsampled, "kind": "upper"},
+        "gdp": None if statement.gdp is None else gdp_json(statement.gdp, guarantee.kind),
+        "attack": {"kind": str(guarantee.kind), "advantage": attack.advantage, "detection": detection},
+        "without_amplification": {"epsilon": statement.unsampled, "kind": str(guarantee.kind)},
         "groups": groups,
         "steps": evaluation.steps,
         "phases": list(map(phase_json, evaluation.phases)),

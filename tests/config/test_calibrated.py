@@ -1,6 +1,5 @@
 """Noise that a library found for a target: what a config may say of it, and what commands and Python answer."""
 
-import json
 from fractions import Fraction
 
 import pytest
@@ -14,6 +13,7 @@ from dpcalc.planner.plan import Budget
 from tests.config.texts import varied
 
 TARGET = "calibrated_to: {epsilon: 8}, by: opacus.prv"
+NOTE = "conditional: target 8 (delta 1e-05) by opacus.prv: noise >= 0.655383, if that accountant reports no less"
 TOLD = "assuming: {rate: 1/235, steps: 14_100}"
 BASE = {
     "version": "1",
@@ -162,27 +162,32 @@ def test_other_noise_is_no_calibrated_noise():
     assert dpcalc.solve(plan, "steps", target_epsilon=4).plan.calibrations == plan.calibrations
 
 
-def test_the_commands(real, tmp_path):
-    path, shuffled = tmp_path / "run.yaml", tmp_path / "shuffled.yaml"
-    path.write_text(varied(BASE, {}), encoding="utf-8")
-    shuffled.write_text(varied(BASE, SHUFFLED), encoding="utf-8")
-    ended = real("check", str(path))
-    assert (ended.code, "conditional: target 8 (delta 1e-05) by opacus.prv: noise >= 0.655383" in ended.out) == (
-        0,
-        True,
-    )
-    ended = real("check", str(shuffled), "--json")
-    (result,) = json.loads(ended.out)["results"]
-    assert (ended.code, "DPC213" in ended.out) == (1, True)
-    assert result["guarantee"]["epsilon"] > 461
-    assert "DPC213" in real("check", str(path), "--report", "sarif").out
-    assert "noise multiplier >= 0.655383: target 8 (delta 1e-05) by opacus.prv" in real("epsilon", str(path)).out
-    assert "an upper bound, proved for every data set; conditional" in " ".join(
-        real("statement", str(path)).out.split()
-    )
-    solved = real("solve-sigma", str(shuffled))
-    assert "solution.value: 10.3" in solved.out
-    assert "opacus.prv chooses noise >= 0.655383 for epsilon 8" in solved.err
+@pytest.mark.parametrize(
+    ("command", "in_words"),
+    [
+        ("epsilon run.yaml", f"noise multiplier >= 0.655383: {NOTE[13:48]}"),
+        ("delta run.yaml --epsilon 2", NOTE),
+        ("risk run.yaml", NOTE),
+        ("compare run.yaml", NOTE),
+        ("statement run.yaml", f"This is {NOTE}"),
+        ("solve-steps run.yaml --target-eps 4", "keep `assuming: {rate: 1/235, steps: 14100}`"),
+        ("curve profile run.yaml", NOTE),
+        ("sweep run.yaml --over training.steps=10,14090", "14090 8.00 conditional opacus.prv"),
+        ("check run.yaml", NOTE),
+        ("lock run.yaml", NOTE),
+        ("check run.yaml --against old.yaml", NOTE),
+    ],
+)
+def test_every_answer_says_that_it_is_conditional(real, tmp_path, monkeypatch, command, in_words):
+    monkeypatch.chdir(tmp_path)
+    for name, steps in (("run", 14_100), ("old", 9_000)):
+        (tmp_path / f"{name}.yaml").write_text(varied(BASE, {"training": f"{{steps: {steps}}}"}), encoding="utf-8")
+    ended = real(*command.split())
+    text = " ".join((ended.out + ended.err).split())
+    assert in_words in text
+    answer = real(*command.split(), *(["--format", "json"] if "statement" in command else ["--json"])).out
+    assert '"kind": "conditional"' in answer
+    assert '"kind": "upper"' not in answer
 
 
 def test_python():
