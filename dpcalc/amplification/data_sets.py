@@ -29,7 +29,6 @@ from dpcalc.sampling.counts import (
     convolve_power,
     drop_rare_tail,
     hypergeometric,
-    hypergeometric_lower,
     nonzero_probability,
     power,
     rounded,
@@ -105,7 +104,7 @@ def data_set_pair(
 
 
 def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
-    """Return the law of the sum of a level's draw; in `all`, shuffles and long Poisson draws siblings add nothing."""
+    """Return the law of the sum of a level's draw; in passes and long Poisson draws siblings add nothing."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
     total: Mixture = {}
@@ -117,7 +116,9 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
         return total
     if scheme.is_cut:
         return cut_sum(scheme, count, sibling, on_path)
-    if scheme.has_stand_in and contributes:
+    if contributes and _shows_draws(co_sampled, level):
+        with_path = convolve(_sum_of_all(count - 1, sibling), on_path)
+    elif scheme.has_stand_in and contributes:
         with_path = convolve(convolve_power(sibling, scheme.size - 1), on_path)
         missed = convolve_power(sibling, scheme.size)
     elif scheme.is_independent and contributes and count <= _MAX_INDEPENDENT:
@@ -128,10 +129,23 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
     return {center: weight for center, weight in total.items() if weight}
 
 
+def _shows_draws(co_sampled: CoSampled, level: int) -> bool:
+    """Return True if the units of a level are drawn all together, with the unit above them or not at all."""
+    # Without a random draw above they would add a constant; what they add to a pass may depend on its order.
+    *above, scheme = co_sampled.path.schemes[:level]
+    return scheme.is_whole and not co_sampled.has_passes and not all(each.is_whole for each in above)
+
+
+def _sum_of_all(count: int, each: Mixture) -> Mixture:
+    """Return the law of the sum of `count` units of a law, of fewer if it has too many values; others add 0."""
+    return _compound({count: Fraction(1)}, each)[0]
+
+
 def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
     """Return the law of the sum of a sibling's `draws` draws, each vector `sign`; {0: 1} if it has too many values."""
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
-    max_units = co_sampled.path.schemes[level - 1].max_drawn(co_sampled.path.counts[level - 1])
+    scheme = co_sampled.path.schemes[level - 1]
+    max_units = 1 if scheme.is_whole else scheme.max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
         return _scale(random_contributions(co_sampled, level, limit=_MAX_RANDOM // max_units), sign)
     if nonempty == 1:
@@ -148,7 +162,7 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
     scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
     if scheme.has_stand_in:
-        law, left = hypergeometric_lower(count, members, scheme.size), min(scheme.size, count - members)
+        law, left = hypergeometric(count, members, scheme.size, is_lower=True), min(scheme.size, count - members)
         return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
     if scheme.can_repeat:
         law, left = binomial_lower(scheme.size, Fraction(members, count)), scheme.size if members < count else 0
@@ -170,6 +184,8 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
             others = _scale(binomial_lower(contributing, rate), sign)
         elif count <= _MAX_INDEPENDENT:
             others = _poisson_sum(count - members, rate, each)
+    elif _shows_draws(co_sampled, len(path.counts)):
+        others = _sum_of_all(count - members, each)
     # The sum of the other units is independent of the members drawn.
     in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)

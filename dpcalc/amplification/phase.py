@@ -52,7 +52,7 @@ def phase_bounds(
     if hierarchy.allocation is not None:
         return _allocated_bounds(hierarchy, path, clip, adjacency, group)
     if is_shortened(hierarchy, unit=len(path.counts), adjacency=adjacency, group=group):
-        above = _ancestor_bounds(hierarchy, path, clip, group)
+        above = _ancestor_bounds(hierarchy, path, clip, adjacency, group)
         if not above:
             raise shortened_pass_error(hierarchy, unit=len(path.counts), group=group)
         return above
@@ -63,7 +63,7 @@ def phase_bounds(
     check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
     secret = _secret_order_bounds(hierarchy, path, clip, adjacency, group)
     own = (bound for bound in (native, hidden, check_in) if bound is not None)
-    return (*own, *secret, *_ancestor_bounds(hierarchy, path, clip, group))
+    return (*own, *secret, *_ancestor_bounds(hierarchy, path, clip, adjacency, group))
 
 
 def _secret_order_bounds(
@@ -248,15 +248,28 @@ def _check_in_bound(
     return replace(step, allocation=CheckIn(rate=scheme.probability, length=level.redraw_every))
 
 
-def _ancestor_bounds(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> tuple[PhaseBound, ...]:
-    """Return replace-one bounds of the ancestors with known contents; () if members have several parents."""
-    if not group.is_together:
-        return ()
-    return tuple(
-        native_bound(hierarchy, _path_down_to(path, level), clip=clip, adjacency=Adjacency.REPLACE_ONE, group=Group())
-        for level in range(1, len(path.counts))
-        if _knows_contents(hierarchy, path, level)
-    )
+def _ancestor_bounds(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> tuple[PhaseBound, ...]:
+    """Return the bounds of the ancestors with known contents; () if members have several parents.
+
+    They are replaced; with a group that is all that one holds it may be zeroed, too.
+
+    Source: docs/theory.md, Theorem 6.12.
+    """
+    unit, bounds = len(path.counts), list[PhaseBound]()
+    for level in range(1, unit if group.is_together else 0):
+        if not _knows_contents(hierarchy, path, level):
+            continue
+        bound = partial(native_bound, hierarchy, _path_down_to(path, level), clip=clip, group=Group())
+        bounds.append(bound(adjacency=Adjacency.REPLACE_ONE))
+        inner = hierarchy.levels[level:unit]
+        is_known = hierarchy.tree is None and all(each.is_equal for each in inner)
+        # Clipped above the members, zeroed records may still turn the vector that they are part of.
+        is_zeroed = adjacency is Adjacency.ZERO_OUT and clip >= unit
+        if is_zeroed and is_known and group.size == math.prod(each.count for each in inner):
+            bounds.append(replace(bound(adjacency=Adjacency.ZERO_OUT), is_gaussian_alone=True))
+    return tuple(bounds)
 
 
 def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:

@@ -25,7 +25,7 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import Allocation, CheckIn, Shuffle
-from dpcalc.work import TURN, spend
+from dpcalc.work import TURN, cached_with_cost, spend
 
 # PATE: the answers of teachers, whatever the votes are (docs/theory.md, Theorem 12.1)
 #
@@ -168,9 +168,18 @@ def secret_pass_steps(
         raise TypeError("secret_pass_steps: expected a secret order, got the bound of another draw")
     passes = -(-steps // phase_bound.steps_of_a_pass)
     step, mates = loss(phase_bound.bound), loss(phase_bound.mates)
-    links, budget = len(phase_bound.links), _UNLIKE_MATES * delta / passes
+    whole = _chained_pass(step, mates, phase_bound.secret, len(phase_bound.links), delta, passes)
+    return None if whole is None else ({whole: passes}, {whole.swapped: passes})
+
+
+@cached_with_cost(64)
+def _chained_pass(
+    step: Loss, mates: Loss, places: tuple[tuple[Fraction, int], ...], links: int, delta: float, passes: int
+) -> Loss | None:
+    """Return a pass for a group of `links` units that change one by one; one for all placements of a group."""
+    budget = _UNLIKE_MATES * delta / passes
     for _ in range(_TRIES):
-        one = shuffled_pass(step, mates, phase_bound.secret, budget)
+        one = shuffled_pass(step, mates, places, budget)
         if one is None:
             return None
         whole = chained(one, links)
@@ -179,7 +188,7 @@ def secret_pass_steps(
         if links == 1 or excess <= 1:
             break
         budget /= 5 * excess
-    return {whole: passes}, {whole.swapped: passes}
+    return whole
 
 
 def steps_under_draws(

@@ -10,7 +10,7 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.audit.diagnosis import diagnosis
-from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LevelCounts, LoggedLevel, add_entries
+from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LoggedLevel, add_entries
 from dpcalc.audit.laws import statistics_of
 from dpcalc.audit.log import Block, LogForm, read_blocks
 from dpcalc.audit.p_values import OF_NUMBERS, Statistic
@@ -60,7 +60,10 @@ class _PhaseAudit:
         self.tasks, _ = drawn_schemes(hierarchy)
         self.has_tasks = hierarchy.episodes is not None
         self.steps = phase.steps * self.tasks
-        self.levels = [LevelCounts(level=level) for level in _declared_levels(phase, self.steps)]
+        self.levels = [
+            LoggedLevel(level=level, place=partial(self.place, level.number), first_step=first)
+            for level in _declared_levels(phase, self.steps)
+        ]
         self.entries = 0
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
@@ -134,16 +137,8 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
     # All tests of all levels share the false alarm equally.
     levels = []
     for audit in audits:
-        for number, counts in enumerate(audit.levels, start=1):
-            logged = LoggedLevel(
-                level=counts.level,
-                counts=counts,
-                draws=counts.draws(),
-                place=partial(audit.place, number),
-                first_step=audit.first,
-            )
-            phase = audit.phase.name if len(plan.phases) > 1 else ""
-            levels.append((phase, logged, tuple(statistics_of(logged))))
+        phase = audit.phase.name if len(plan.phases) > 1 else ""
+        levels += [(phase, logged, tuple(statistics_of(logged))) for logged in audit.levels]
     number = max(1, sum(len(tests) for *_, tests in levels))
     judged, findings, contradicted_below = [], [], False
     for phase, logged, tests in reversed(levels):

@@ -35,19 +35,19 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     are_sizes_wrong = bool(kinds & {Kind.SIZES, Kind.TOTAL}) and sizes.size > 0
     hint = _parts_of_a_step(logged) if are_sizes_wrong else ""
 
-    if Kind.REPEATS in kinds and counts.repeats.number and counts.fewest_entries == counts.most_entries:
-        times = counts.most_entries
+    if Kind.REPEATS in kinds and logged.repeats.number and logged.fewest_entries == logged.most_entries:
+        times = logged.most_entries
         return f"each {name} of a batch stands {times} times in it: do {times} workers draw with the same seed?"
 
     if isinstance(scheme, BallsInBins):
-        moved = logged.first_place(counts.moved)
+        moved = logged.first_place(logged.moved)
         if Kind.HELD in kinds and moved:
             return f"{moved} is at another step than in the pass before: this is `assignment: fresh`, not `held`"
         again = sizes[draws.numbers < level.times - scheme.bins].sum()
         if Kind.OVERLAP in kinds and draws.repeated.sum() >= _MAJORITY * again:
             return f"{units} are at the same step of every pass: this is `assignment: held`, not `fresh`"
 
-    unheld = logged.first_place(counts.unheld)
+    unheld = logged.first_place(logged.unheld)
     if Kind.HELD in kinds and unheld:
         loader = f"the loader draws again within `redraw_every: {level.period}`"
         return f"{unheld} is not in all steps of its redraw period: {loader}"
@@ -79,7 +79,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
         if low < high == scheme.size and usual >= _MAJORITY and scheme.drop_last:
             return "some batches are smaller: the loader keeps the end of a pass, `drop_last: false`"
     if Kind.PASSES in kinds and (scheme.is_shuffled or isinstance(scheme, BallsInBins)):
-        repeats = f"{counts.by_occurrence[2]:,} times one {name} repeats within a pass of {level.window} batches"
+        repeats = f"{logged.by_occurrence[2]:,} times one {name} repeats within a pass of {level.window} batches"
         # Independent draws of a fixed or a Poisson number repeat units as often as chance has it, given their sizes.
         is_chance = all(
             abs(each.observed - each.expected)
@@ -90,13 +90,13 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
         verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
         return f"{repeats}: {verdict}{hint}"
 
-    if Kind.REPEATS in kinds and counts.repeats.number and not scheme.can_repeat:
-        where = f"(first {logged.first_place(counts.repeats)})"
-        repeats = f"{counts.repeats.number:,} times one {name} stands several times in a batch {where}"
+    if Kind.REPEATS in kinds and logged.repeats.number and not scheme.can_repeat:
+        where = f"(first {logged.first_place(logged.repeats)})"
+        repeats = f"{logged.repeats.number:,} times one {name} stands several times in a batch {where}"
         return f"{repeats}: {_repeats_within_steps(logged)}"
 
-    never = np.flatnonzero(counts.counts == 0)
-    by_chance = counts.counts.size * np.exp(-float(counts.counts.mean())) if counts.counts.size else 0.0
+    never, mean = np.flatnonzero(counts == 0), float(counts.mean())
+    by_chance = counts.size * math.exp(-mean)
     if kinds & {Kind.SPREAD, Kind.RAREST} and never.size > _MIN_EXPECTED + 2 * by_chance:
         return f"{never.size:,} {units} are never drawn, first {logged.place(-1, int(never[0]))}"
     of_independent = _pairs_and_repeats(logged)
@@ -104,12 +104,11 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
         abs(observed - expected) <= _MIN_DEVIATIONS * math.sqrt(expected)
         for observed, expected in zip((draws.pairs.sum(), draws.repeated.sum()), of_independent, strict=True)
     )
-    mean = float(counts.counts.mean()) if counts.counts.size else 0.0
-    doubt = _MIN_DEVIATIONS * math.sqrt((2 + 1 / mean) / counts.counts.size) if mean else math.inf
-    is_unequal = bool(np.var(counts.counts) > mean * (1 + doubt)) if mean else False
+    doubt = _MIN_DEVIATIONS * math.sqrt((2 + 1 / mean) / counts.size) if mean else math.inf
+    is_unequal = float(np.var(counts)) > mean * (1 + doubt)
     if kinds & {Kind.NEIGHBOURS, Kind.JOINT} and is_unequal and is_pair_explained and is_repeat_explained:
-        unit = int(counts.counts.argmax())
-        often = f"{logged.place(-1, unit)} is drawn {counts.counts[unit]:,} times, the mean is {mean:,.1f}"
+        unit = int(counts.argmax())
+        often = f"{logged.place(-1, unit)} is drawn {counts[unit]:,} times, the mean is {mean:,.1f}"
         return f"{units} are drawn with unequal probabilities, {often}: are they weighted?"
     if Kind.NEIGHBOURS in kinds and not is_pair_explained:
         return f"neighbouring {units} come together more or less often than by chance: are batches cut from blocks?"
@@ -211,7 +210,7 @@ def _repeats_within_steps(logged: LoggedLevel) -> str:
 
 def _pairs_and_repeats(logged: LoggedLevel) -> tuple[float, float]:
     """Return how often independent draws hold both of two neighbours, and a unit of the draw before, given counts."""
-    level, counts = logged.level, logged.counts.counts.astype(float)
+    level, counts = logged.level, logged.counts.astype(float)
     # A unit drawn c times of T is in a draw with probability c / T. Neighbours are units 2k and 2k + 1 of a frame.
     parents = level.parents_of(np.arange(counts.size))
     draws = np.full(level.parents, level.times)

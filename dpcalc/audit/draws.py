@@ -113,10 +113,13 @@ class Events:
 
 
 @dataclass(kw_only=True)
-class LevelCounts:
-    """Running counts of one level."""
+class LoggedLevel:
+    """A level with its running counts, from which its tests follow once the log is read."""
 
     level: DeclaredLevel  # as declared
+    # function of (step of the phase, unit) that returns words for it, "step 12: example 7"; without a step if it is < 0
+    place: Callable[[int, int], str]
+    first_step: int  # of the phase in the log, from 0
     counts: IntArray = field(init=False)  # draws of each unit, shape (units,)
     # number of times that a draw was the first, second, third of its unit in a window
     by_occurrence: list[int] = field(default_factory=lambda: [0] * (OCCURRENCES + 1))
@@ -233,8 +236,12 @@ class LevelCounts:
         columns = (parents[begins], numbers, times[begins], sizes, entries, twice, repeated, pairs)
         self._parts.append(tuple(each.astype(np.int32) for each in columns))
 
+    def first_place(self, events: Events) -> str:
+        return "" if events.first is None else self.place(*events.first)
+
+    @cached_property
     def draws(self) -> Draws:
-        """Return all draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
+        """All draws by (parent, number), each with the size of the draw `lag` before it, 0 if none."""
         empty = (np.zeros(0, dtype=np.int64),) * 8
         columns = [np.concatenate(part).astype(np.int64) for part in zip(*(self._parts or [empty]), strict=True)]
         order = np.lexsort((columns[1], columns[0]))
@@ -279,7 +286,7 @@ def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
     return np.flatnonzero(np.concatenate([[True], is_new]))
 
 
-def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray, *, end: int) -> None:
+def add_entries(levels: Sequence[LoggedLevel], steps: IntArray, units: IntArray, *, end: int) -> None:
     """Add entries to the level of records and, as their parents, to each level above."""
     if not steps.size:
         return
@@ -290,21 +297,3 @@ def add_entries(levels: Sequence[LevelCounts], steps: IntArray, units: IntArray,
     for counts in reversed(levels):
         counts.add(steps, units, end=end)
         units = counts.level.parents_of(units)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoggedLevel:
-    """A level, its counts and its draws."""
-
-    level: DeclaredLevel  # as declared
-    counts: LevelCounts  # of units
-    draws: Draws  # all draws that the log shows
-    # function of (step of the phase, unit) that returns words for it, "step 12: example 7"
-    place: Callable[[int, int], str]
-    first_step: int  # of the phase in the log, from 0
-
-    def first_place(self, events: Events) -> str:
-        return "" if events.first is None else self.place(*events.first)
-
-    def step(self, time: int) -> int:
-        return self.first_step + time * self.level.period

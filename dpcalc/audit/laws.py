@@ -8,6 +8,7 @@ A rate is a function of the sizes of frames: the probability that a draw holds a
 
 import math
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -19,7 +20,6 @@ from dpcalc.arrays import Array, IntArray
 from dpcalc.audit.draws import CERTAIN, OCCURRENCES, LoggedLevel
 from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.errors import UnsupportedError
-from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation, SummedPoisson
 
 _TAILS = [each for tail in (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 1e-3) for each in (tail, 1 - tail)]
@@ -34,14 +34,14 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield the tests of one level, chosen by its declared scheme; UnsupportedError if that cannot be tested."""
     # Tests are chosen by the declaration: were they chosen by the log, their number, among which the false alarm is
     # shared, would depend on chance, and honest logs would be contradicted more often than promised.
-    level, scheme, counts = logged.level, logged.level.scheme, logged.counts
+    level, scheme = logged.level, logged.level.scheme
     if level.period > 1 and level.is_shown:
-        first = logged.first_place(counts.unheld)
+        first = logged.first_place(logged.unheld)
         sentence = f"{first} is not in all {level.period} steps of its redraw period"
         yield certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
     if level.is_last and not level.is_mixed and not (scheme.can_repeat or scheme.is_summed):
-        sentence = f"{logged.first_place(counts.repeats)} stands {counts.first_repeat} times in its batch"
-        yield certain_test(Kind.REPEATS, "repeats within a step", observed=counts.repeats.number, sentence=sentence)
+        sentence = f"{logged.first_place(logged.repeats)} stands {logged.first_repeat} times in its batch"
+        yield certain_test(Kind.REPEATS, "repeats within a step", observed=logged.repeats.number, sentence=sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
     if isinstance(scheme, CyclicPoisson):
         yield from _cyclic_tests(logged, scheme)
@@ -71,17 +71,17 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             yield certain_test(
                 Kind.TOTAL,
                 "units drawn in all, repetitions included",
-                observed=counts.entries,
+                observed=logged.entries,
                 expected=draws * scheme.size,
                 sentence=f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
-                f"got {counts.entries / max(draws, 1):.5g} on average",
+                f"got {logged.entries / max(draws, 1):.5g} on average",
             )
             if level.has_sizes:
                 # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is hit twice or more.
                 frames, _, number = all_draws(logged)
                 expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
                 repeats = Count(
-                    observed=counts.repeats.number, expected=expected, trials=float((frames * number).sum())
+                    observed=logged.repeats.number, expected=expected, trials=float((frames * number).sum())
                 )
                 yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
         yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** scheme.size)
@@ -91,7 +91,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             frames, _, number = all_draws(logged)
             offered = float((frames * number).sum())
             several = float(binom.sf(1, scheme.draws, float(scheme.probability)))
-            repeats = Count(observed=counts.repeats.number, expected=several * offered, trials=offered)
+            repeats = Count(observed=logged.repeats.number, expected=several * offered, trials=offered)
             yield count_test(Kind.REPEATS, "units repeated within a step", [repeats])
         yield from _size_tests(logged, probability=rate)
         yield from _subset_tests(logged, lambda frame: np.full(frame.shape, rate))
@@ -105,28 +105,6 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 
 
 # Sizes of draws.
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShownSizes:
-    """Law of the number of units that the log shows of one draw: binomial, some trials a frame, cut to a maximum."""
-
-    probability: float  # that a trial succeeds and the unit has entries
-    is_nonempty: bool  # True if only draws with entries are in the log: then the law is conditioned on one unit
-    max_size: int | None = None  # larger draws are cut to it
-
-    def tail(self, size: IntArray, trials: IntArray) -> Array:
-        above = binom.sf(size - 1, trials, self.probability)
-        if self.is_nonempty:
-            above = np.where(size <= 1, 1.0, above / binom.sf(0, trials, self.probability))
-        return above if self.max_size is None else np.where(size > self.max_size, 0.0, above)
-
-    def head(self, size: IntArray, trials: IntArray) -> Array:
-        below = binom.cdf(size, trials, self.probability)
-        if self.is_nonempty:
-            empty = binom.pmf(0, trials, self.probability)
-            below = (below - empty) / (1 - empty)
-        return below if self.max_size is None else np.where(size >= self.max_size, 1.0, below)
 
 
 def _size_tests(
@@ -144,35 +122,51 @@ def _size_tests(
     # Of a batch that was cut, the log must show all units: those that are cut off are not known.
     if max_size is not None and not level.is_shown:
         return
-    shown = ShownSizes(probability=probability * level.shown, is_nonempty=not level.is_every, max_size=max_size)
+    shown = probability * level.shown  # of a unit: drawn, and with entries
     frames, sizes, number = all_draws(logged)
-    if shown.probability >= CERTAIN and max_size is None:
+    if shown >= CERTAIN and max_size is None:
         expected_sizes = logged.draws.frames if largest is None else np.minimum(logged.draws.frames, largest)
         yield _wrong_size_test(logged, expected_sizes, int(number[sizes == 0].sum()))
         return
     tried, draws = frames if largest is None else np.minimum(frames, largest), float(number.sum())
     if level.is_every and max_size is None:
         every = float((tried * number).sum())
-        total = Count(observed=float((sizes * number).sum()), expected=every * shown.probability, trials=every)
+        total = Count(observed=float((sizes * number).sum()), expected=every * shown, trials=every)
         yield count_test(Kind.TOTAL, "units drawn in all", [total])
+
+    # The number that the log shows of one draw is binomial, some trials a frame, and cut to a maximum. Where only draws
+    # with entries are in the log, its law is conditioned on one unit.
+    def upper_tail(size: IntArray) -> Array:
+        above = binom.sf(size - 1, tried, shown)
+        if not level.is_every:
+            above = np.where(size <= 1, 1.0, above / binom.sf(0, tried, shown))
+        return above if max_size is None else np.where(size > max_size, 0.0, above)
+
+    def lower_tail(size: IntArray) -> Array:
+        below = binom.cdf(size, tried, shown)
+        if not level.is_every:
+            empty = binom.pmf(0, tried, shown)
+            below = (below - empty) / (1 - empty)
+        return below if max_size is None else np.where(size >= max_size, 1.0, below)
+
     reached = []
     for tail in _TAILS:
-        threshold = binom.isf(tail, tried, shown.probability).astype(np.int64) + 1
-        expected = float((shown.tail(threshold, tried) * number).sum())
+        threshold = binom.isf(tail, tried, shown).astype(np.int64) + 1
+        expected = float((upper_tail(threshold) * number).sum())
         reached.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
     yield count_test(Kind.SIZES, "draws by size", reached)
-    for kind, tail_of in ((Kind.LARGEST, shown.tail), (Kind.SMALLEST, shown.head)):
+    for kind, tail_of in ((Kind.LARGEST, upper_tail), (Kind.SMALLEST, lower_tail)):
         if not sizes.size:
             yield count_test(kind, f"{kind} draw", [])
             continue
-        chance = tail_of(sizes, tried)
+        chance = tail_of(sizes)
         place = int(np.argmin(chance))
         value = draws * float(chance[place])  # union bound over all draws
         yield Statistic(
             kind=kind,
             quantity=f"{kind} draw",
             observed=float(sizes[place]),
-            expected=float(tried[place] * shown.probability),
+            expected=float(tried[place] * shown),
             log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
         )
 
@@ -184,7 +178,7 @@ def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> S
     sentence = ""
     if wrong.size:
         at = int(wrong[np.argmin(draws.times[wrong])])
-        step = logged.step(int(draws.times[at]))
+        step = logged.first_step + int(draws.times[at]) * level.period
         sentence = f"step {step}: expected {expected[at]} units of level {level.name}, got {draws.sizes[at]}"
     elif missing:
         sentence = f"{missing:,} draws of level {level.name} are empty"
@@ -221,7 +215,7 @@ def all_draws(logged: LoggedLevel) -> DrawSizes:
 
 def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
     """Yield tests of which units are drawn, given the sizes of draws; none without a known law."""
-    level, draws, counts = logged.level, logged.draws, logged.counts.counts
+    level, draws, counts = logged.level, logged.draws, logged.counts
     if not level.has_known_law:
         return
     frames = draws.frames.astype(float)
@@ -326,14 +320,14 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     for times in range(2, OCCURRENCES + 1):
         below = sum(np.where(whole + other < times, exactly[other], 0.0) for other in range(times))
         expected = float((units * np.clip(1 - below, 0.0, 1.0)).sum())
-        observed = logged.counts.by_occurrence[times]
+        observed = logged.by_occurrence[times]
         counts.append(Count(observed=observed, expected=expected, trials=float(units.sum())))
     return counts
 
 
 def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
-    level, counts = logged.level, logged.counts.counts
+    level, counts = logged.level, logged.counts
     frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
     probability = rate(frames) * (level.shown or 0.0)
@@ -358,7 +352,7 @@ def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> 
 
 def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test that units are never drawn a second time within a pass of `window` draws."""
-    level, repeats = logged.level, logged.counts.by_occurrence[2]
+    level, repeats = logged.level, logged.by_occurrence[2]
     return certain_test(
         Kind.PASSES,
         f"units repeated within a pass of {level.window} draws",
@@ -369,7 +363,7 @@ def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
 
 def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of passes in secret order: no batch is that of the pass before, and none that of a public seed."""
-    level, draws, known = logged.level, logged.draws, logged.counts.public
+    level, draws, known = logged.level, logged.draws, logged.public
     frames, sizes = draws.frames.astype(float), draws.sizes.astype(float)
     # The log of the chance that two batches of a size are equal.
     chances = gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
@@ -401,7 +395,7 @@ def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
     """Return the certain test that the draws of each unit lie multiples of `lag` draws apart."""
-    moved = logged.counts.moved
+    moved = logged.moved
     return certain_test(
         Kind.HELD,
         "units at another place than in their pass before",
@@ -417,7 +411,7 @@ def _repeats_in_windows_test(
     level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
     repeats = [
         Count(
-            observed=logged.counts.by_occurrence[number],
+            observed=logged.by_occurrence[number],
             expected=level.units * float(chance(number, lengths).sum()),
             trials=level.units * lengths.size,
         )
@@ -428,7 +422,7 @@ def _repeats_in_windows_test(
 
 def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests that each unit keeps to declared limits: number of steps, separation, epochs; none without limits."""
-    limits, counts, close = logged.level.limits, logged.counts.counts, logged.counts.close
+    limits, counts, close = logged.level.limits, logged.counts, logged.close
     if limits is None:
         return
     most, unit = limits.times(logged.level.times), int(counts.argmax())
@@ -489,13 +483,13 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
             expected=level.units * (whole // bins),
             sentence=f"not every unit of level {level.name} is drawn in each pass of {bins} batches",
         )
-    independent = logged
+    independent, times = copy(logged), level.times
     if scheme.is_held:  # held choices repeat the first pass: its draws alone are independent of each other
+        times = min(bins, times)
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
-        of_pass = replace(level, times=min(bins, level.times))
-        independent = replace(logged, level=of_pass, draws=replace(draws, **columns))
+        independent.level, independent.draws = replace(level, times=times), replace(draws, **columns)
     yield from _size_tests(independent, probability=1 / bins)
-    chance, times, pairs = (level.shown or 0.0) / bins, independent.level.times, _neighbouring_pairs(logged)
+    chance, pairs = (level.shown or 0.0) / bins, _neighbouring_pairs(logged)
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
         return
@@ -516,7 +510,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statistic]:
     """Yield tests of random allocation: draws of each unit; sizes if the law is known; overlaps if all is shown."""
-    level, counts, steps = logged.level, logged.counts.counts, logged.level.times
+    level, counts, steps = logged.level, logged.counts, logged.level.times
     wrong = counts != times if level.is_shown else counts > times
     unit = int(np.argmax(wrong))
     yield certain_test(

@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import field
+from fractions import Fraction
 
 import numpy as np
 from numpy.random import Generator
@@ -221,14 +222,14 @@ def round_cost(hierarchy: Hierarchy) -> float:
     copies, schemes = drawn_schemes(hierarchy)
     total, parents = 0.0, float(copies)
     for level, scheme in enumerate(schemes, start=1):
-        count = hierarchy.units(level) / hierarchy.units(level - 1)
-        cost = drawn = expected_draws(scheme, count)
+        count = Fraction(hierarchy.units(level), hierarchy.units(level - 1))
+        cost = drawn = float(expected_draws(scheme, count))
         if scheme.is_cut:
-            cost = count * float(scheme.probability)
+            cost = float(count * scheme.probability)
         elif scheme.has_stand_in:
             is_dense = hierarchy.level(level).count <= _DENSE_FACTOR * scheme.size
-            cost = count if is_dense else drawn + _PICKING_COST
-        total += parents * (cost + _SKIPPING_COST * count)
+            cost = float(count) if is_dense else drawn + _PICKING_COST
+        total += parents * (cost + _SKIPPING_COST * float(count))
         parents *= drawn
     total *= steps_per_round(hierarchy)
     if total > _MAX_ROUND_COST:
@@ -238,20 +239,12 @@ def round_cost(hierarchy: Hierarchy) -> float:
     return max(total, 1.0)
 
 
-def expected_draws(scheme: Scheme, count: float) -> float:
+def expected_draws(scheme: Scheme, count: int | Fraction) -> Fraction:
     """Return the expected number of draws from a frame in a step, repetitions included."""
     if scheme.is_shuffled:
-        return scheme.drawn_in_a_pass(int(count)) / scheme.steps_of_a_pass(int(count))
-    if scheme.has_stand_in or scheme.can_repeat:
-        return min(scheme.size, count) if scheme.has_stand_in else scheme.size
-    if scheme.is_independent or scheme.is_summed:  # not `rate`, which the simulation checks
-        return float(scheme.tried(1)[0] * count * scheme.probability)
-    return count * float(scheme.rate(round(count)))
-
-
-def draws_of_frame(scheme: Scheme, count: int) -> tuple[float, int]:
-    """Return (expected number of draws, steps) of one draw from a frame: of a whole pass where the scheme has one."""
-    if scheme.is_shuffled:
-        return scheme.drawn_in_a_pass(count), scheme.steps_of_a_pass(count)
-    steps = scheme.steps_of_a_pass(count)
-    return expected_draws(scheme, count) * steps, steps
+        return Fraction(scheme.drawn_in_a_pass(int(count)), scheme.steps_of_a_pass(int(count)))
+    if scheme.is_cut or scheme.is_allocated:
+        return count * scheme.rate(round(count))
+    # Not `rate`, which the simulation checks.
+    number, chance = scheme.tried(count)  # type: ignore[arg-type]  # a mean of unequal frames
+    return number * chance

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from numpy.random import Generator
@@ -18,7 +19,6 @@ from dpcalc.audit.sampler import (
     children,
     draw_rounds,
     drawn_schemes,
-    draws_of_frame,
     expected_draws,
     round_cost,
     steps_per_round,
@@ -30,7 +30,7 @@ from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.report.output import Output, Table, config_json, lines, origin_json, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
-from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric
+from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric, mixture
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import one_pass
 from dpcalc.sampling.schemes import Poisson, Scheme
@@ -114,20 +114,12 @@ def _phase_checks(
         on_progress=lambda share: on_progress((index + share) / len(plan.phases)),
     )
 
-    def check(quantity: str, computed: Ends, observed: float, interval: Ends, trials: int, note: str = "") -> Check:
-        return Check(
-            phase=name,
-            quantity=quantity,
-            computed=computed,
-            observed=observed,
-            interval=interval,
-            trials=trials,
-            note=note,
-        )
+    check = partial(Check, phase=name)
 
     def frequency_check(quantity: str, computed: Ends, happened: NDArray[np.bool_]) -> Check:  # (rounds, times in each)
-        observed = float(happened.mean())
-        return check(quantity, computed, observed, _interval(observed, len(happened)), len(happened))
+        observed, trials = float(happened.mean()), len(happened)
+        interval = _interval(observed, trials)
+        return check(quantity=quantity, computed=computed, observed=observed, interval=interval, trials=trials)
 
     # How often k or more of the protected units are drawn together, and one in a round.
     law = member_distribution(plan, protected, index)
@@ -153,16 +145,21 @@ def _phase_checks(
             offered *= scheme.tried(1)[0]  # once in each of the draws that are added up
             rate, share = float(scheme.probability), total.drawn / offered
             ends.append(_interval(share, offered))
-            yield check(f"share of {level.name} drawn", (rate, rate), share, ends[-1], offered)
+            quantity = f"share of {level.name} drawn"
+            yield check(quantity=quantity, computed=(rate, rate), observed=share, interval=ends[-1], trials=offered)
             continue
         # An exact mean: of equal frames it is the very number of one of them.
-        numbers = [Fraction(draws_of_frame(scheme, size)[0]) * times for size, times in total.frames.items()]
-        mean, expected = total.drawn / max(frames, 1), float(sum(numbers) / max(frames, 1))
+        expected = Fraction(0)
+        for size, times in total.frames.items():
+            expected += times * expected_draws(scheme, size) * scheme.steps_of_a_pass(size) / frames
+        mean, computed = total.drawn / max(frames, 1), (float(expected), float(expected))
         ends.append((mean, mean))
         if scheme.is_cut and scheme.limit:
             ends[-1] = _interval(mean, max(frames, 1), largest=scheme.limit)
         when = "in a pass" if scheme.is_shuffled or scheme.is_allocated else "at a time"
-        yield check(f"{level.name} drawn {when}", (expected, expected), mean, ends[-1], frames)
+        yield check(
+            quantity=f"{level.name} drawn {when}", computed=computed, observed=mean, interval=ends[-1], trials=frames
+        )
 
     # The batch size is a product of the levels' numbers if each level has drawn frames that all give the same expected
     # number of draws: of Poisson draws by the share of a frame's units. Else its interval comes from the rounds.
@@ -177,18 +174,18 @@ def _phase_checks(
         low = high = float(copies)
         for level, scheme, _, (low_each, high_each) in levels:
             is_share = scheme.is_independent or scheme.is_summed
-            factor = (scheme.tried(level.count)[0] if is_share else 1) / draws_of_frame(scheme, level.count)[1]
+            factor = (scheme.tried(level.count)[0] if is_share else 1) / scheme.steps_of_a_pass(level.count)
             low, high = low * low_each * factor, high * high_each * factor
     else:
         largest = copies * math.prod(scheme.max_drawn(level.count) for level, scheme, *_ in levels)
         low, high = _interval(float(batches.mean()), batches.size, largest=largest)
-    expected = _expected_batch(hierarchy, copies, schemes[:depth])
+    batch = _expected_batch(hierarchy, copies, schemes[:depth])
     yield check(
-        f"batch size ({hierarchy.level(depth).name})",
-        (expected, expected),
-        float(batches.mean()),
-        (low, high),
-        batches.size,
+        quantity=f"batch size ({hierarchy.level(depth).name})",
+        computed=(batch, batch),
+        observed=float(batches.mean()),
+        interval=(low, high),
+        trials=batches.size,
         note=f"from {min(total.sizes)} to {max(total.sizes)}",
     )
 
@@ -204,11 +201,11 @@ def _expected_batch(hierarchy: Hierarchy, copies: int, schemes: tuple[Scheme, ..
     for level, scheme in enumerate(schemes, start=1):
         if hierarchy.tree is not None:
             sizes = hierarchy.tree.sizes[level - 1]
-            rates = np.array([expected_draws(scheme, size) / size for size in sizes])
-            draws = np.repeat(rates * draws, np.array(sizes))
+            rates = {size: float(expected_draws(scheme, size) / size) for size in {*sizes}}
+            draws = np.repeat([rates[size] * of_parent for size, of_parent in zip(sizes, draws, strict=True)], sizes)
             continue
         fewest, most = hierarchy.level(level).min_count, hierarchy.level(level).count  # the first parent has the fewest
-        of_first, of_other = expected_draws(scheme, fewest), expected_draws(scheme, most)
+        of_first, of_other = (float(expected_draws(scheme, size)) for size in (fewest, most))
         total = of_first * draws[0] + of_other * (draws.sum() - draws[0])
         first = of_first / fewest * draws[0]
         draws = np.array([first, total - first])
@@ -260,14 +257,11 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
     path, placement = one_pass(path), _placement(plan, protected)
     if placement is None:  # a bound for every placement
         parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
-        mixture = list(large_group(plan.group_size, parent_rate, path.rate(plan.unit)))
+        laws = list(large_group(plan.group_size, parent_rate, path.rate(plan.unit)))
     else:  # the contexts are public, but a batch is drawn under all of them
         by_context = contexts(placement, path.schemes, path.counts)
-        mixture = [(p, members_in_batch(each, path.schemes[-1], path.counts[-1])) for each, p in by_context.items()]
-    law = {}
-    for weight, of_context in mixture:
-        for count, probability in of_context.items():
-            law[count] = law.get(count, Fraction(0)) + weight * probability
+        laws = [(p, members_in_batch(each, path.schemes[-1], path.counts[-1])) for each, p in by_context.items()]
+    law = mixture(laws)
     has_equal_frames = all(level.is_equal for level in hierarchy.levels[: plan.unit])
     has_repeated_parents = any(scheme.can_repeat for scheme in path.schemes[:-1])
     is_exact = placement is not None and has_equal_frames and not (plan.group_size > 1 and has_repeated_parents)

@@ -9,6 +9,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial
@@ -171,9 +172,9 @@ def _stated_value(text: str, *, words: Sequence[Word]) -> str:
 
 def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
     """Return the values of `--set` by key; InputError for a key that no config of `init` has."""
-    from dpcalc.config.found import COHORT, KEYS, UNITS
+    from dpcalc.config.found import COHORT, KEYS, ORDER, UNITS
 
-    known, given = (*KEYS, UNITS, COHORT, "devices", "accumulation", "accumulates"), {}
+    known, given = (*KEYS, UNITS, COHORT, "devices", "accumulation", "accumulates", *ORDER), {}
     for assignment in assignments:
         key, equals, text = (part.strip() for part in assignment.partition("="))
         if key not in known or not equals or not re.fullmatch(r"[^\s#'\"]{1,200}", text):
@@ -182,12 +183,44 @@ def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
     return given
 
 
+def _stated_order(loader: str, given: Mapping[str, str]) -> dict[str, str]:
+    """Ask what a secret order takes until something is not so, and then no more: the order counts as known."""
+    from dpcalc.config.found import ORDER, SHUFFLED
+
+    stated = {key: text for key, text in given.items() if key in ORDER}
+    if loader in SHUFFLED and len(stated) < len(ORDER):
+        print_remark("The order of a pass counts as known, unless all of this is so:")
+    for key, question in ORDER.items() if loader in SHUFFLED else ():
+        if stated.setdefault(key, "true" if key in given or _says_yes(f"  {question}? y/N") else "false") != "true":
+            return stated
+    if loader in SHUFFLED and "privacy.adjacency" not in given:
+        words = {"zero-out": "the contribution of one is nothing", "replace-one": "one is exchanged for another"}
+        adjacency = _ask_choice(
+            "How do neighbouring data sets differ? By one more or less, a secret order hides nothing", words
+        )
+        stated |= {"privacy.adjacency": adjacency} if adjacency else {}
+    return stated
+
+
+def _says_yes(question: str) -> bool:
+    return _ask(question, lambda answer: answer).strip().lower() in {"y", "yes"}
+
+
 def _init_from(
     files: Sequence[str], output: str | None, loader: str | None, given: dict[str, str], *, force: bool
 ) -> CommandResult:
     """Write a config that refers to training files, and say what was found."""
     from dpcalc.config.files import Refusal, config_folder
-    from dpcalc.config.found import BEFORE, LOADERS, QUESTIONS, config_text, open_keys, told_lines, words_of
+    from dpcalc.config.found import (
+        BEFORE,
+        LOADERS,
+        QUESTIONS,
+        config_text,
+        open_keys,
+        order_lines,
+        told_lines,
+        words_of,
+    )
 
     place = os.path.join(os.path.dirname(files[0]), "dpcalc.yaml") if output is None else output
     if place != "-":
@@ -210,6 +243,7 @@ def _init_from(
         for line in told_lines(words, config_text(words, loader or "", given, title)):
             print_remark(line)
         loader = loader or _ask_choice("How does the loader draw?", {name: why for name, (_, why) in LOADERS.items()})
+        given |= _stated_order(loader, given)
         for key, (question, names_of_it) in QUESTIONS.items():
             still_open = open_keys(config_text(words, loader, given, title))
             if key not in given and not set(still_open).isdisjoint(names_of_it.split()):
@@ -217,7 +251,7 @@ def _init_from(
                 given |= {key: answer} if answer else {}
     text = config_text(words, loader or "", given, title)
     missing = open_keys(text)
-    lines = [] if is_asking else told_lines(words, text)
+    lines = [*([] if is_asking else told_lines(words, text)), *order_lines(words, loader or "", given, text)]
     if not words:
         lines.append("nothing was found that a config can refer to; docs/adopt.md has other ways")
     if not loader:
@@ -232,10 +266,15 @@ def _init_from(
         lines.append(f"missing: {', '.join(missing)}: {way}{question}")
     else:
         lines.append(_cost(text, place))
+    return _written(text, place, lines, force=force)
+
+
+def _written(text: str, place: str, lines: Sequence[str], *, force: bool) -> CommandResult:
+    """Write a config and say `lines`; print it where `place` is standard output."""
     if place == "-":
         return CommandResult(text=text, asides=tuple(lines))
     write_file("--output", place, text.encode(), force=force)
-    lines.append(f"wrote {place}; next: dpcalc epsilon {shlex.quote(place)}")
+    lines = [*lines, f"wrote {place}; next: dpcalc epsilon {shlex.quote(place)}"]
     return CommandResult(text="".join(f"{line}\n" for line in lines), changed=(place,))
 
 
@@ -277,6 +316,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
     leave_out = {"trainer"} if framework == "opacus" else {"opacus", "trainer"} - {framework}
     offered = tuple(name for name in offered if not framework or name not in leave_out)
     loader = _ask_choice("2 of 5. How does it draw?", {name: LOADERS[name][1] for name in offered})
+    given = _stated_order(loader, {})
     protects = _ask_choice(
         "3 of 5. Whom to protect?",
         {
@@ -285,7 +325,6 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
             "client": "a client or user, whose whole update is clipped",
         },
     )
-    given: dict[str, str] = {}
     questions = {"data.examples": "Examples in the training set", "training.batch_size": "Examples of one noisy update"}
     if protects == "client":
         questions = {UNITS: "Clients in all", COHORT: "Clients of a round", "training.steps": "Rounds"}
@@ -322,7 +361,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
             noise = rounded_up(solve(plan, "sigma").value)
             print_remark(f"noise that fits epsilon {given['budget.epsilon']}, by dpcalc: noise_multiplier >= {noise}")
             text = text.replace(line, f"{line}  # what your run uses; dpcalc's answer to the target is {noise}")
-            if _ask("Will you train with it? y/N", lambda answer: answer).strip().lower() in {"y", "yes"}:
+            if _says_yes("Will you train with it? y/N"):
                 note = f"# dpcalc's answer to epsilon {given['budget.epsilon']}"
                 text = re.sub(r"  noise_multiplier: \?\?\?.*", f"  noise_multiplier: {noise}  {note}", text)
         except DpcalcError as cause:
@@ -331,11 +370,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
     lines.append(
         f"missing: {', '.join(missing)}; write them where the config has `???`" if missing else _cost(text, output)
     )
-    if output == "-":
-        return CommandResult(text=text, asides=tuple(lines))
-    write_file("--output", output, text.encode(), force=force)
-    lines.append(f"wrote {output}; next: dpcalc epsilon {shlex.quote(output)}")
-    return CommandResult(text="".join(f"{line}\n" for line in lines), changed=(output,))
+    return _written(text, output, lines, force=force)
 
 
 def show(request: Request) -> CommandResult:
@@ -468,7 +503,7 @@ def import_(
     with ended_after(seconds, GRACE):
         # The file is read in a process of its own: what it makes of memory and time ends there.
         tasks = [(file, read_bytes(file) if file == "-" else None, terms) for file in files]
-        with Workers(read_run_of, processes=1, memory=options.bytes_of(memory_limit)) as workers:
+        with closing(Workers(read_run_of, processes=1, memory=options.bytes_of(memory_limit))) as workers:
             answers = workers.answers(tasks, deadline=time.monotonic() + seconds)
         runs = []
         for answer in answers:

@@ -171,7 +171,7 @@ def _merge(base: Section, over: Section) -> Section:
     excluded = {key for group in _EXCLUSIVE_KEYS if group & stated for key in group}
     scheme = text_at(over, "scheme")
     if "of" in stated and text_at(over, "of") != text_at(base, "of"):  # what another class does not take
-        excluded |= {"drop_last", *LOADER_KEYS} - {BATCH_SIZE}
+        excluded |= {"drop_last", "order", *LOADER_KEYS} - {BATCH_SIZE}
     if scheme == LOADER:
         excluded |= {*DRAW_KEYS} - {"drop_last"}
     elif scheme in SCHEMES:  # so that a phase can change the scheme in one line

@@ -73,6 +73,16 @@ QUESTIONS = {  # by key: what is asked where one of these names is open
     "training.steps": ("Noisy updates in all", "steps"),
     "privacy.delta": ("Delta, well below 1 / the number of protected units", "delta"),
 }
+SHUFFLED = ("shuffle", "trainer")  # loaders whose order may be a secret
+ORDER = {  # by key: what a secret order takes, each for the user to state; else the order counts as known
+    "order.seed": "A new order for each pass, from a seed that nobody can know: none in code (Trainer: 42), flag, log",
+    "order.once": "Each example at most once in a pass: nothing fills up the last batches with examples again",
+    "order.passes": "No step with examples of two passes: `batch` before `repeat`, accumulated batches included",
+    "order.ranks": "One process, or one order of which all ranks take parts: no sampler of its own for each",
+    "order.noise": "The same noise in each step, on a sum divided by a constant, also where the last batch is smaller",
+    "order.nothing_else": "Nothing else of a batch used or published: no batch statistics, no loss of a batch",
+}
+SEED, _PUBLIC = "order.seed", "everybody can know it, and each order that it seeds"
 OPEN = "???"
 MAX_WORDS = 200  # that a file may state: a hostile one has room for ten thousand
 MAX_TOLD = 12
@@ -146,6 +156,9 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
             yield from _stated(command, path=_joined(place, FLAGS), is_private=True)
         elif isinstance(node, Scalar):
             found, ours = meaning("", key, beside(section)), key_suggestion("", word)
+            if re.search(r"(^|_)(seed|random_state)$", word):
+                yield place, node, Meaning(_PUBLIC, SEED)
+                continue
             group = next((group for group in (*PARTS, *_FEDERATED) if word in SHARED[group]), "")
             if group:  # what they are depends on the draw, which is asked
                 found = Meaning("", _FEDERATED.get(group, group), is_rename=True)
@@ -269,6 +282,8 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     elif scheme == "shuffle":
         # How many passes some steps are depends on what a pass drops; of epochs those that drop nothing cost most.
         draw |= rows("sampling.drop_last", needed=has("training.steps") and not is_federated)
+    if loader in SHUFFLED and all(given.get(key) == "true" for key in ORDER):
+        draw["order"] = "secret", "as stated of each pass: " + ", ".join(key.rpartition(".")[2] for key in ORDER)
     length = rows("training.steps", *(() if is_federated else ("training.epochs",)))
     if len(length) > 1 and not given.keys() & {"training.steps", "training.epochs"}:
         length = {"steps": (OPEN, " or ".join(f"{key} {text}" for key, (text, _) in length.items()))}
@@ -310,6 +325,8 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
     used, unused, still_open = [], [], open_keys(text)
     for word in words:
         place = f"{word.path or 'a key'} = {shortened(word.text)} ({word.name}, line {word.line})"
+        if word.key == SEED:
+            continue  # see order_lines
         if word.path and word.reference in read:
             used.append(f"{_SHOWN.get(word.key, word.key.rpartition('.')[2])} <- {place}")
         else:
@@ -319,3 +336,19 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
             unused.append(f"not used: {place}: {why}")
     more = [f"and {len(unused) - MAX_TOLD} more words that are not used"] if len(unused) > MAX_TOLD else []
     return [visible(line) for line in (*used, *unused[:MAX_TOLD], *more)]
+
+
+def order_lines(words: Sequence[Word], loader: str, given: Mapping[str, str], text: str) -> list[str]:
+    """Return how a written config counts the order of a loader that shuffles, and what it would take to hide it."""
+    if loader not in SHUFFLED:
+        return []
+    seeds = [
+        f"{word.path or 'a seed'} = {shortened(word.text)}, line {word.line}" for word in words if word.key == SEED
+    ]
+    lines = [visible(f"{', '.join(seeds[:4])}: {_PUBLIC}")] if seeds else []
+    if missing := [key for key in ORDER if given.get(key) != "true"]:
+        way = f"takes --set KEY=true of {', '.join(missing)} (docs/adopt.md)"
+        lines.append(f"the order of the loader counts as known; a secret one, which may cost less, {way}")
+    elif "adjacency:" not in text or "adjacency: add-remove" in text:
+        lines.append("a secret order counts for zero-out and replace-one alone: --set privacy.adjacency=WORD")
+    return lines

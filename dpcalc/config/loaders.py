@@ -113,21 +113,29 @@ class _Said:
         return self.count
 
     @property
+    def has_secret_order(self) -> bool:
+        return bool(self.values.get("order") == "secret")
+
+    @property
     def keeps_places(self) -> bool:
         """True if no neighbouring data set lacks a unit, so that all others keep their places in any order."""
         return self.adjacency in {Adjacency.ZERO_OUT.value, Adjacency.REPLACE_ONE.value}
 
 
 Draw = dict[str, object]
+_LEFT_OUT = "leave it out: the order counts as known"
 _IN_ANY_ORDER = "state adjacency zero-out or replace-one, under which a unit counts in one step of each pass"
 
 
 def _pass(said: _Said, size: int, *, drop_last: bool, dropping: str = "drop_last") -> Draw:
     """Return passes over data in a new random order, cut into batches of `size`, of which a step takes `parts`."""
+    # Which steps a pass has, and what it leaves out, goes by the parts, not by the whole of them.
     if said.parts > 1 and drop_last and not said.keeps_places:
-        # Which steps a pass has, and what it leaves out, goes by the parts, not by the whole of them.
         raise _Uncovered(dropping, "is true beside accumulated batches: not covered for add-remove", _IN_ANY_ORDER)
-    return {"scheme": "shuffle", "size": size * said.parts, "drop_last": drop_last and said.parts == 1}
+    if said.parts > 1 and drop_last and said.has_secret_order:
+        raise _Uncovered("order", f"is secret, beside accumulated batches and `{dropping}`: not covered", _LEFT_OUT)
+    drawn = {"scheme": "shuffle", "size": size * said.parts, "drop_last": drop_last and said.parts == 1}
+    return drawn | ({"order": "secret"} if said.has_secret_order else {})
 
 
 def _in_order(said: _Said, size: int, argument: str, problem: str) -> Draw:
@@ -167,6 +175,8 @@ def _keras_fit(said: _Said) -> Draw:
 
 
 def _tf_data(said: _Said) -> Draw:
+    if said.has_secret_order and not said["reshuffle_each_iteration"]:
+        raise _Uncovered("order", "is secret, but `reshuffle_each_iteration: false` repeats it in each pass", _LEFT_OUT)
     if said.count is None or said["buffer_size"] < said.count:
         problem = f"is {said['buffer_size']}, fewer than all units, so that the order is no uniform one"
         return _in_order(said, said[BATCH_SIZE], "buffer_size", problem)
@@ -180,6 +190,8 @@ def _hf_trainer(said: _Said) -> Draw:
     if said["world_size"] > 1 and not dropped and not is_even:
         problem = "is false: accelerate fills the last batches of several processes up with units that then come twice"
         raise _Uncovered("dataloader_drop_last", problem, "not covered; set it to true in the training code")
+    if said.has_secret_order and said["world_size"] > 1:
+        raise _Uncovered("order", "is secret, of several processes that each seed a sampler", _LEFT_OUT)
     return _pass(said, size, drop_last=dropped, dropping="dataloader_drop_last")
 
 
@@ -242,6 +254,8 @@ _KINDS: dict[str, ValueType] = {
     "poisson_sampling": TRUTH,
     "buffer_size": COUNT,
     "drop_remainder": TRUTH,
+    "reshuffle_each_iteration": TRUTH,
+    "order": Word(("any", "secret")),
     "per_device_train_batch_size": COUNT,
     "gradient_accumulation_steps": COUNT,
     "world_size": COUNT,
@@ -298,6 +312,7 @@ LOADERS: dict[str, Loader] = {
         _tf_data,
         "`shuffle`, if the buffer holds all units and `batch` comes before `repeat`",
         "TensorFlow",
+        when={"reshuffle_each_iteration": ("order", lambda order: order == "secret")},
     ),
     "transformers.Trainer": Loader(
         ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size", "dataloader_drop_last"),
@@ -361,7 +376,7 @@ LOADER_KEYS: dict[str, Key] = {
 LOADER_KEYS |= {
     name: declare(kind, f"Of a loader: its argument `{name}`.", default=None, is_short_form=True)
     for name, kind in _KINDS.items()
-    if name not in {BATCH_SIZE, "drop_last"}
+    if name not in {BATCH_SIZE, "drop_last", "order"}
 }
 
 
@@ -527,7 +542,7 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
     values: dict[str, Any] = {}
     devices, parts, kind = 1, 1, "physical"
     errors = []
-    needs = list(loader.needs)
+    needs = [*loader.needs, *({"order"} & stated.keys())]
     for needed in needs:
         node = stated.get(needed)
         if node is None:
@@ -565,6 +580,8 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
         if said.are_draws and loader.draw not in {_opacus, _random_sampler}:
             raise _Uncovered(BATCH_SIZE, f"adds up draws of {names[0]}, which makes passes", "`accumulates: physical`")
         drawn = loader.draw(said)
+        if said.has_secret_order and "order" not in drawn:
+            raise _Uncovered("order", "is secret, where no pass has a uniform order", _LEFT_OUT)
     except _Uncovered as cause:
         argument, problem, hint = cause.args
         raise ConfigError([(stated.get(argument) or of).fault("DPC104", problem, hint)]) from None

@@ -1,8 +1,10 @@
 """What a Python file states as a tree: flags, fields of classes, constants, `get_config()`. Only its syntax is read.
 
 A default in code is not the value of the run. One is read only if the file says it once, as a literal, on no condition,
-and changes it nowhere; what stands in the way becomes the refusal of that name. That a launch or another file changes
-nothing either is an assumption, which `Document.defaults` hands on. Names:
+and if every place that has the name of what it depends on (the parser and the object of parsed flags, the class, the
+constant, the config) is of a form that is known to change nothing: `_read`, `_of_parser`, `_of_class` and the like list
+these forms. Any other is the refusal of what depends on that name. That a launch or another file changes nothing
+either is an assumption, which `Document.defaults` hands on. Names:
 
     flags.X          argparse, absl, click and typer options, and fields of the classes given to HfArgumentParser
     Class.field      dataclasses and attributes of plain classes
@@ -11,10 +13,11 @@ nothing either is an assumption, which `Document.defaults` hands on. Names:
 """
 
 import ast
+import builtins
 import re
 import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from dpcalc.config.files import Refusal, refusal_at
@@ -26,7 +29,7 @@ WAY_OUT = (
     "`from dpcalc import epsilon, plan`"
 )
 # What may bind a name without naming it: then no name is read.
-REBINDING = frozenset(["exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "__builtins__"])
+REBINDING = frozenset({"exec", "eval", "globals", "locals", "vars", "setattr", "__import__", "__builtins__"})
 # The fields of syntax in which a name, or a list of names, is bound.
 _BINDING = {
     ast.arg: "arg",
@@ -40,79 +43,73 @@ _BINDING = {
     ast.Global: "names",
     ast.Nonlocal: "names",
 }
-_PLAIN_DECORATORS = {"dataclass", "define", "frozen", "mutable", "attrs", "s"}  # of dataclasses, flax, pydantic, attrs
-_FIELDS = {"field", "Field", "ib", "attrib", "HfArg"}
-_CHANGING = {
-    "update",
-    "setdefault",
-    "pop",
-    "popitem",
-    "clear",
-    "update_from_flattened_dict",
-    "append",
-    "extend",
-    "insert",
-    "remove",
-}
-_CHANGING |= {"reverse", "sort", "__setitem__", "__delitem__", "__ior__", "__iadd__", "__init__"}
-_COPYING = {"replace", "_replace", "evolve", "model_copy"}
-# What binds attributes by names that are not written there: then no flag, field or config is read.
-_ANY_ATTRIBUTE = {
-    "exec",
-    "globals",
-    "locals",
-    "setattr",
-    "delattr",
-    "__setattr__",
-    "setitem",
-    "builtins",
-    "__builtins__",
-}
-# Calls that make or change something by keywords, and calls that call, or derive from, the class that they are given.
-_MAKING = {"Namespace", "SimpleNamespace", "dict", "partial", "__init__", "invoke", "callback", "update", "flagsaver"}
-_HANDING = {"partial", "map", "from_dict", "replace", "make_dataclass"}
-_DEFAULTS_SET = {
-    "set_defaults",
-    "set_default",
-    "mark_flag_as_required",
-    "mark_flags_as_required",
-    "_defaults",
-    "_actions",
-}
-_DEFAULTS_SET |= {"__defaults__", "__kwdefaults__", "read_flags_from_files"}
-_PARSING = {"parse_args", "parse_known_args", "parse_intermixed_args", "parse_known_intermixed_args"}
-_PARSING |= {"parse_args_into_dataclasses", "parse_dict", "parse_json_file", "parse_yaml_file"}
-# Where click, argparse and parsers like it find other values.
-_OUTSIDE = {"auto_envvar_prefix", "default_map", "fromfile_prefix_chars", "conflict_handler", "default_config_files"}
-_OUTSIDE |= {
-    "auto_env_var_prefix",
-    "is_config_file",
-    "is_config_file_arg",
-    "args_for_setting_config_path",
-    "default_env",
-}
-# What may give the fields of a class other values: bases, methods, decorators of pydantic.
-_STRANGE_BASES, _STRANGE_METHODS = {"BaseSettings"}, {"__new__", "__getattribute__"}
-_VALIDATORS = {"validator", "field_validator", "root_validator", "model_validator"}
-_CLICK_TYPES = {"float", "int", "str", "FLOAT", "INT", "STRING", "FloatRange", "IntRange"}  # which keep a default
-# Methods of a ConfigDict that set nothing.
-_HARMLESS = {"lock", "unlock", "unlocked", "ignore_type", "get", "items", "keys", "values", "to_dict"}
 _COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # as Python finds it
+MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
+MAX_NAMES = 500  # classes, and functions, of a file
+# Options in a text: alone, or in a command line.
+_OPTIONS = re.compile(r"^--[^= ]+|(?<=[\s\"'])--[\w-]+(?=[= ]+[\"']?[-+.\d])")
+MAX_TEXT = 10_000  # characters of a text that are searched for them
+MAX_FAMILY = 20  # classes that inherit from each other
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+_Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+Key = tuple[int, str]  # a name, and the id of the scope that binds it; or one of these:
+_MODULE, _ATTRIBUTE = 0, -1  # the module; `x.name` of anything
+
+
+def _words(text: str) -> set[str]:
+    return set(text.split())
+
+
+# The plain forms: what is named here changes no default.
+_ALL_BUILTINS = set(dir(builtins))
+_BUILTINS = _ALL_BUILTINS - _words("exec eval globals locals setattr delattr compile __import__ breakpoint")
+_DUNDERS = {f"__{name}__" for name in _words(
+    "name main file doc version all future author init post_init call len iter next enter exit repr str "
+    "dict class del getitem eq ne lt le gt ge hash add sub mul contains bool float int format "
+    "version_info copyright license"
+)}  # fmt: skip
+# What is of Python itself among names with such underscores: of objects, classes, functions and modules.
+_SPECIAL = {name for kind in (object, type, dict, type(len), ast.parse, ast) for name in dir(kind) if name[:2] == "__"}
+_SPECIAL |= {"__builtins__", "__import__", "__set_name__", "__wrapped__", "__self__", "__func__", "__mro_entries__"}
+_FRAMES = _words("f_globals f_locals f_builtins setitem delitem setattr delattr builtins operator")  # these do
+_READING = _words(
+    "items keys values get copy index count flag_values_dict flags_into_string to_dict main_process_first"
+)  # methods
+_COPYING = _words("vars dict copy deepcopy EasyDict AttrDict DotDict")  # calls
+_PARSER = _words("prog usage description epilog formatter_class add_help allow_abbrev exit_on_error title required")
+_PARSER_METHODS = _words("print_help print_usage format_help format_usage error exit")
+_GROUPS = {"add_argument_group", "add_mutually_exclusive_group"}
+_PARSING = {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file"}
+_ARGV = _words("args argv return_remaining_strings look_for_args_file json_file yaml_file allow_extra_keys")
+_OPTION = _words(
+    "default type help dest action required choices metavar nargs const name is_flag show_default show_choices "
+    "hidden multiple envvar prompt rich_help_panel min max case_sensitive callback lower_bound upper_bound "
+    "short_name"
+)
+_COMMAND = _words("name help epilog short_help no_args_is_help hidden deprecated add_completion context_settings")
+_CONTEXT = {"show_default", "help_option_names", "max_content_width", "terminal_width"}
+_OF_COMMANDS = _words("command group option argument pass_context pass_obj version_option callback")
+_CLASSES = {"dataclass", "define", "frozen", "mutable", "attrs", "s"}  # decorators: dataclasses, flax, chex, attrs
+_METHODS = _words("property staticmethod classmethod cached_property abstractmethod override setter")
+_FIELDS = {"field", "Field", "ib", "attrib", "HfArg"}
+_FIELD = _words("default metadata help aliases description init repr compare kw_only hash title gt ge lt le frozen")
+_HARMLESS = _words("lock unlock unlocked ignore_type get items keys values to_dict")  # of a ConfigDict
+_LIBRARIES = _words("argparse absl click typer dataclasses attr attrs ml_collections transformers")
+# Calls in which a keyword gives the name another value.
+_MAKING = _words("Namespace SimpleNamespace dict partial invoke callback update flagsaver")
+_TELLING = {"help", "usage", "description", "epilog"}  # keywords of texts for people
+_REPLACING = {"replace", "_replace", "evolve", "model_copy"}
+_MAKING |= {"set_defaults", "ChainMap", "__init__", *_REPLACING}
 # Arguments of an option that take its value from elsewhere than its default, but for these literals.
 _ELSEWHERE: dict[str, tuple[object, ...]] = {
     "required": (False,),
     "prompt": (False,),
     "envvar": (None,),
     "callback": (None,),
-    **dict.fromkeys(("default_factory", "env_var", "cls", "parser", "click_type", "flag_value", "clamp"), (None,)),
     "action": (None, "store", "store_true", "store_false"),
 }
+_CLICK_TYPES = {"float", "int", "str", "FLOAT", "INT", "STRING", "FloatRange", "IntRange"}  # which keep a default
 _POSITIONAL = "`{}` is a positional argument, which a launch gives"
-MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
-MAX_NAMES = 500  # classes, and functions, of a file
-MAX_CALLS = 200  # of one class or function
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-Parents = tuple[ast.AST, ...]
 
 
 def python_syntax(text: str) -> ast.Module:
@@ -132,19 +129,25 @@ def bound_names(tree: ast.AST) -> tuple[dict[str, list[int]], int]:
     anything = 0
     for node in ast.walk(tree):
         line = getattr(node, "lineno", 0)
-        found = getattr(node, _BINDING.get(type(node), ""), None)
+        for name in _names(node) if not isinstance(getattr(node, "ctx", None), ast.Load) else ():
+            lines[name].append(line)
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]):
                 anything = anything or line
-            case ast.Name(id=name, ctx=ast.Load()):
-                anything = anything or (line if name in REBINDING else 0)
-            case ast.Name(id=name):
-                found = name
-            case ast.alias(name=name, asname=other):
-                found = other or name.partition(".")[0]
-        for name in [found] if isinstance(found, str) else found or ():
-            lines[name].append(line)
+            case ast.Name(id=name, ctx=ast.Load()) if name in REBINDING:
+                anything = anything or line
     return lines, anything
+
+
+def _names(node: ast.AST) -> list[str]:
+    """Return the names that a node of syntax has itself, or binds."""
+    match node:
+        case ast.Name(id=name):
+            return [name]
+        case ast.alias(name=name, asname=other):
+            return [other or name.partition(".")[0]]
+    found = getattr(node, _BINDING.get(type(node), ""), None)
+    return [found] if isinstance(found, str) else found or []
 
 
 def assignments(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr | None, ast.stmt]]:
@@ -189,7 +192,7 @@ def literal_text(node: ast.expr, lines: Sequence[str]) -> tuple[str, bool] | Non
     return None
 
 
-def _last_name(node: ast.AST) -> str:
+def _last_name(node: ast.AST | None) -> str:
     """Return the last part of a dotted name, also of a call of it; "" for other code."""
     node = node.func if isinstance(node, ast.Call) else node
     return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
@@ -209,7 +212,7 @@ def _keywords(call: ast.AST | None) -> dict[str, ast.expr]:
     return {each.arg or "**": each.value for each in call.keywords} if isinstance(call, ast.Call) else {}
 
 
-def _parameters(function: _Function) -> list[tuple[ast.arg, ast.expr | None]]:
+def _parameters(function: _Function | ast.Lambda) -> list[tuple[ast.arg, ast.expr | None]]:
     """Return the named parameters of a function with their defaults."""
     given = function.args
     plain = [*given.posonlyargs, *given.args]
@@ -237,160 +240,581 @@ class _Stated(NamedTuple):
     mentions: int = 0  # how often the definition has each option as a text
 
 
+# A form looks at one place of a name, and returns the names to which it hands on what the name stands for, each with
+# the form that holds there; None if it may change it.
+_Form = Callable[[ast.AST], "list[tuple[_Form, Key]] | None"]
+_Names = list[tuple[_Form, Key]] | None
+
+
 class _Reader:
-    """One pass over a file, and then each name that it states with what forbids to read it."""
+    """One pass over a file, which finds every place of each name; then what it states, with what forbids to read it."""
 
     def __init__(self, source: Source, tree: ast.Module) -> None:
         self.source, self.tree = source, tree
         self.refused: dict[str, Refusal] = {}
         self.defaults: dict[str, tuple[str, ...]] = {}
-        self.bound, self.anything = bound_names(tree)
-        # By the last name of what is assigned, `x.NAME = ...` or `x["NAME"] = ...`: lines, and classes of `self`.
-        self.stores: dict[str, list[tuple[int, str]]] = defaultdict(list)
-        self.calls: list[tuple[ast.Call, Parents]] = []
-        self.statements: set[int] = set()  # ids of calls that are a statement, or the value that one assigns
+        self.above: dict[int, ast.AST] = {}  # by the id of a node
+        self.key: dict[int, Key] = {}  # of names, and what binds one, by id
+        self.uses: dict[Key, list[ast.AST]] = defaultdict(list)
+        self.texts: dict[str, list[ast.Constant]] = defaultdict(list)
         self.options: dict[str, list[int]] = defaultdict(list)  # texts such as "--sigma", and their lines
-        self.functions: list[tuple[_Function, Parents]] = []
+        self.keywords: dict[str, list[ast.keyword]] = defaultdict(list)
+        self.arithmetic: dict[str, list[int]] = defaultdict(list)  # `sigma = args.sigma * 2`
+        self.calls: list[ast.Call] = []
+        self.functions: list[_Function] = []
         self.classes: list[ast.ClassDef] = []
-        self.assigned: list[tuple[str, ast.expr, int]] = []  # names, what they are bound to, and lines
-        self.changed: dict[str, int] = {}  # names of objects that are changed without a key that is written, and a line
-        # By the key of a dictionary, or the keyword of a call that makes something: lines that give another value.
-        self.given: dict[str, list[int]] = defaultdict(list)
-        self.merged: dict[str, int] = {}  # the same, where it is put over the keys of another dictionary
-        self.binding = ""  # what may bind any attribute
-        self.argv: dict[int, int] = {}  # ids of `argv` and lines, without those that only read it
-        reading = set[int]()
-        waiting: list[tuple[ast.AST, Parents]] = [(tree, ())]
+        self.imports: dict[str, str] = {}  # names, and what they stand for: {"field": "dataclasses.field"}
+        self.changes: dict[str, str] = {}
+        self.traced: dict[tuple[_Form, tuple[Key, ...]], str] = {}
+        named: list[tuple[ast.AST, str, tuple[_Scope, ...]]] = []
+        bound: dict[int, set[str]] = defaultdict(set)
+        outside: dict[int, set[str]] = defaultdict(set)  # names that a function has as `global`
+        waiting: list[tuple[ast.AST, tuple[_Scope, ...]]] = [(tree, ())]
         while waiting:
-            node, parents = waiting.pop()
+            node, scopes = waiting.pop()
+            here = id(scopes[0]) if scopes else _MODULE
+            for name in _names(node):
+                named.append((node, name, scopes))
+                if isinstance(node, ast.Global | ast.Nonlocal):
+                    outside[here].add(name)
+                elif not isinstance(getattr(node, "ctx", None), ast.Load):
+                    bound[here].add(name)
             match node:
+                case (
+                    ast.keyword(arg=str(name), value=value)
+                    | ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value)
+                    | ast.NamedExpr(target=ast.Name(id=name), value=value)
+                ) if isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp):
+                    if name in map(_last_name, ast.walk(value)):
+                        self.arithmetic[name].append(value.lineno)
+            match node:
+                case ast.Attribute(attr=name):
+                    self.uses[_ATTRIBUTE, name].append(node)
+                case ast.Constant(value=str(text)):
+                    self.texts[text].append(node)
+                    around = self.above[id(node)]
+                    is_told = isinstance(around, ast.Expr) or getattr(around, "arg", "") in _TELLING
+                    for option in _OPTIONS.findall(text[:MAX_TEXT]) if not is_told else ():
+                        self.options[option].append(node.lineno)
+                case ast.keyword(arg=str(name)):
+                    self.keywords[name].append(node)
                 case ast.Call():
-                    self.calls.append((node, parents))
-                case ast.Expr() | ast.Assign() | ast.AnnAssign():
-                    self.statements.add(id(node.value))
-                case ast.Attribute(attr="__dict__", ctx=ast.Load()):
-                    self.anything = self.anything or node.lineno
-                case ast.Name(id=name) | ast.Attribute(attr=name, ctx=ast.Load()) if name in _ANY_ATTRIBUTE:
-                    self.binding = self.binding or f"line {node.lineno} uses `{name}`"
-                case ast.alias(name=name, asname=other) if name in _ANY_ATTRIBUTE or (other and name in _COPYING):
-                    self.binding = self.binding or f"line {node.lineno} imports `{name}`"
-                case ast.alias(name="argv") | ast.Attribute(attr="argv"):
-                    self.argv[id(node)] = node.lineno
-                case ast.Compare():
-                    reading |= set(map(id, node.comparators))
-                case ast.For(iter=each) | ast.comprehension(iter=each) | ast.Subscript(value=each, ctx=ast.Load()):
-                    reading.add(id(each))
-                case ast.Dict(keys=keys, values=values):
-                    for key, value in zip(keys, values, strict=True):
-                        self._note_given(_text(key), value, node.lineno, merged=None in keys)
-                case ast.BinOp(op=ast.BitOr(), right=ast.Dict(keys=keys)):
-                    self.merged |= {str(_text(key)): node.lineno for key in keys}
-                case ast.AugAssign(target=target, op=ast.BitOr()) | ast.AugAssign(target=target, value=ast.List()):
-                    self.changed.setdefault(_root(target), node.lineno)
-                case ast.NamedExpr(target=ast.Name(id=name), value=value):
-                    self.assigned.append((name, value, node.lineno))
-                case ast.Attribute(value=ast.Subscript(slice=ast.Constant(value=str(name))), attr=method) if method in {
-                    *_CHANGING,
-                    "parse",
-                }:
-                    self.stores[name].append((node.lineno, ""))
-                case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del(), value=value):
-                    name = _text(value.slice) or name if isinstance(value, ast.Subscript) else name
-                    own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
-                    is_self = isinstance(value, ast.Name) and value.id in {"self", "cls"}
-                    self.stores[name].append((node.lineno, own if is_self else ""))
-                case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):
-                    self.stores[name].append((node.lineno, ""))
-                case ast.Constant(value=str(text)) if text.startswith("--"):
-                    self.options[text.partition("=")[0].partition(" ")[0]].append(node.lineno)
+                    self.calls.append(node)
                 case ast.FunctionDef() | ast.AsyncFunctionDef():
-                    self.functions.append((node, parents))
+                    self.functions.append(node)
                 case ast.ClassDef():
                     self.classes.append(node)
-            if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load) and _text(node.slice) is None:
-                self.changed.setdefault(_root(node), node.lineno)
-            match node:
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    self.assigned.append((name, value, node.lineno))
-                case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name), *_])], value=value):
-                    self.assigned.append((name, value, node.lineno))
-                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
-                    self.assigned.append((name, value, node.lineno))
-            is_around = isinstance(node, ast.Match) or (isinstance(node, ast.stmt) and hasattr(node, "body"))
-            below = (*parents, node) if is_around else parents
-            waiting += [(child, below) for child in ast.iter_child_nodes(node)]
-        self.calls.sort(key=lambda each: (each[0].lineno, each[0].col_offset))
+                case ast.alias(name=name, asname=other):
+                    module = getattr(self.above[id(node)], "module", "")
+                    full = f"{module}.{name}" if module else name if other else name.partition(".")[0]
+                    is_same = self.imports.setdefault(_names(node)[0], full) == full
+                    self.imports[_names(node)[0]] = full if is_same else "?"
+            inside = (node, *scopes) if isinstance(node, _Scope) else scopes
+            outer = {id(x) for x in (*getattr(node, "decorator_list", ()), *getattr(node, "bases", ()))}
+            for child in ast.iter_child_nodes(node):
+                self.above[id(child)] = node
+                waiting.append((child, scopes if id(child) in outer else inside))
         if max(len(self.classes), len(self.functions)) > MAX_NAMES:
             raise Refusal("DPC111", f"has more than {MAX_NAMES} classes or functions", "refer to a smaller file")
-        # Tables of what many names are compared with: a file of 256 KiB has room for ten thousand of each.
-        self.called: dict[str, list[ast.Call]] = defaultdict(list)  # by the last part of the name
-        self.called_on: dict[str, str] = {}  # names on which a method is called with values
-        self.copied: dict[str, int] = {}  # names that `replace` and the like give another value, and the last line
-        self.of_parsers = set[str]()  # classes that HfArgumentParser gets
-        self.code = {each.name for each, _ in self.functions} | {name for name, _, _ in self.assigned}
-        parameters = {each.name: [name.arg for name, _ in _parameters(each)] for each, _ in self.functions}
-        for call, parents in self.calls:
-            name = _last_name(call)
-            self.called[name].append(call)
-            # A class may call itself by other names.
-            own = next((x.name for x in reversed(parents) if isinstance(x, ast.ClassDef)), "")
-            match call.func:
-                case ast.Name(id="cls") | ast.Attribute(attr="__class__") | ast.Call(func=ast.Name(id="type")) if own:
-                    self.called[own].append(call)
-                case ast.Attribute(attr="__init__", value=ast.Call(func=ast.Name(id="super"))) if own:
-                    self.called[own].append(call)
-                case ast.Name(id="vars") if not call.args:
-                    self.binding = self.binding or f"line {call.lineno} calls `vars`"
-                case ast.Attribute(attr=method, value=on):
-                    if method in _CHANGING and _last_name(on) == "__dict__":
-                        self.binding = self.binding or f"line {call.lineno} calls `{method}`"
-                    if method in _CHANGING:
-                        self.changed.setdefault(_root(on), call.lineno)
-                    if isinstance(on, ast.Name) and (call.args or call.keywords):
-                        words = f"line {call.lineno} calls `{on.id}.{method}` with values of its own"
-                        self.called_on.setdefault(on.id, words)
-                    if isinstance(on, ast.Name) and on.id == "dict" and call.args:  # dict.update(C, ...)
-                        self.changed.setdefault(_root(call.args[0]), call.lineno)
-            if name in _HANDING and call.args and isinstance(call.args[0], ast.Name):
-                self.changed.setdefault(call.args[0].id, call.lineno)
-            if name in _COPYING:
-                self.copied |= {each.arg or "**": call.lineno for each in call.keywords}
-            if name == "HfArgumentParser":
-                self.of_parsers |= {x.id for x in ast.walk(call) if isinstance(x, ast.Name)}
-            for keyword in call.keywords if name in _MAKING else ():
-                self._note_given(keyword.arg, keyword.value, call.lineno, merged=True)
-            reading |= set(map(id, call.args))
-            self.assigned += [(each.arg, each.value, call.lineno) for each in call.keywords if each.arg]
-            if isinstance(call.func, ast.Name):  # a parameter is another name of what it gets
-                pairs = zip(parameters.get(name, ()), call.args, strict=False)
-                self.assigned += [(parameter, value, call.lineno) for parameter, value in pairs if _root(value)]
-        for name, value, line in self.assigned:  # `sigma = args.sigma * 2`, `train(sigma=args.sigma or 2)`
-            if isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp) and name in map(_last_name, ast.walk(value)):
-                self.given[name].append(line)
-        for _ in range(2):  # names of names
-            for name, value, _ in self.assigned:
-                if name in self.changed and (root := _root(value)):
-                    self.changed.setdefault(root, self.changed[name])
-        self.argv = {each: line for each, line in self.argv.items() if each not in reading}
-        self.other_names = {value.id for _, value, _ in self.assigned if isinstance(value, ast.Name)}
-        self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the last part of the name of a base
-        self.bound_in = {id(node): [*_bound_in(node)] for node in self.classes}
-        self.strange: dict[int, str] = {}  # what may give the fields of a class other values, by the id of the class
-        for node in self.classes:
-            bases = {_last_name(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases}
-            for name in bases:
-                self.derived[name].append(node)
-            found = set(map(_last_name, ast.walk(node))) & _VALIDATORS | bases & _STRANGE_BASES
-            found |= _STRANGE_METHODS & set(self.bound_in[id(node)])
-            found |= {"metaclass" for each in node.keywords if each.arg == "metaclass"}
-            self.strange[id(node)] = min(found, default="")
+        for node, name, scopes in named:
+            found = (
+                id(scope)
+                for at, scope in enumerate(scopes)
+                if name in bound[id(scope)] - outside[id(scope)] and (at == 0 or not isinstance(scope, ast.ClassDef))
+            )
+            key = _MODULE if isinstance(node, ast.Global | ast.Nonlocal) else next(found, _MODULE)
+            self.key[id(node)] = key, name
+            self.uses[key, name].append(node)
+        self.bindings = {
+            key: [x for x in nodes if not isinstance(getattr(x, "ctx", None), ast.Load)]
+            for key, nodes in self.uses.items()
+        }
+        self.own_keys = {
+            key for key, nodes in self.bindings.items() if not all(isinstance(x, ast.alias) for x in nodes)
+        }
+        self.calls.sort(key=lambda call: (call.lineno, call.col_offset))
+        self.class_of: dict[str, list[ast.ClassDef]] = defaultdict(list)
+        self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the name of a base
+        self.class_ids = set(map(id, self.classes))
+        for each in self.classes:
+            self.class_of[each.name].append(each)
+            for base in _bases(each):
+                self.derived[base].append(each)
+        # Names that the module binds itself, and does not import.
+        self.own = {name for key, name in self.uses if key == _MODULE and not self._is_imported((key, name))}
+        # Functions, and what makes an object of a class, by the name by which they are called.
+        self.defined: dict[str, list[_Function]] = defaultdict(list)
+        for function in self.functions:
+            around = self.above[id(function)]
+            is_making = function.name == "__init__" and isinstance(around, ast.ClassDef)
+            self.defined[around.name if is_making else function.name].append(function)  # type: ignore[attr-defined]
+        self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
 
-    def _note_given(self, name: str | None, value: ast.expr, line: int, *, merged: bool) -> None:
-        """Note that a dictionary or keyword gives a name a value that is not the one of the same name."""
-        if name and name not in {_last_name(value), _text(getattr(value, "slice", None))}:
-            self.given[name].append(line)
-            if merged:
-                self.merged.setdefault(name, line)
+    # Names.
+
+    def _key(self, node: ast.AST) -> Key:
+        return (_ATTRIBUTE, node.attr) if isinstance(node, ast.Attribute) else self.key[id(node)]
+
+    def _keys(self, target: ast.AST) -> list[Key]:
+        """Return the names that an assignment gives: one in the body of a class is an attribute, too."""
+        key = self._key(target)
+        return [key, (_ATTRIBUTE, key[1])] if key[0] in self.class_ids else [key]
+
+    def _bound(self, key: Key) -> list[ast.AST]:
+        """Return what binds a name, or assigns an attribute."""
+        return self.bindings.get(key, [])
+
+    def _is_imported(self, key: Key) -> bool:
+        """Return True for a name that imports bind, or nothing in the file."""
+        return key not in self.own_keys
+
+    def _dotted(self, node: ast.AST) -> str:
+        """Return the full name of what is imported, or not bound in the file; "" for other code."""
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name) or not self._is_imported(self.key[id(node)]):
+            return ""
+        return ".".join([self.imports.get(node.id, node.id), *reversed(parts)])
+
+    def _of_import(self, node: ast.AST) -> bool:
+        """Return True for what an import brought, or a part of it."""
+        while isinstance(node, ast.Attribute):
+            node = node.value
+        return isinstance(node, ast.Name) and node.id in self.imports and self._is_imported(self.key[id(node)])
+
+    def _called(self, call: ast.AST) -> str:
+        """Return the last part of the name of what is called, as its library has it."""
+        return (self._dotted(call.func) if isinstance(call, ast.Call) else "").rpartition(".")[2] or _last_name(call)
+
+    def _dynamic(self, node: ast.AST) -> str:
+        """Return what in a node may bind a name that is not written there; "" for nothing."""
+        name = ""
+        match node:
+            case ast.ImportFrom(names=[ast.alias(name="*")]):
+                binding = ast.Assign | ast.AnnAssign | ast.ClassDef | ast.FunctionDef
+                is_first = node.lineno < min((x.lineno for x in self.tree.body if isinstance(x, binding)), default=0)
+                name = "" if is_first else "import *"
+            case ast.Call(func=ast.Name(id="vars"), args=[]) | ast.Call(func=ast.Call(func=ast.Name(id="type"))):
+                name = self._written(node)
+            case ast.Call(func=ast.Name(id="type"), args=[_, _, *_]):
+                name = self._written(node)
+            case ast.Call(func=ast.Call(func=ast.Name(id="getattr"), args=[on, which, *_])) if _text(which) is None:
+                name = "" if self._of_import(on) else self._written(node)
+            case ast.Attribute(attr="__dict__", value=on) if self._of_import(on):
+                pass
+            case ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars")):
+                names = self._flow(node, self._read)
+                name = self._written(node) if names is None or self._traced(names) else ""
+            case ast.Attribute(ctx=ast.Store(), value=on) if self._dotted(on).split(".")[0] in _LIBRARIES:
+                name = f"{self._written(node)} ="
+            case ast.Name(id=found) if found in _ALL_BUILTINS - _BUILTINS and not self._bound(self.key[id(node)]):
+                name = found
+            case (
+                ast.Name(id=found)
+                | ast.Attribute(attr=found)
+                | ast.alias(name=found)
+                | ast.FunctionDef(name=found)
+                | ast.Constant(value=str(found))
+            ):
+                is_special = found in _SPECIAL or (found[:2] == "__" and isinstance(node, ast.FunctionDef))
+                name = found if (is_special and found not in _DUNDERS) or found in _FRAMES else ""
+        return f"line {getattr(node, 'lineno', 0)} has `{shortened(name)}`, which may bind any name" if name else ""
+
+    def _strange(self, form: _Form, *keys: Key) -> str:
+        """Return the first place of names, or of what they are handed to, that has none of the forms; "" for none."""
+        if (form, keys) not in self.traced:
+            self.traced[form, keys] = self._traced([(form, key) for key in keys])
+        return self.traced[form, keys]
+
+    def _traced(self, waiting: list[tuple[_Form, Key]]) -> str:
+        seen, found = set(), []
+        while waiting:
+            each = waiting.pop()
+            if each not in seen:
+                seen.add(each)
+                for node in self.uses.get(each[1], ()):
+                    more = each[0](node)
+                    waiting += more or ()
+                    found += [node] if more is None else []
+        return self._other_form(min(found, key=lambda x: getattr(x, "lineno", 0), default=None))
+
+    def _other_form(self, node: ast.AST | None) -> str:
+        """Return what stands at a place that may change what a name stands for."""
+        if node is None:
+            return ""
+        code = node
+        while isinstance(
+            above := self.above.get(id(code)), ast.expr | ast.keyword | ast.alias | ast.Assign | ast.AugAssign
+        ):
+            code = above
+        name = _text(node) or _last_name(node) or next(iter(_names(node)), "")
+        written = shortened(self._written(above if isinstance(above, ast.Import | ast.ImportFrom) else code))
+        return f"line {getattr(node, 'lineno', 0)} has `{name}` in `{written}`, which may change it"
+
+    def _changed(self, name: str) -> str:
+        """Return the first place that gives a flag or field of this name another value; "" if there is none."""
+        if name not in self.changes:
+            lines = [*self.arithmetic[name]]
+            lines += [x.lineno for x in self._bound((_ATTRIBUTE, name)) if _base(x) != "self"]  # type: ignore[attr-defined]
+            lines += [x.lineno for x in self.texts.get(name, ()) if self._is_set(x)]
+            for each in self.keywords.get(name, ()):
+                if self._called(self.above[id(each)]) in _MAKING and name != _last_name(each.value):
+                    lines.append(each.value.lineno)
+            self.changes[name] = f"line {min(lines)} gives another `{name}`" if lines else ""
+        return self.changes[name]
+
+    def _is_set(self, text: ast.Constant, *, merged: bool = False) -> bool:
+        """Return True if a text is the key under which another value is set; `merged`: over the keys of another one."""
+        match above := self.above[id(text)]:
+            case ast.Subscript(ctx=ctx):
+                outer = self.above[id(above)]
+                is_parsed = isinstance(outer, ast.Attribute) and (
+                    isinstance(outer.ctx, ast.Store) or outer.attr == "parse"
+                )
+                return is_parsed or not isinstance(ctx, ast.Load)
+            case ast.Dict(keys=keys, values=values):
+                value = next((value for key, value in zip(keys, values, strict=True) if key is text), None)
+                is_same = text.value in {_last_name(value), _text(getattr(value, "slice", None))}
+                is_over = None in keys or isinstance(self.above[id(above)], ast.BinOp)
+                return value is not None and not is_same and (is_over or not merged)
+        return False
+
+    # Forms: what a place at which a name stands may be, so that nothing is changed there.
+
+    def _bound_to(self, node: ast.AST) -> ast.expr | None:
+        """Return the value that an assignment gives a name, also one of a tuple; None for other bindings."""
+        match above := self.above[id(node)]:
+            case ast.Assign(targets=[target], value=value) if target is node:
+                return value
+            case ast.AnnAssign(value=value):
+                return value
+            case ast.Tuple(elts=names):
+                value = self._bound_to(above)
+                is_each = isinstance(value, ast.Tuple) and len(value.elts) == len(names)
+                return value.elts[names.index(node)] if is_each else value  # type: ignore[union-attr,arg-type]
+        return None
+
+    def _around(self, argument: ast.AST) -> _Function | ast.Lambda:
+        return self.above[id(self.above[id(argument)])]  # type: ignore[return-value]
+
+    def _is_unset(self, argument: ast.arg) -> bool:
+        """Return True for a parameter without a default, or with None."""
+        return all(
+            x is None or _is_constant(x, None) for each, x in _parameters(self._around(argument)) if each is argument
+        )
+
+    def _function_of(self, node: ast.AST) -> list[Key]:
+        """Return the names by which the function around a `return` is called."""
+        while not isinstance(node, _Function | ast.Module):
+            node = self.above[id(node)]
+        return [self.key[id(node)], (_ATTRIBUTE, node.name)] if isinstance(node, _Function) else []
+
+    def _handed(self, call: ast.Call, node: ast.AST) -> list[Key] | None:
+        """Return the parameters that an argument of a call becomes in the file: [] if the function is of elsewhere."""
+        name, found = _last_name(call), []
+        if not isinstance(call.func, ast.Name | ast.Attribute):
+            return None
+        if isinstance(call.func, ast.Name) and name not in self.defined and name not in self.class_of:
+            is_known = name in _BUILTINS or name in self.imports
+            return [] if is_known and self._is_imported(self.key[id(call.func)]) else None
+        for function in self.defined.get(name, ()):
+            given = function.args
+            is_method = isinstance(self.above[id(function)], ast.ClassDef)
+            names = [*given.posonlyargs, *given.args][is_method and not any(map(_is_static, function.decorator_list)) :]
+            if isinstance(node, ast.keyword):
+                names = [each for each, _ in _parameters(function) if each.arg == node.arg]
+            else:
+                names = names[call.args.index(node) :]  # type: ignore[arg-type]
+            if not names or any(isinstance(each, ast.Starred) for each in call.args):
+                return None
+            found.append(self.key[id(names[0])])
+        return found
+
+    def _flow(self, expr: ast.AST, form: _Form) -> _Names:
+        """Return to which names code hands an object that is read, or changed by names that are written; else None."""
+        above = self.above[id(expr)]
+        is_strict, is_whole = form in {self._of_constant, self._of_part}, form == self._read
+        keys: list[Key] | None = None
+        match above:
+            case ast.Attribute(attr=attr):
+                call = self.above[id(above)]
+                if isinstance(call, ast.Call) and call.func is above:
+                    is_asking = attr.startswith("get_") and not (call.args or call.keywords)
+                    return None if attr not in _READING and not is_asking else self._part(call) if is_strict else []
+                return [] if isinstance(above.ctx, ast.Load) or not is_strict else None
+            case ast.Subscript(value=value, ctx=ctx) if value is expr:
+                if isinstance(ctx, ast.Load):
+                    return self._part(above) if is_strict else []
+                return [] if _text(above.slice) is not None and not is_strict else None
+            case ast.Call(args=args) if expr in args:
+                keys = self._handed(above, expr)
+                if keys == [] and _last_name(above) in _COPYING:
+                    return self._flow(above, form)
+            case ast.keyword(arg=str()):
+                call = self.above[id(above)]
+                keys = self._handed(call, above) if isinstance(call, ast.Call) else None
+            case ast.Return():
+                keys = self._function_of(above)
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]) | ast.AnnAssign(target=target):
+                keys = self._keys(target)
+            case ast.Assign(targets=[ast.Tuple(elts=targets)]):
+                is_plain = all(isinstance(each, ast.Name | ast.Attribute) for each in targets)
+                keys = [key for each in targets for key in self._keys(each)] if is_plain else None
+            case ast.For(iter=each) | ast.comprehension(iter=each) | ast.IfExp(test=each):
+                return [] if each is expr else None
+            case ast.Dict(keys=names):
+                return [] if is_whole or all(each is None for each in names) else None
+            case ast.Tuple() | ast.List():
+                return [] if is_whole else None
+            case (
+                ast.BinOp(op=ast.Mod())
+                | ast.FormattedValue()
+                | ast.Compare()
+                | ast.Expr()
+                | ast.Delete()
+                | ast.Starred()
+            ):
+                return []
+            case ast.If() | ast.While() | ast.Assert() | ast.UnaryOp() | ast.keyword():
+                return []
+        return None if keys is None else [(form, key) for key in keys]
+
+    def _part(self, expr: ast.AST) -> _Names:
+        """Return to which names code hands a part of a list or dictionary; None if it changes it."""
+        above = self.above[id(expr)]
+        is_handed = isinstance(
+            above, ast.Attribute | ast.Subscript | ast.Assign | ast.AnnAssign | ast.Return | ast.Call
+        )
+        return self._flow(expr, self._of_part) if is_handed or isinstance(above, ast.keyword) else []
+
+    def _of_part(self, node: ast.AST) -> _Names:
+        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        return self._part(node) if is_read else []
+
+    def _of_constant(self, node: ast.AST) -> _Names:
+        """Form of a list or dictionary: nothing in it is set, and other names of it are of this form, too."""
+        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        return self._flow(node, self._of_constant) if is_read else []
+
+    def _place(self, node: ast.AST, form: _Form, makes: Callable[[ast.Call], _Names]) -> tuple[ast.AST | None, _Names]:
+        """Return (code, None) where a name is read, code being what it is or returns; else (None, names or None)."""
+        match node:
+            case ast.arg():
+                return None, [] if self._is_unset(node) else None
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                returned = [
+                    x.value for x in ast.walk(node) if isinstance(x, ast.Return) and not _is_constant(x.value, None)
+                ]
+                each = [self._made(value, form, makes) for value in returned if value]
+                return None, None if None in each else [name for names in each for name in names or ()]
+            case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
+                above = self.above[id(node)]
+                is_called = isinstance(above, ast.Call) and above.func is node and _last_name(node) in self.defined
+                return above if is_called else node, None
+            case ast.Name(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
+                value = self._bound_to(node)
+                return None, [] if isinstance(value, ast.Tuple | ast.List) else self._made(value, form, makes)
+        return None, [] if isinstance(node, ast.Name) else None  # `del args`
+
+    def _made(self, value: ast.expr | None, form: _Form, makes: Callable[[ast.Call], _Names]) -> _Names:
+        """Return the names that a value of this form depends on; None if it is of another one."""
+        match value:
+            case ast.Name() | ast.Attribute() if self._bound(self._key(value)):
+                return [(form, self._key(value))]
+            case ast.Tuple(elts=[first, *_]):
+                return self._made(first, form, makes)
+            case ast.Call() if (found := makes(value)) is not None:
+                return found
+            case ast.Call(args=[first]) if _last_name(value) in _COPYING or (
+                form == self._of_parser and self._dotted(value.func)
+            ):
+                return self._made(first, form, makes)
+            case ast.Call(func=ast.Name() | ast.Attribute() as function) if _last_name(function) in self.defined:
+                return [(form, self._key(function))]
+        return None
+
+    def _read(self, node: ast.AST) -> _Names:
+        """Form of the object of parsed flags, and of what is made of it."""
+        code, names = self._place(node, self._read, lambda call: [] if _last_name(call) in _PARSING else None)
+        return self._flow(code, self._read) if code else names
+
+    def _of_parser(self, node: ast.AST) -> _Names:
+        """Form of a parser of argparse, or HfArgumentParser."""
+        code, names = self._place(node, self._of_parser, self._makes_parser)
+        return self._parser_at(code) if code else names
+
+    def _makes_parser(self, call: ast.Call) -> _Names:
+        name, given = _last_name(call), _keywords(call)
+        names: list[tuple[_Form, Key]] = []
+        if name in _GROUPS and isinstance(call.func, ast.Attribute):
+            on = call.func.value
+            names = [(self._of_parser, self._key(on))] if isinstance(on, ast.Name | ast.Attribute) else []
+        elif self._dotted(call.func).split(".")[0] not in {"argparse", "transformers", name}:
+            return None
+        elif (
+            name not in {"ArgumentParser", "HfArgumentParser"}
+            or len(call.args) > 4
+            or any(isinstance(x, ast.Starred) for x in call.args)
+        ):  # the fifth one is other parsers
+            return None
+        return names if given.keys() <= _PARSER | {"dataclass_types"} else None
+
+    def _parser_at(self, code: ast.AST) -> _Names:
+        above = self.above[id(code)]
+        keys: list[Key] | None = None
+        match above, self.above.get(id(above)):
+            case ast.Attribute(attr="add_argument"), ast.Call() as call:
+                dest, is_whole = _keywords(call).get("dest"), "**" not in _keywords(call)
+                is_whole = is_whole and len(_texts(call.args)) == len(call.args) and bool(call.args or dest)
+                is_whole = is_whole and (dest is None or _text(dest) is not None)
+                return [] if is_whole and isinstance(self.above[id(call)], ast.Expr) else None
+            case ast.Attribute(attr=method), ast.Call(func=func) as call if func is above:
+                if method in _PARSING:
+                    words, flow = self._argv(call), self._flow(call, self._read)
+                    return None if words is None or flow is None else [*words, *flow]
+                if method in _GROUPS and self._makes_parser(call) is not None:
+                    return self._parser_at(call)
+                return [] if method in _PARSER_METHODS else None
+            case ast.Call(args=args) as call, _ if code in args:
+                keys = self._handed(call, code)
+                return (
+                    self._parser_at(call)
+                    if keys == []
+                    else None
+                    if keys is None
+                    else [(self._of_parser, key) for key in keys]
+                )
+            case ast.Return(), _:
+                keys = self._function_of(above)
+            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]), _:
+                keys = self._keys(target)
+            case ast.Expr(), _:
+                keys = []
+        return None if keys is None else [(self._of_parser, key) for key in keys]
+
+    def _argv(self, call: ast.Call) -> _Names:
+        """Return the functions whose parameter a call parses; None if it parses other words than the launch."""
+        names: list[tuple[_Form, Key]] = []
+        for each in (*call.args, *_keywords(call).values()):
+            bindings = self._bound(self.key[id(each)]) if isinstance(each, ast.Name) else []
+            match bindings:
+                case [ast.arg() as argument] if self._is_unset(argument):
+                    function = self._around(argument)
+                    names += [(self._of_main, self._key(function))] if isinstance(function, _Function) else []
+                case _ if not (self._is_argv(each) or _is_constant(each, None, True, False)):
+                    return None
+        return names if _keywords(call).keys() <= _ARGV else None
+
+    def _is_argv(self, node: ast.AST) -> bool:
+        """Return True for `sys.argv`, also a part of it, or the path of a file that it names."""
+        while isinstance(node, ast.Subscript | ast.Call):
+            if isinstance(node, ast.Call) and (self._dotted(node.func) != "os.path.abspath" or len(node.args) != 1):
+                return False
+            node = node.value if isinstance(node, ast.Subscript) else node.args[0]
+        return self._dotted(node) == "sys.argv"
+
+    def _of_argv(self, node: ast.AST) -> _Names:
+        """Form of `sys.argv`."""
+        is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        return self._flow(node, self._read) if is_read else None
+
+    def _of_main(self, node: ast.AST) -> _Names:
+        """Form of a command, or a function that gets the words of a launch: called without values of its own."""
+        match self.above[id(node)]:
+            case _ if isinstance(node, _Function):
+                return []
+            case ast.Call(func=func, args=args) as call if func is node:
+                return [] if all(map(self._is_argv, args)) and _keywords(call).keys() <= {"standalone_mode"} else None
+            case ast.Call(args=[only], keywords=[]) as call if only is node:
+                return [] if _last_name(call) in {"run", "add_command"} else None
+            case ast.Attribute(attr="command" | "group", value=on) if on is node:
+                return []
+        return None
+
+    def _of_app(self, node: ast.AST) -> _Names:
+        """Form of a group of commands."""
+        match self.above[id(node)]:
+            case _ if isinstance(node, _Function):
+                made = [x for x in node.decorator_list if isinstance(x, ast.Call)]
+                return [] if all(map(self._is_command, made)) else None
+            case _ if not isinstance(node, ast.Name):
+                return [] if isinstance(node, ast.alias) else None
+            case ast.Assign(value=ast.Call(args=[]) as call) if not isinstance(node.ctx, ast.Load):
+                return [] if _last_name(call) in {"Typer", "Group"} and self._is_command(call) else None
+            case ast.Attribute(attr="command" | "callback" | "add_typer" | "add_command" | "group"):
+                return []
+            case ast.Call(func=func, args=[], keywords=[]) if func is node:
+                return []
+        return None
+
+    def _is_command(self, call: ast.AST) -> bool:
+        """Return True if a call that makes a command, or a group, takes no values from elsewhere."""
+        context = _keywords(call).get("context_settings", ast.Dict(keys=[], values=[]))
+        is_plain = isinstance(context, ast.Dict) and {_text(key) for key in context.keys if key} <= _CONTEXT
+        return is_plain and None not in context.keys and _keywords(call).keys() <= _COMMAND  # type: ignore[attr-defined]
+
+    def _of_flags(self, node: ast.AST) -> _Names:
+        """Form of absl's module `flags`, of `FLAGS`, and of what DEFINE_float and the like return."""
+        above = self.above[id(node)]
+        match node, above, self.above.get(id(above)):
+            case ast.alias(), _, _:
+                return [] if self.imports[_names(node)[0]].split(".")[0] in {"absl", "tensorflow"} else None
+            case ast.arg(), _, _:
+                return [] if self._is_unset(node) else None
+            case ((ast.Name() | ast.Attribute()), ast.Assign(value=value), _) if not isinstance(node.ctx, ast.Load):
+                return (
+                    [] if _last_name(value) in {"flags", "FLAGS"} or _last_name(value).startswith("DEFINE_") else None
+                )
+            case _, ast.Attribute(attr="FLAGS"), _:
+                return self._of_flags(above)
+            case _, ast.Attribute(attr=attr), ast.Call(func=func) as call if func is above:
+                if not attr.startswith("DEFINE_") or attr == "DEFINE_alias" or "**" in _keywords(call):
+                    return [] if attr in _READING else None
+                name = _keywords(call).get("name") or next(iter(call.args), None)
+                is_plain = _text(name) is not None or "config" in attr
+                outer = self.above[id(call)]
+                found = [] if isinstance(outer, ast.Expr) else self._flow(call, self._of_flags)
+                return found if is_plain and isinstance(outer, ast.Expr | ast.Assign | ast.AnnAssign) else None
+            case _, ast.Call(func=func) as call, _ if func is node:
+                return self._argv(call)
+            case _, ast.Subscript(), outer:
+                return (
+                    []
+                    if isinstance(outer, ast.Attribute) and _is_load(outer) and outer.attr in {"value", "default"}
+                    else None
+                )
+        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+        return self._flow(node, self._of_flags) if is_read else None
+
+    def _of_class(self, node: ast.AST) -> _Names:
+        """Form of a class: made without values of its own, named in types, and given to HfArgumentParser."""
+        above = self.above[id(node)]
+        match above, self.above.get(id(above)):
+            case _ if not isinstance(node, ast.Name | ast.Attribute):
+                return [] if isinstance(node, ast.ClassDef) else None
+            case _ if isinstance(node, ast.Attribute) and self._dotted(node):
+                return []
+            case ast.Call(func=func, args=args), _ if func is node:
+                return None if args else []
+            case ast.Call(func=ast.Name(id="isinstance" | "super" | "issubclass")), _ if above.func is not node:
+                return []
+            case ast.MatchClass(), _:
+                return []
+            case ast.Attribute(ctx=ast.Load()), ast.Call(func=func, args=args, keywords=keywords) if func is above:
+                return None if args or keywords else []
+            case ast.Attribute(ctx=ast.Load()), _:
+                return []
+        while isinstance(above, ast.Tuple | ast.List | ast.Subscript | ast.BinOp | ast.keyword):
+            node, above = above, self.above[id(above)]
+        if isinstance(above, ast.Call):
+            is_parser = _last_name(above) == "HfArgumentParser" and self._makes_parser(above) is not None
+            return self._parser_at(above) if is_parser else None
+        places = [getattr(above, "annotation", None), getattr(above, "returns", None), *getattr(above, "bases", ())]
+        return [] if node in places else None
+
+    # What the file states.
 
     def document(self) -> Document:
         """Return all that the file states."""
@@ -400,18 +824,14 @@ class _Reader:
                 entries[node.name] = self._section(node.name, self._fields(node))
             elif isinstance(node, _Function) and (found := self._config(node)) is not None:
                 entries[node.name] = self._section(node.name, found)
-        constants = self._section("", self._constants())
-        for below in constants.entries.values():
-            self._refuse_stored_keys(below)
-        entries |= constants.entries
+        entries |= self._section("", self._constants()).entries
         flags = self._section("flags", self._flags())
         if flags.entries:
             if "flags" in entries:
                 self.refused["flags"] = self._refusal(self.tree, "`flags` is a name of the file, too", "")
             entries["flags"] = flags
-        return Document(
-            Section(entries=entries, mark=self._mark(self.tree), key=None, path=""), self.refused, self.defaults
-        )
+        whole = Section(entries=entries, mark=self._mark(self.tree), key=None, path="")
+        return Document(whole, self.refused, self.defaults)
 
     def _section(self, path: str, stated: Iterable[_Stated]) -> Section:
         """Return what is stated below a path, of each name the first value, and note options and refusals."""
@@ -479,143 +899,110 @@ class _Reader:
     def _refusal(self, at: ast.AST, message: str, hint: str = WAY_OUT) -> Refusal:
         return refusal_at(self._mark(at), message, hint)
 
-    # What else in the file may bind a name.
-
-    def _stored(self, name: str, classes: Iterable[str] = ()) -> str:
-        """Return where the file assigns an attribute or key of this name; `self.name` only in some classes."""
-        lines = [line for line, own in self.stores.get(name, ()) if not own or own in classes]
-        return f"line {min(lines)} assigns another `{name}`" if lines else ""
-
-    def _given_again(self, name: str) -> str:
-        """Return where a dictionary or keyword of the file gives a flag or field another value, or may."""
-        return f"line {min(self.given[name])} gives another `{name}`" if name in self.given else self.binding
-
-    def _imported_over(self, node: ast.ClassDef | _Function) -> str:
-        later = self.tree.body[self.tree.body.index(node) :] if node in self.tree.body else ()
-        star = any(isinstance(each, ast.ImportFrom) and each.names[0].name == "*" for each in later)
-        return f"an `import *` may bind another `{node.name}`" if star else ""
-
-    def _bound_twice(self, name: str) -> str:
-        lines = sorted(self.bound[name][:3])
-        return f"`{name}` is bound more than once, in lines {_and(lines)}" if len(lines) > 1 else ""
-
-    def _created_with(self, owners: Iterable[str], name: str) -> str:
-        """Return where the file calls a class or function with a value of its own for a field or parameter."""
-        for owner in sorted(owners):
-            if owner in self.called_on:
-                return self.called_on[owner]
-            for call in self.called[owner][:MAX_CALLS]:
-                if call.args or {name, "**", "args"} & _keywords(call).keys():
-                    return f"line {call.lineno} calls `{owner}` with values of its own"
-            if len(self.called[owner]) > MAX_CALLS:
-                return f"`{owner}` is called more than {MAX_CALLS} times"
-        line = self.copied.get(name) or self.copied.get("**")
-        return f"line {line} replaces `{name}`" if line else ""
-
-    # Constants, and fields of classes.
+    def _twice(self, *keys: Key) -> str:
+        lines = sorted(getattr(x, "lineno", 0) for key in keys for x in self._bound(key)[:MAX_NAMES])[:3]
+        return f"`{keys[0][1]}` is bound more than once, in lines {_and(lines)}" if len(lines) > 1 else ""
 
     def _constants(self) -> Iterator[_Stated]:
         """Yield the names that are bound at the top of the module."""
         for name, value, at in assignments(self.tree.body):
-            if value is None:
-                continue
-            problems = [self._bound_twice(name), self._stored(name)]
-            if self.anything:
-                problems.append(f"line {self.anything} may bind any name of the module")
-            if name in self.changed:
-                problems.append(f"line {self.changed[name]} changes `{name}`")
-            yield _Stated((name,), value, at, [*problems, self.binding])
-
-    def _refuse_stored_keys(self, node: Node) -> None:
-        """Note a refusal for each key of a dictionary to which the file assigns another value."""
-        for key, below in node.entries.items() if isinstance(node, Section) else ():
-            merged = f"line {self.merged[key]} gives another `{key}`" if key in self.merged else ""
-            if stored := self._stored(key) or merged:
-                self.refused[below.path] = Refusal("DPC110", f"line {below.mark.line}: {stored}", WAY_OUT)
-            self._refuse_stored_keys(below)
+            if value is not None:
+                key = _MODULE, name
+                problems = [self._twice(key), *map(self._other_form, self._bound((_ATTRIBUTE, name))), self.dynamic]
+                if not isinstance(value, ast.Constant | ast.UnaryOp):
+                    problems.append(self._strange(self._of_constant, key))
+                    keys = [x for x in ast.walk(value) if _text(x) and isinstance(self.above[id(x)], ast.Dict)]
+                    again = (x for key in keys[:MAX_NAMES] for x in self.texts[key.value])  # type: ignore[attr-defined]
+                    problems += [self._other_form(x) for x in again if self._is_set(x, merged=True)]
+                yield _Stated((name,), value, at, problems)
 
     def _fields(self, node: ast.ClassDef) -> Iterator[_Stated]:
         """Yield the fields of a class with their defaults."""
-        family = [each for each in self.classes if each.name == node.name]
-        for each in family:  # which grows
-            family += [below for below in self.derived[each.name] if below not in family]
-        names = {each.name for each in family}
-        bases = {_last_name(base) for each in family if each is not node for base in each.bases} - names
-        beside = [each for each in self.classes if each.name in bases]  # other bases of classes derived from it
-        bound = Counter(name for each in (*family, *beside) for name in self.bound_in[id(each)])
-        odd = None
-        for decorator in node.decorator_list:
-            name = _last_name(decorator)
-            if name in self.code or not (name in _PLAIN_DECORATORS or name.endswith("dataclass")):
-                odd = odd or decorator
-        strange = next((self.strange[id(each)] for each in family if self.strange[id(each)]), "")
-        general = [self._imported_over(node), next(self._parsed_with(), "") if node.name in self.of_parsers else ""]
-        if node.name in self.changed or names & self.other_names:
-            general.append(f"`{node.name}` is handed on by another name, or changed")
+        below = _grown([node], lambda each: self.derived[each.name])
+        bases = _grown([node], lambda each: [x for base in _bases(each) for x in self.class_of[base]])[1:]
+        family = _grown([*below, *bases], lambda each: [x for base in _bases(each) for x in self.class_of[base]])
+        if len(family) > MAX_FAMILY:
+            self.refused[node.name] = self._refusal(node, f"more than {MAX_FAMILY} classes of the file belong to it")
+            return
+        keys = [key for x in family for key in (self.key[id(x)], (_ATTRIBUTE, x.name))]
+        general = [self.dynamic, self._twice(self.key[id(node)]), self._strange(self._of_class, *keys)]
+        inside = [x for each in family for x in ast.walk(each)]
+        odd: list[ast.AST] = [x for each in family for x in (*each.keywords, *each.bases) if not self._is_plain_base(x)]
+        for each in inside:
+            plain = (_CLASSES if isinstance(each, ast.ClassDef) else _METHODS) - self.own
+            odd += [x for x in getattr(each, "decorator_list", ()) if _last_name(x) not in plain]
+        own_calls = {"cls", "__init__"} if len(family) > 1 else {"cls"}
+        own = [x for x in inside if isinstance(x, ast.Call) and _last_name(x.func) in own_calls]
+        odd += [x for x in own if x.args]
+        for code in odd[:1]:
+            words = f"`{shortened(self._written(code))}` of `{node.name}`"
+            general.append(f"line {getattr(code, 'lineno', 0)} has {words}, which may change it")
+        stored = {x.attr: x for x in inside if isinstance(x, ast.Attribute) and not isinstance(x.ctx, ast.Load)}
+        made = {name: x for key in keys for x in self.uses.get(key, ()) for name in _keywords(self.above[id(x)])}
+        made |= {name: x.func for x in own for name in _keywords(x)}
+        copied = next((x for x in self.calls if self._called(x) in _REPLACING and "**" in _keywords(x)), None)
         for name, value, at in assignments(node.body):
-            problems = [self._bound_twice(node.name), self._stored(name, names), self._given_again(name), *general]
-            if strange:
-                problems.append(f"`{strange}` of `{node.name}` may give another `{name}`")
-            if bound[name] > 1:
-                problems.append(f"`{name}` of `{node.name}` is bound more than once, also in a class derived from it")
-            if odd is not None:
-                problems.append(f"`{node.name}` is decorated by `{shortened(self._written(odd))}`, which is not run")
-            given = _keywords(value) if value and _last_name(value) in _FIELDS else {}
-            problems += [
-                f"`{name}` has a {key} `{shortened(self._written(given[key]))}`, which is not run"
-                for key in ("**", "default_factory", "factory", "converter", "on_setattr")
-                if key in given
-            ]
-            if isinstance(value, ast.Call) and _last_name(value) in self.code:
-                problems.append(f"`{_last_name(value)}` is a function of the file, which is not run")
-            problems.append(self._created_with(names, name))
+            problems = [*general, self._changed(name)]
+            problems.append(self._twice(*((id(each), name) for each in family if each not in bases)))
+            problems += map(
+                self._other_form, (stored.get(name), made.get(name), made.get("**"), copied and copied.func)
+            )
+            if isinstance(value, ast.Call) and _last_name(value) in _FIELDS:
+                given = {key for key, each in _keywords(value).items() if not _is_constant(each, None)}
+                if not given <= _FIELD or _last_name(value) in self.own:
+                    problems.append(f"`{shortened(self._written(value))}` is not run")
             yield _Stated((name,), _default_in(value, _FIELDS), at, problems, (f"--{name}",))
 
-    # Flags.
+    def _is_plain_base(self, base: ast.AST) -> bool:
+        """Return True for a class of the file, or one that is imported and reads no environment."""
+        name = self._dotted(_generic(base))
+        return "Settings" not in name and (bool(name) or _last_name(_generic(base)) in self.class_of)
 
     def _flags(self) -> Iterator[_Stated]:
         """Yield the options that a launch of the file may give, with their defaults."""
         flags = [*self._defined(), *self._of_commands()]
         times = Counter(flag.keys for flag in flags)
-        general = next(self._parsed_with(), "")
+        imported = [
+            self._other_form(self.above[id(x)]) for x in self.keywords.get("argv", ()) if not self._is_argv(x.value)
+        ]
+        imported += [self._other_form(x) for x in self.uses.get((_MODULE, "argv"), ()) if isinstance(x, ast.alias)]
+        general = [*imported, self._strange(self._of_argv, (_ATTRIBUTE, "argv")), self.dynamic]
         for flag in flags:
-            name = flag.keys[0]
+            (name,) = flag.keys
             twice = f"`{name}` is defined more than once" if times[flag.keys] > 1 else ""
-            problems = [twice, *flag.problems, self._stored(name), general, self._given_again(name)]
-            # Given again in a text of the file: `parse_args(["--sigma", "2"])`, `sys.argv += ["--sigma=2"]`.
+            problems = [twice, *flag.problems, self._changed(name), *general]
+            # Given again in a text of the file: `subprocess.run(["train.py", "--sigma", "2"])`.
             for option in flag.options or ():
                 lines = self.options.get(option, [])
                 if len(lines) > flag.mentions:
                     problems.append(f"`{option}` stands in lines {_and(sorted(lines[:3]))}")
-            is_shadowed = isinstance(flag.kind, ast.Name) and flag.kind.id in self.code
-            is_kept = _converts(flag) or (flag.kind and _last_name(flag.kind) == "str")
-            if _text(flag.value) is not None and flag.kind and (is_shadowed or not is_kept):
-                kind = shortened(self._written(flag.kind))
-                problems.append(f"its default is converted by `{kind}`, which is not run")
+            is_kept = _last_name(flag.kind) in {"str", "float", "int"} - self.own
+            if _text(flag.value) is not None and flag.kind and not is_kept:
+                problems.append(
+                    f"its default is converted by `{shortened(self._written(flag.kind))}`, which is not run"
+                )
             yield flag._replace(problems=problems)
 
     def _defined(self) -> Iterator[_Stated]:
         """Yield the flags of argparse and absl, and those of the classes that HfArgumentParser gets."""
         given_before = set[str]()
-        for call, parents in self.calls:
+        for call in self.calls:
             called, given, texts = _last_name(call), _keywords(call), _texts(call.args)
-            problems = [*_taken_elsewhere(call), _condition(parents)]
-            if id(call) not in self.statements:
-                problems.append("it is part of another expression")
             if called == "HfArgumentParser":
                 words = {x.id for x in ast.walk(call) if isinstance(x, ast.Name)} - {called}
                 for node in (node for node in self.classes if node.name in words - given_before):
                     for (name,), field in reversed({x.keys: x for x in reversed([*self._fields(node)])}.items()):
                         yield field._replace(options=tuple({f"--{name}": 0, f"--{name.replace('_', '-')}": 0}))
                 given_before |= words
-            elif called.startswith("DEFINE_"):
-                given = dict(zip(("name", "default"), call.args, strict=False)) | given
-                if name := _text(given.get("name")) or "":
-                    kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
-                    yield _Stated((name,), given.get("default"), call, problems, (f"--{name}",), kind)
-            elif called == "add_argument" and (texts or "dest" in given):
-                if "dest" in given and _text(given["dest"]) is None:
-                    problems.append("its `dest` is code")
+            if not (called == "add_argument" and (texts or "dest" in given)) and not called.startswith("DEFINE_"):
+                continue
+            on = call.func.value if isinstance(call.func, ast.Attribute) else call.func
+            key = self._key(on) if isinstance(on, ast.Name | ast.Attribute) else (_MODULE, "")
+            problems = [*_taken_elsewhere(call), self._condition(call)]
+            if called == "add_argument":
+                if isinstance(on, ast.Call):  # `parser.add_argument_group("privacy").add_argument(...)`
+                    problems.append(self._other_form(on.func))
+                problems.append(self._strange(self._of_parser, key))
                 if texts and not any(text.startswith("-") for text in texts):
                     problems.insert(0, _POSITIONAL.format(texts[0]))
                 long = next((text for text in texts if text.startswith("--")), "".join(texts[:1]))
@@ -624,11 +1011,18 @@ class _Reader:
                 if value is None and action in {"store_true", "store_false"}:
                     value = ast.copy_location(ast.Constant(value=action == "store_false"), call)
                 yield _Stated((name,), value, call, problems, texts, given.get("type"), 1)
+            else:
+                given = dict(zip(("name", "default"), call.args, strict=False)) | given
+                problems.append(self._strange(self._of_flags, key, (_MODULE, "FLAGS")))
+                name = _text(given.get("name")) or ""
+                kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
+                if name:
+                    yield _Stated((name,), given.get("default"), call, problems, (f"--{name}",), kind)
 
     def _of_commands(self) -> Iterator[_Stated]:
         """Yield the options of the functions that are commands of click or typer."""
-        runs = {each.id for call in self.called["run"] for each in call.args if isinstance(each, ast.Name)}
-        for function, parents in self.functions:
+        runs = {x.id for call in self.calls if _last_name(call) == "run" for x in call.args if isinstance(x, ast.Name)}
+        for function in self.functions:
             found: list[tuple[_Stated, ast.Call | None]] = []  # and the call that describes it
             for call in function.decorator_list:
                 if isinstance(call, ast.Call) and _last_name(call) == "option":
@@ -652,106 +1046,75 @@ class _Reader:
                 default = _default_in(value, {"Option", "Argument"})
                 flag = _Stated((argument.arg,), default, argument, problems, options, mentions=int(any(texts)))
                 found.append((flag, described))
-            bound, own = bound_names(function)[0], {name.arg for name, _ in _parameters(function)}
-            whole = function.args.kwarg.arg if function.args.kwarg else ""  # **options
-            odd = min(words & {each.name for each, _ in self.functions}, default="") if found else ""
+            if not found:
+                continue
+            general = [self._condition(function), self._strange(self._of_main, *self._function_of(function))]
+            for each in function.decorator_list:
+                on = each.func.value if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) else None
+                if isinstance(on, ast.Name) and not self._dotted(on):
+                    general.append(self._strange(self._of_app, self._key(on)))
+                is_command = _last_name(each) not in {"command", "group", "callback"} or self._is_command(each)
+                if _last_name(each) not in _OF_COMMANDS - self.own or not is_command:
+                    general.append(
+                        f"`{function.name}` is decorated by `{shortened(self._written(each))}`, which is not run"
+                    )
+            if function.args.kwarg:  # **options
+                general.append(self._strange(self._of_constant, self._key(function.args.kwarg)))
             for flag, described in found:
-                (name,) = flag.keys
-                problems = [*flag.problems, *_taken_elsewhere(described), _condition(parents)]
-                is_stored = len(bound[name]) > (name in own)
-                problems.append(f"`{function.name}` assigns another `{name}`" if is_stored else "")
-                problems.append(f"`{function.name}` is decorated by `{odd}`, which is not run" if odd else "")
-                problems.append(f"line {self.changed[whole]} changes `{whole}`" if whole in self.changed else "")
+                bindings = self._bound((id(function), flag.keys[0]))
+                problems = [*flag.problems, *_taken_elsewhere(described), *general]
+                problems += [self._other_form(x) for x in bindings if not isinstance(x, ast.arg)]
                 kind = flag.kind or (flag.at.annotation if isinstance(flag.at, ast.arg) else None)
                 if kind and _is_converted(kind, flag.value, is_click=flag.kind is not None):
                     problems.append(f"its default is converted by `{shortened(self._written(kind))}`, which is not run")
-                problems.append(self._created_with({function.name}, name))
                 yield flag._replace(problems=problems)
 
-    def _parsed_with(self) -> Iterator[str]:
-        """Yield what in a file changes the defaults of its flags, or gives some itself."""
-        # Names that are bound as parameters without a default, or with None, as in `def main(argv=None)`.
-        parameters = [each for function, _ in self.functions for each in _parameters(function)]
-        unset = Counter(name.arg for name, value in parameters if value is None or _is_constant(value, None))
-        handed = {x.id for name in _PARSING for call in self.called[name] for x in call.args if isinstance(x, ast.Name)}
-        mains = {each.name for each, _ in self.functions if {x.arg for x, _ in _parameters(each)} & handed}
-        for call, _ in self.calls:
-            called, given = _last_name(call), _keywords(call)
-            is_parsing = (
-                called in _PARSING or called in mains or (isinstance(call.func, ast.Name) and called == "FLAGS")
-            )
-            argv = [given["argv"]] if "argv" in given else []
-            for each in (*call.args, *given.values()) if is_parsing else argv:
-                match each:
-                    case ast.Constant(value=None | bool()):  # of HfArgumentParser
-                        pass
-                    case ast.Name(id=name) if unset[name] == len(self.bound[name]) > 0:
-                        pass
-                    case ast.BinOp() | ast.List():
-                        yield f"line {call.lineno} gives `{called}` arguments of its own"
-                    case _ if "sys.argv" not in self._written(each):
-                        yield f"line {call.lineno} gives `{called}` arguments of its own"
-            match call.func:
-                case ast.Attribute(
-                    attr=method, value=ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars"))
-                ) if method in _CHANGING:
-                    yield f"line {call.lineno} changes parsed flags by `{called}`"
-            yield from (f"line {call.lineno} sets `{key}`" for key in _OUTSIDE if key in given)
-        called_here = {id(call.func) for call, _ in self.calls}
-        for node in ast.walk(self.tree):
-            match node:
-                case ast.Constant(value=str(text)) if text in _DEFAULTS_SET | _PARSING:
-                    yield f"line {node.lineno} has `{text}` as a text"
-                case ast.Attribute(attr=name) if name in _PARSING and id(node) not in called_here:
-                    yield f"line {node.lineno} hands `{name}` on"
-                case ast.ClassDef(bases=bases) if any(_last_name(base).endswith("Parser") for base in bases):
-                    if own := {"add_argument", *_PARSING} & set(self.bound_in[id(node)]):
-                        yield f"line {node.lineno} defines a parser with its own `{min(own)}`"
-                case ast.Constant(value=str(text)) if text in _OUTSIDE:
-                    yield f"line {node.lineno} sets `{text}`"
-                case ast.Attribute(attr=name) | ast.Name(id=name) if name in _DEFAULTS_SET:
-                    yield f"line {node.lineno} uses `{name}`"
-        # An object that holds the parsed flags is bound again, or changed as a whole.
-        parsed = {x for x, value, _ in self.assigned if isinstance(value, ast.Call) and _last_name(value) in _PARSING}
-        for name, value, line in self.assigned if parsed else ():
-            match value:
-                case ast.List() | ast.Tuple():  # of another meaning
-                    continue
-                case ast.Call() if _last_name(value) in _PARSING or not (value.args or value.keywords):
-                    continue
-                case ast.Name(id=other) if other in parsed:
-                    continue
-            if name in parsed:
-                yield f"line {line} binds `{name}` again"
-        yield from (f"line {self.changed[name]} changes `{name}`" for name in sorted(parsed & self.changed.keys()))
-        yield from (f"line {line} uses `argv`" for line in sorted(self.argv.values()))
-        yield from filter(None, map(self._stored, ("default", "add_argument", *sorted(_PARSING))))
+    def _condition(self, node: ast.AST) -> str:
+        """Return the first statement around a place on which it depends, in words; "" if there is none."""
+        inner: ast.AST = node
+        while not isinstance(above := self.above[id(inner)], ast.Module):
+            match above:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Expr():
+                    pass
+                case ast.Assign() | ast.AnnAssign() if inner is node:
+                    pass
+                case ast.If(
+                    test=ast.Compare(
+                        left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+                    ),
+                    orelse=[],
+                ):
+                    pass
+                case ast.expr():
+                    return "it is part of another expression"
+                case _:
+                    above = self.above[id(above)] if isinstance(above, ast.match_case) else above
+                    word = type(above).__name__.lower().removeprefix("async").removesuffix("star")
+                    return f"it stands under the `{word}` of line {getattr(above, 'lineno', 0)}"
+            inner = above
+        return ""
 
-    # ml_collections.
+    def _is_config_dict(self, value: ast.AST | None) -> bool:
+        name = self._dotted(value.func) if isinstance(value, ast.Call) else ""
+        return name.endswith(("ConfigDict", "config_dict.create"))
 
     def _config(self, function: _Function) -> list[_Stated] | None:
         """Return what a function sets on the ConfigDict that it returns; None if it makes and returns none."""
-        made: dict[str, ast.Call] = {}
-        for name, value, _ in assignments(function.body):
-            if isinstance(value, ast.Call) and _is_config_dict(value):
-                made.setdefault(name, value)
-        returned = {
-            x.value.id for x in ast.walk(function) if isinstance(x, ast.Return) and isinstance(x.value, ast.Name)
-        }
-        if len(made.keys() & returned) != 1:
+        made = {name: value for name, value, _ in assignments(function.body) if self._is_config_dict(value)}
+        returned = [x for x in ast.walk(function) if isinstance(x, ast.Return | ast.Yield | ast.YieldFrom)]
+        names = {x.value.id for x in returned if isinstance(x.value, ast.Name)} & made.keys()
+        if len(names) != 1:
             return None
-        (root,) = made.keys() & returned
-        problems = []
-        if self.bound[function.name] != [function.lineno] or function.decorator_list:
-            problems.append(f"`{function.name}` is decorated, or bound more than once")
-        returns = [x for x in ast.walk(function) if isinstance(x, ast.Return | ast.Yield | ast.YieldFrom)]
-        if isinstance(function, ast.AsyncFunctionDef) or returns != function.body[-1:]:
-            problems.append(f"`{function.name}` returns elsewhere than in its last line")
-        problems.append(self._imported_over(function))
-        call = made[root]
+        (root,) = names
+        call: ast.Call = made[root]  # type: ignore[assignment]
         sets: list[tuple[tuple[str, ...], ast.expr, ast.AST]] = [
             ((name,), value, call) for name, value in _keywords(call).items()
         ]
+        problems = [self.dynamic, self._twice(self._key(function)), self._twice((id(function), root))]
+        problems += [self._other_form(x) for x in self.uses[self._key(function)] if not isinstance(x, _Function)]
+        problems += [self._other_form(x) for x in self.uses.get((_ATTRIBUTE, function.name), ()) if not self._dotted(x)]
+        if isinstance(function, ast.AsyncFunctionDef) or returned != function.body[-1:] or function.decorator_list:
+            problems.append(f"`{function.name}` is decorated, or returns elsewhere than in its last line")
         match call.args:
             case []:
                 pass
@@ -759,50 +1122,37 @@ class _Reader:
                 sets += [((str(_text(key)),), value, value) for key, value in zip(keys, values, strict=True)]
             case _:
                 problems.append(f"`{root}` is made of other values")
-        for statement in function.body:
-            match statement:
-                case ast.Assign(targets=[target], value=value) if names := _attributes(target, root):
-                    sets.append((names, value, statement))
-        # Apart from `config.a.b`, which is set or read, and `return config`, nobody else gets hold of it.
-        sections = {names[:length] for names, _, _ in sets for length in range(len(names))}
-        sections |= {names for names, value, _ in sets if isinstance(value, ast.Call)}
-        around = {id(child): node for node in ast.walk(function) for child in ast.iter_child_nodes(node)}
-        stores, is_handed = 0, False
-        for node in ast.walk(function):
-            match node:
-                case ast.Call(func=ast.Attribute(attr=method)) if method in _CHANGING:
-                    problems.append(f"line {node.lineno} changes it by `{method}`")
-                case ast.Name(id=name, ctx=ast.Load()) if name == root:
-                    top: ast.expr = node
-                    while isinstance(parent := around[id(top)], ast.Attribute):
-                        top = parent
-                    names = _attributes(top, root)
-                    is_read = names not in sections or not isinstance(getattr(top, "ctx", None), ast.Load)
-                    if isinstance(parent, ast.Call) and parent.func is top:
-                        is_read = names[-1] in _HARMLESS if names else False
-                    is_handed = is_handed or not (is_read or isinstance(parent, ast.Return))
-                case ast.Name(id=name):
-                    stores += name == root
-        if stores > 1 or is_handed:
-            problems.append(f"`{root}` is bound more than once, or handed to other code, which may change it")
-        literal = {names for names, value, _ in sets if isinstance(value, ast.Dict)}
-        times = Counter(names for names, _, _ in sets)
-        last = Counter(names[-1] for names, _, _ in sets)
-        # A statement is one store of its name; keywords and dictionaries are none.
-        stored = Counter(names[-1] for names, _, at in sets if isinstance(at, ast.Assign))
+        # Of `config`, all that stands there is `config.a = 1` as a statement of the function, `config.a` that is read,
+        # `config.lock()` and the like, and `return config`.
+        loads, elsewhere, own = [], set[tuple[str, ...]](), set(map(id, function.body))
+        for node in self.uses[id(function), root]:
+            top: ast.AST = node
+            while isinstance(self.above[id(top)], ast.Attribute):
+                top = self.above[id(top)]
+            above, path = self.above[id(top)], _attributes(top, root)
+            if isinstance(above, ast.Assign) and above.targets == [top] and path and id(above) in own:
+                sets.append((path, above.value, above))
+            elif isinstance(getattr(top, "ctx", None), ast.Load):
+                loads.append((path, node, above))
+            elif path:
+                elsewhere.add(path)
+        sections = {path[:length] for path, _, _ in sets for length in range(len(path))}
+        sections |= {path for path, value, _ in sets if isinstance(value, ast.Call)}
+        for path, node, above in loads:
+            is_called = isinstance(above, ast.Call) and _attributes(above.func, root) == path
+            is_read = bool(path) and path[-1] in _HARMLESS if is_called else path not in sections
+            if not is_read and above not in returned:
+                problems.append(self._other_form(node))
+        literal = {path for path, value, _ in sets if isinstance(value, ast.Dict)}
+        times = Counter(path for path, _, _ in sets)
         found = []
-        for names, value, at in sets:
-            own = last[names[-1]] - stored[names[-1]]
-            is_twice = last[names[-1]] > 1 or len(self.stores.get(names[-1], ())) > stored[names[-1]]
-            is_twice = is_twice or len(self.given.get(names[-1], ())) > own
-            reasons = [*problems, f"`{names[-1]}` is set more than once in the file" if is_twice else ""]
-            if any(names[:length] in literal for length in range(len(names))):
-                reasons.append(f"`{'.'.join(names)}` is set inside another value")
-            reasons.append(self.binding)
-            if _is_empty_config(value):
+        for path, value, at in sorted(sets, key=lambda each: each[2].lineno):  # type: ignore[attr-defined]
+            parents = [path[:length] for length in range(1, len(path) + 1)]
+            again = [f"`{'.'.join(x)}` is set more than once" for x in parents if times[x] > 1 or x in elsewhere]
+            again += [f"`{'.'.join(path)}` is set inside another value" for x in parents[:-1] if x in literal]
+            if self._is_config_dict(value) and not (getattr(value, "args", 1) or _keywords(value)):
                 value = ast.copy_location(ast.Dict(keys=[], values=[]), value)  # noqa: PLW2901
-                reasons = [f"`{names[-1]}` is set more than once in the file"] if times[names] > 1 else []
-            found.append(_Stated(names, value, at, reasons, (f"--config.{'.'.join(names)}",)))
+            found.append(_Stated(path, value, at, [*problems, *again], (f"--config.{'.'.join(path)}",)))
         return found
 
 
@@ -815,67 +1165,51 @@ def _converts(flag: _Stated) -> bool:
     return isinstance(flag.kind, ast.Name) and flag.kind.id in {"float", "int"}
 
 
-def _is_constant(node: ast.AST, *values: object) -> bool:
+def _is_constant(node: ast.AST | None, *values: object) -> bool:
     return isinstance(node, ast.Constant) and node.value in values
 
 
-def _taken_elsewhere(call: ast.Call | None) -> Iterator[str]:
+def _taken_elsewhere(call: ast.Call | None, of_it: set[str] = _OPTION) -> Iterator[str]:
     """Yield what in the call that describes an option takes its value from elsewhere than its default."""
     given = _keywords(call)
-    for key, harmless in _ELSEWHERE.items():
-        if key in given and not _is_constant(given[key], *harmless):
+    for key, value in given.items():
+        harmless = _ELSEWHERE.get(key, () if key in of_it else (None,))
+        if harmless and not _is_constant(value, *harmless):
             is_needed = key in {"required", "prompt"}
-            yield "it is required, so that a launch gives it" if is_needed else f"its `{key}` may give another value"
-    if call and ("**" in given or any(isinstance(each, ast.Starred) for each in call.args)):
+            said = (
+                f"its `{key}` may give another value" if key != "**" else "not all of its arguments are written there"
+            )
+            yield "it is required, so that a launch gives it" if is_needed else said
+    if call and any(isinstance(each, ast.Starred) for each in call.args):
         yield "not all of its arguments are written there"
 
 
-def _condition(parents: Parents) -> str:
-    """Return the first statement around a place on which it depends, in words; "" if there is none."""
-    for node in parents:
-        match node:
-            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
-                continue
-            case ast.If(
-                test=ast.Compare(
-                    left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
-                ),
-                orelse=[],
-            ):
-                continue
-        word = type(node).__name__.lower().removeprefix("async").removesuffix("star")
-        return f"it stands under the `{word}` of line {getattr(node, 'lineno', 0)}"
-    return ""
+def _base(node: ast.AST) -> str:
+    return _last_name(getattr(node, "value", None)) if isinstance(getattr(node, "value", None), ast.Name) else ""
 
 
-def _bound_in(node: ast.ClassDef) -> Iterator[str]:
-    """Yield each binding of a name directly in the body of a class, or below a condition there."""
-    waiting: list[ast.AST] = [*node.body]
-    while waiting:
-        match waiting.pop():
-            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
-                yield name
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                yield name
-            case ast.alias(name=name, asname=other):
-                yield other or name
-            case each:
-                if isinstance(each, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and each.name:
-                    yield each.name
-                waiting += ast.iter_child_nodes(each)
+def _bases(node: ast.ClassDef) -> list[str]:
+    return [_last_name(_generic(base)) for base in node.bases]
 
 
-def _is_config_dict(call: ast.Call) -> bool:
-    match call.func:
-        case ast.Name(id="ConfigDict") | ast.Attribute(attr="ConfigDict"):
-            return True
-        case ast.Attribute(attr="create", value=module):
-            return _last_name(module) == "config_dict"
-    return False
+def _grown(classes: list[ast.ClassDef], more: Callable[[ast.ClassDef], Iterable[ast.ClassDef]]) -> list[ast.ClassDef]:
+    """Return classes with those that are related to them, at least one too many where there are many."""
+    for each in classes:
+        if len(classes) <= MAX_FAMILY:
+            classes += [x for x in more(each) if x not in classes]
+    return classes
 
 
-def _is_empty_config(value: ast.expr) -> bool:
-    return isinstance(value, ast.Call) and _is_config_dict(value) and not (value.args or value.keywords)
+def _generic(node: ast.AST) -> ast.AST:
+    return node.value if isinstance(node, ast.Subscript) else node
+
+
+def _is_static(node: ast.AST) -> bool:
+    return _last_name(node) == "staticmethod"
+
+
+def _is_load(node: ast.AST) -> bool:
+    return isinstance(getattr(node, "ctx", None), ast.Load)
 
 
 def _is_converted(kind: ast.expr, value: ast.expr | None, *, is_click: bool) -> bool:
@@ -887,22 +1221,7 @@ def _is_converted(kind: ast.expr, value: ast.expr | None, *, is_click: bool) -> 
     return name not in _CLICK_TYPES or "clamp" in _keywords(kind) or (is_cut and name in {"int", "INT", "IntRange"})
 
 
-def _root(node: ast.AST) -> str:
-    """Return the name of the object that a place is part of: `C["a"]`, `C.get("a")`, `vars(C)`, `C.__dict__`; or ""."""
-    while not isinstance(node, ast.Name):
-        match node:
-            case ast.Subscript(value=below) | ast.Attribute(attr="__dict__", value=below):
-                node = below
-            case (
-                ast.Call(func=ast.Attribute(attr="get", value=below)) | ast.Call(func=ast.Name(id="vars"), args=[below])
-            ):
-                node = below
-            case _:
-                return ""
-    return node.id
-
-
-def _attributes(node: ast.expr, root: str) -> tuple[str, ...]:
+def _attributes(node: ast.AST, root: str) -> tuple[str, ...]:
     """Return the names of `root.a.b`; () for other code."""
     names: list[str] = []
     while isinstance(node, ast.Attribute):

@@ -24,9 +24,16 @@ MAX_ALL = 64 * 1024 * 1024  # bytes of all
 MAX_TRIED = 200  # launches with another value, of which it is looked up whether they run another script
 MAX_FOUND = 10  # launches that are named for one config
 _ENDINGS = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".yaml", ".yml", ".ipynb", ".mk", ".dockerfile")
-_NAMES = re.compile(r"(gnu)?makefile|justfile|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
+# Of other files those are searched that are no documents, small, and text, until there have been enough.
+_DOCUMENT = re.compile(
+    r"(readme|change|licen[cs]e|history|news|authors|contribut|notice).*|"
+    r".*\.(md|rst|tex|adoc|html?|svg|csv|tsv|lock|pyi)",
+    re.IGNORECASE,
+)
+MAX_OTHER, MAX_OTHERS = 256 * 1024, 16 * 1024 * 1024  # bytes of one, and of all
+_NAMES = re.compile(r"(gnu)?makefile|(just|jenkins|snake|proc)file|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
 # What may stand between an option and its value: `=`, a space, the next line, the next item of a list.
-_GAP = r"(?:=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
+_GAP = r"(?:\\?[\"']?=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
 _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
@@ -49,7 +56,7 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
         pattern = _pattern(default)
         for name, text in texts if pattern else ():
             for match in re.finditer(pattern, text):
-                given = match["value"]
+                given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\")
                 is_same = given == default.value.text or (
                     (number := scalars.parse_number(given)) is not None
                     and number == scalars.parse_number(default.value.text)
@@ -60,12 +67,18 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                     continue  # a comment, or told of another key
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
+                # Python code has options where it defines them, too.
+                if name.endswith(".py") and (
+                    text[match.start() - 1] not in "\"'" or scalars.parse_number(given) is None
+                ):
+                    continue
                 tried += 1
+                if _start(match) is not None and (tried > MAX_TRIED or not _is_short_for(default, root, text, match)):
+                    continue
                 if tried <= MAX_TRIED and _is_of_another(default, root, text, match):
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
-                option = match.group().split("=")[0].split()[0].strip("\"',\\")
                 message = f"`{shortened(option)}` is {shortened(given) or 'given'} here, and `{default.key}` takes the "
                 message += f"default {default.value.text} of {default.name}, line {default.value.mark.line}"
                 path = os.path.relpath(root / name)
@@ -87,6 +100,11 @@ def _pattern(default: Default) -> str:
         if option.startswith("--"):
             spelt = re.sub("[-_]", "[-_]", option[2:].replace(".", r"\."))
             words.append(rf"(?<![\w-])--{spelt}(?![\w.-]){_GAP}")
+            starts = "|".join(re.sub("[-_]", "[-_]", option[2:end]) for end in range(len(option) - 1, 3, -1))
+            if starts and "." not in option:  # argparse takes any beginning of an option
+                words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
+        elif option.startswith("-") and len(option) == 2:
+            words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
         elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and not an assignment at the beginning of a line
             words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option)}\\?[\"']?")
         elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
@@ -98,10 +116,13 @@ def _pattern(default: Default) -> str:
 def _launches(root: Path) -> tuple[tuple[str, str], ...]:
     """Return name and text of the tracked files that may launch a run; InputError if there are too many."""
     names = []
+    others = []
     for name in tracked_files(root):
         base = posixpath.basename(name)
         if base.lower().endswith(_ENDINGS) or _NAMES.fullmatch(base) or "." not in base:
             names.append(name)
+        elif not _DOCUMENT.fullmatch(base):
+            others.append(name)
     if len(names) > MAX_LAUNCHES:
         raise InputError(f"too many: the repository has {len(names):,} scripts, above {MAX_LAUNCHES:,}")
     texts, total = [], 0
@@ -119,18 +140,45 @@ def _launches(root: Path) -> tuple[tuple[str, str], ...]:
         if total > MAX_ALL:
             raise InputError(f"too many: the scripts of the repository have more than {MAX_ALL >> 20} MiB")
         texts.append((name, data.decode(errors="replace")))
+    left = MAX_OTHERS
+    for name in others[:MAX_LAUNCHES]:
+        try:
+            data = read_bytes(str(root / name), limit=MAX_OTHER)
+        except ConfigError:
+            continue
+        left -= len(data)
+        if left >= 0 and b"\0" not in data:
+            texts.append((name, data.decode(errors="replace")))
     return tuple(texts)
+
+
+def _scripts(text: str, match: re.Match[str]) -> list[str]:
+    """Return the Python files that the command at a match names before it."""
+    ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
+    return _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+
+
+def _is_own(default: Default, script: str) -> bool:
+    return posixpath.basename(script) == PurePosixPath(default.name).name
 
 
 def _is_of_another(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs other scripts of the repository that define the flag themselves."""
-    ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
-    command = text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()]
-    scripts = _SCRIPT.findall(command)
-    own = PurePosixPath(default.name).name
-    if not scripts or any(posixpath.basename(script) == own for script in scripts):
+    scripts = _scripts(text, match)
+    if not scripts or any(_is_own(default, script) for script in scripts):
         return False
     return all(_defines(root, script, _name(default)) for script in scripts)
+
+
+def _start(match: re.Match[str]) -> str | None:
+    """Return the beginning of an option that stands there, "" for a letter; None for a whole option."""
+    return next((text for key, text in match.groupdict().items() if key.startswith("start") and text is not None), None)
+
+
+def _is_short_for(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+    """Return True if the command at a match runs the script of the default, which has no other option of that name."""
+    start, scripts = _start(match), [script for script in _scripts(text, match) if _is_own(default, script)]
+    return bool(scripts) and not (start and _defines(root, scripts[0], start.replace("-", "_")))
 
 
 @cache

@@ -106,7 +106,7 @@ class Revision:
 
     def names_file(self, place: str) -> bool:
         """Return True if a path is that of a file, a link or a submodule, whether or not that can be read."""
-        entry = self._entry(place)
+        entry = _entry(self.root, self.commit, place)
         return entry is not None and entry.kind != "tree"
 
     def matching(self, folder: str, pattern: str) -> tuple[str, ...]:
@@ -115,38 +115,30 @@ class Revision:
         if posixpath.isabs(pattern) or joined.split("/")[0] == "..":
             return ()
         if not is_pattern(joined):
-            return (joined,) if self.names_file(joined) or self._kind(joined) == "blob" else ()
+            return (joined,) if self.names_file(joined) or self.kind(joined) == "blob" else ()
         try:
             top, parts = split_pattern(joined)
         except ValueError:  # a pattern that nothing can match
             return ()
-        files = (name for name, kind in self._listed(top, "-r") if kind == "blob")
+        files = (name for name, kind in self.listed(top, "-r") if kind == "blob")
         return tuple(sorted(posixpath.join(top, name) for name in files if matches(name.split("/"), parts)))
 
-    def names_in(self, folder: str) -> tuple[str, ...]:
-        """Return the sorted names of files, folders and links directly in a folder; () if it is none."""
-        return tuple(sorted(name for name, _ in self._listed(folder)))
-
-    def _listed(self, folder: str, *options: str) -> Iterator[tuple[str, str]]:
+    def listed(self, folder: str, *options: str) -> Iterator[tuple[str, str]]:
         """Yield name and kind of each entry of a folder, links on the way to it followed; nothing if it is none."""
-        if self._kind(folder) == "tree":
+        if self.kind(folder) == "tree":
             place = self.follow_links(folder)
             tree = self.commit if place == "." else f"{self.commit}:{place}"
             listed = _git(self.root, "ls-tree", *options, "-z", "--full-tree", tree).decode(errors="surrogateescape")
             for about, _, name in (line.partition("\t") for line in filter(None, listed.split("\0"))):
                 yield name, about.split(" ")[1]
 
-    def _kind(self, place: str) -> str:
+    def kind(self, place: str) -> str:
         """Return "blob" or "tree" for what a path leads to, links followed; "" for nothing that can be read."""
         try:
             _, entry = self._followed(place)
         except Refusal:
             return ""
         return "" if entry is None or entry.kind == "commit" else entry.kind
-
-    def is_folder(self, place: str) -> bool:
-        """Return True if a path leads to a folder of this revision."""
-        return self._kind(place) == "tree"
 
     def follow_links(self, place: str) -> str:
         """Return a path with this revision's links followed; Refusal as for `content`."""
@@ -156,12 +148,12 @@ class Revision:
         """Return a path with links followed, and the entry there, None if there is none; Refusal as for `content`."""
         # Links are followed by hand, one at a time, to see each target before it leaves the repository.
         for _ in range(_MAX_LINKS):
-            entry = self._entry(place)
+            entry = _entry(self.root, self.commit, place)
             if entry is not None and entry.mode != _LINK:
                 return place, entry
             parts = place.split("/")
             heads = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
-            entries = ((head, self._entry(head)) for head in heads)
+            entries = ((head, _entry(self.root, self.commit, head)) for head in heads)
             # The first on the way that is no directory: a link, a submodule, a file, or nothing.
             head, entry = next(((head, entry) for head, entry in entries if entry is None or entry.kind != "tree"))
             if entry is not None and entry.kind == "commit":
@@ -174,13 +166,10 @@ class Revision:
                 raise Refusal("DPC110", "is a symbolic link that leaves the repository", "")
         raise Refusal("DPC110", "is a symbolic link that leads nowhere", "")
 
-    def _entry(self, place: str) -> _Entry | None:
-        """Return git's entry at a path, links not followed; None if there is none."""
-        return _commit_entry(self.root, self.commit, place)
-
 
 @cache  # a commit never changes
-def _commit_entry(root: Path, commit: str, place: str) -> _Entry | None:
+def _entry(root: Path, commit: str, place: str) -> _Entry | None:
+    """Return git's entry at a path of a commit, links not followed; None if there is none."""
     if place in {"", "."}:
         return _Entry("040000", "tree", commit, "-")
     # A name of any characters, also with a line break: it follows `--`, and pathspecs are literal.
@@ -201,7 +190,7 @@ class Snapshot:
 
     def yaml_files(self, folder: str, *, limit: int) -> Iterator[tuple[str, bytes]]:
         """Yield name and content of the YAML files directly in a folder of the revision, without those over `limit`."""
-        for name in self.revision.names_in(folder):
+        for name, _ in sorted(self.revision.listed(folder)):
             if name.lower().endswith((".yaml", ".yml")):
                 try:
                     data = self.revision.content(posixpath.join(folder, name), limit=limit)
@@ -240,16 +229,17 @@ def find_revision(name: str, folder: Path) -> Revision:
     root = outermost_same(folder, git_root(Path.cwd())) or git_root(folder)
     if root is None:
         raise InputError(f"--base: expected files in a git repository, got {visible(str(folder))}, which is in none")
-    ended = _run_git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if ended.returncode and not ended.stderr.strip():  # quietly: git knows no such commit
+    words = "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"
+    commit = _git(root, *words, may_be_silent=True)
+    if not commit:  # git knows no such commit
         raise UnknownRevisionError(
             f"--base: expected a revision that git has here, got `{visible(name)}`; fetch it first "
             "(actions/checkout: `fetch-depth: 0`; GitLab: `GIT_DEPTH: 0`; else `git fetch`)"
         )
-    found = Revision(name=name, root=root, commit=_output(ended).decode().strip())
+    found = Revision(name=name, root=root, commit=commit.decode().strip())
     # A change can put a link in the place of the folder in which dpcalc runs: what it leads to has no base.
     here = Path(os.path.relpath(os.path.realpath(Path.cwd()), os.path.realpath(root))).as_posix()
-    if here != "." and not here.startswith("..") and not found.is_folder(here):
+    if here != "." and not here.startswith("..") and found.kind(here) != "tree":
         raise InputError(
             f"--base: expected a working directory that {visible(name)} has, got {visible(here)}; run dpcalc at the "
             "top of the repository"
@@ -272,15 +262,14 @@ def outermost_same(folder: Path, root: Path | None) -> Path | None:
     return next((each for each in (*reversed(folder.parents), folder) if os.path.realpath(each) == real), None)
 
 
-def _git(root: Path, *words: str) -> bytes:
-    return _output(_run_git(root, *words))
+def _git(root: Path, *words: str, may_be_silent: bool = False) -> bytes:
+    """Return what git prints, without hooks and fetches; InputError with its complaint if it failed, or took over 60 s.
 
-
-def _run_git(root: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
-    """Run git without hooks and fetches to its end, in success or failure; InputError if missing or over 60 s."""
+    Where it `may_be_silent`, a failure without a complaint is no output.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
-        return subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
+        ended = subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
             (_git_path(), *_SETTINGS, "-C", str(root), *words),
             input=b"",
             capture_output=True,
@@ -290,13 +279,11 @@ def _run_git(root: Path, *words: str) -> subprocess.CompletedProcess[bytes]:
         )
     except subprocess.TimeoutExpired:
         raise InputError(f"--base: expected git to answer within {_GIT_SECONDS:g} s; it did not") from None
-
-
-def _output(ended: subprocess.CompletedProcess[bytes]) -> bytes:
-    """Return what git printed; InputError with its complaint if it failed."""
     if ended.returncode == 0:
         return ended.stdout
     complaint = visible(" ".join(ended.stderr.decode(errors="replace").split())[:500])
+    if may_be_silent and not complaint:
+        return b""
     way_out = f"; {_PARTIAL}" if "promisor" in complaint else ""
     raise InputError(f"--base: git cannot do that: {complaint or f'exit code {ended.returncode}'}{way_out}")
 

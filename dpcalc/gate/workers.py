@@ -22,8 +22,7 @@ from contextlib import suppress
 from dataclasses import field
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from types import TracebackType
-from typing import IO, Generic, Self, TypeVar
+from typing import IO, Generic, TypeVar
 
 from dpcalc.errors import OutOfMemoryError, OutOfTimeError
 from dpcalc.records import dataclass
@@ -133,7 +132,7 @@ class _Worker:
 
 
 class Workers(Generic[T, R]):
-    """Pool of processes that compute one function; they end with the `with` block, and with this process."""
+    """Pool of processes that compute one function; they end when it is closed, and with this process."""
 
     def __init__(self, function: Callable[[T], R], *, processes: int = PROCESSES, memory: int | None = None) -> None:
         """Prepare the pool; processes start with the first task."""
@@ -143,12 +142,6 @@ class Workers(Generic[T, R]):
         # One inbox for all workers: waiting for each of them in turn would let a slow one hide the others. No message
         # of a worker means that its process has ended.
         self._inbox: SimpleQueue[tuple[_Worker, bytes | None]] = SimpleQueue()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.close()
 
     def close(self) -> None:
         """End all processes and drop their tasks; a later call starts new ones."""

@@ -28,6 +28,7 @@ from dpcalc.imports.run import (
     shown,
     whole_number,
 )
+from dpcalc.planner.words import UNKNOWN_ORDER
 
 _MAX_ENTRIES = 100_000  # of a history
 _NOISE = "{noise}"  # a noise multiplier that the library looks for
@@ -50,6 +51,10 @@ _MICROBATCHES = (
 _ACCUMULATION = "accumulation: Opacus multiplies the rate by the batches of a step, which is no longer a Poisson draw"
 
 _FIT = "sampling: {loader} is what --loader says of the data set of fit(); the call does not say how it draws"
+_ORDER = (
+    "order: it counts as known, as `scheme: shuffle` has it; `order: secret` beside it, under adjacency zero-out or "
+    f"replace-one, may cost less, but says that {UNKNOWN_ORDER}"
+)
 _KERAS = ("l2_norm_clip", "noise_multiplier", "num_microbatches")
 
 # Library, and positional parameters in their order; () for functions whose numbers are read by name alone.
@@ -345,6 +350,7 @@ def _batches_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
     clip = given.get("max_grad_norm")
     keys = f", max_grad_norm: {number_text(clip)}" if isinstance(clip, Fraction) else ""
     unknown = [_FIT.format(loader=loader) if "loader" in given else _FIXED_SAMPLING if is_fixed else _TF_SAMPLING]
+    unknown += [_ORDER] if loader == "shuffle" else []
     unknown.insert(0, "adjacency: replace-one, as the library says of FIXED_BATCH_SIZE" if is_fixed else _ADJACENCY)
     unknown += [] if keys else [_CLIP]
     parts = given.get("num_microbatches")

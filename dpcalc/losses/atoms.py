@@ -11,7 +11,7 @@ import numpy as np
 from dpcalc.arrays import Array
 from dpcalc.losses.loss import Loss
 from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_index
-from dpcalc.work import ELEMENT, spend
+from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _UNIT = 2.0**-52  # relative spacing of floats
 FAR = 1e9
@@ -304,14 +304,19 @@ def chain_of(pairs: Sequence[Loss]) -> Loss:
         pairs = [with_near_losses(pair) for pair in pairs]
     *first, chain = pairs or (Loss(),)
     for pair in reversed(first):
-        # The losses add up along the measure in the middle, coupled by falling losses under both neighbours.
-        widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
-        in_both = outer > -np.inf
-        logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
-        missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
-        losses, logs = _raise_by_roundoff(losses, logs)
-        chain = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
+        chain = _linked(pair, chain)
     return chain
+
+
+@cached_with_cost(16)  # a group may lie in many ways, and chains of several lengths begin alike
+def _linked(pair: Loss, chain: Loss) -> Loss:
+    # The losses add up along the measure in the middle, coupled by falling losses under both neighbours.
+    widths, (outer, inner) = comonotone_coupling([from_second(pair), from_first(chain)])
+    in_both = outer > -np.inf
+    logs, losses = widths[in_both] + outer[in_both], outer[in_both] + inner[in_both]
+    missed = float(np.exp(widths[~in_both] - inner[~in_both]).sum())
+    losses, logs = _raise_by_roundoff(losses, logs)
+    return of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=chain.only_other + missed)
 
 
 ALL_INFINITE = Loss(infinity_mass=1.0, other_infinite=1.0, is_symmetric=True)

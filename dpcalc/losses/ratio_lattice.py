@@ -271,8 +271,9 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
     if low < high:
         return (low + high) / 2, (high - low) / 2
     mean = float((ratios * masses).sum()) / float(below[-1])
-    deviation = math.sqrt(float(((ratios - mean) ** 2 * masses).sum()) / float(below[-1]))
-    return mean, max(deviation, 1e-9 * mean)
+    largest = max(float(ratios[-1]), 1.0)  # the square of a ratio may be no float
+    variance = float((((ratios - mean) / largest) ** 2 * masses).sum()) / float(below[-1])
+    return mean, max(largest * math.sqrt(variance), 1e-9 * mean)
 
 
 def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:

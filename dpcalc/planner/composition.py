@@ -271,7 +271,7 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
             releases = repeated_releases(mechanism, bound, phase.steps)
         else:
             releases = gaussian_releases(phase, bound)
-        steps = [each for each in releases if each]
+        steps = list({frozenset(each.items()): each for each in releases if each}.values())  # often equal ones
         if has_secret:  # passes all: those that tell more cost more
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
             is_hopeless = any(curve.infinity_mass * number > plan.delta / 2 for curve, number in curves)

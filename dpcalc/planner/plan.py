@@ -94,6 +94,8 @@ class Phase:
 
     def independent(self, *, attained: bool) -> "Phase":
         """Return the phase with independent steps that bound its cost, or itself; KeyedInputError if not proved."""
+        if (drawn := self.hierarchy.with_drawn_periods()) != self.hierarchy:
+            return replace(self, hierarchy=drawn).independent(attained=attained)
         if self.hierarchy.summed and not self.is_correlated:
             return replace(self, hierarchy=self.hierarchy.with_copies(), clip=self.clip + 1)
         if not self.is_correlated and not self.hierarchy.spans_steps:
@@ -246,7 +248,9 @@ class Plan:
     def independent(self, *, attained: bool = False) -> "Plan":
         """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""
         phases = self.phases
-        if not any(phase.is_correlated or phase.hierarchy.spans_steps or phase.hierarchy.summed for phase in phases):
+        is_held = any(level.redraw_every > 1 for phase in phases for level in phase.hierarchy.levels)
+        is_other = any(phase.is_correlated or phase.hierarchy.spans_steps or phase.hierarchy.summed for phase in phases)
+        if not (is_held or is_other):
             return self
         for fault in (fault for phase in phases for fault in phase.summed_faults(self.unit)):
             raise fault

@@ -107,8 +107,12 @@ _ALSO = (
 )
 _ZEROED = "to a step of which only a guarantee is known, a zeroed unit in its batch is as if it were not drawn"
 _REPLACED = "to a step of which only a guarantee is known, a zeroed unit is one that may be in the place of another"
+_COUNTED = (
+    "to a step of which only a guarantee for batches of one size is known, a drawn unit of which nothing is drawn "
+    "counts as one of its batch"
+)
 _ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
-_UNKNOWN_ORDER = (
+UNKNOWN_ORDER = (
     "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
     "in it once (nothing fills up batches with units again), no batch, that of all ranks together, goes across two "
     "passes, every step adds the same noise to a sum that is divided by a constant, and nothing else of a batch, such "
@@ -135,7 +139,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
             when = "in every pass" + ("" if is_used else _ANY_ORDER)
             if is_used:
-                lines.append(_UNKNOWN_ORDER)
+                lines.append(UNKNOWN_ORDER)
         elif any(level.scheme.is_allocated for level in levels):
             when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
         else:
@@ -195,6 +199,12 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             promises.append(f"{phase.mechanism.statement} holds for any two batches {RELATIONS[relation]}")
             if Adjacency.ZERO_OUT in {relation, plan.adjacency}:
                 zeroed.append(_REPLACED if relation == Adjacency.REPLACE_ONE else _ZEROED)
+            below = phase.hierarchy.levels[plan.unit :]
+            draws_none = any(
+                each.scheme.is_independent or each.scheme.is_cut or each.scheme.is_allocated for each in below
+            )
+            if relation == Adjacency.REPLACE_ONE and draws_none and phase.hierarchy.episodes is None:
+                zeroed.append(_COUNTED)
     lines += dict.fromkeys(promises)
     lines += dict.fromkeys(calibration.assumption for calibration in plan.calibrations)
     if any(getattr(phase.mechanism, "also", ()) for phase in phases):

@@ -140,6 +140,7 @@ class CoSampled:
             record of those that contribute; units with more records than others let only as many contribute.
         own_nonempty: the same for the protected unit, or for each unit of the clipping level if that is lower.
         is_shuffled: True if a level from below the clipping level down to the protected one is shuffled.
+        has_passes: True if any level is shuffled.
     """
 
     path: Path
@@ -152,6 +153,7 @@ class CoSampled:
     nonempty: tuple[Fraction, ...]
     own_nonempty: Fraction
     is_shuffled: bool
+    has_passes: bool
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
@@ -225,6 +227,7 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
             zip(schemes[last:], fewest_below[last - unit :], strict=True), is_rounded_up=False
         ),
         is_shuffled=any(scheme.is_shuffled for scheme in schemes[clip:unit]),
+        has_passes=any(scheme.is_shuffled for scheme in schemes),
     )
 
 

@@ -1,7 +1,7 @@
 """Exact distributions of counts, and bounds on them in stochastic order: the number of marked units in a draw."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from math import comb
 from typing import NamedTuple, TypeVar
@@ -170,37 +170,23 @@ def _binomial_upper_by_chernoff(trials: int, mean: float) -> CountDistribution:
     return {count: chance for count, chance in law.items() if chance}
 
 
-def hypergeometric(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return an upper law of the marked units in a draw without replacement, exact up to 4096 bits."""
-    weights, unit = _hypergeometric_weights(count, marked, drawn)
-    weights[max(weights)] += unit - sum(weights.values())
-    return {h: Fraction(weight, unit) for h, weight in weights.items() if weight}
-
-
-def hypergeometric_lower(count: int, marked: int, drawn: int) -> CountDistribution:
-    """Return a lower law of the marked units in a draw without replacement, exact up to 4096 bits."""
-    weights, unit = _hypergeometric_weights(count, marked, drawn)
-    weights[min(weights)] += unit - sum(weights.values())
-    return {h: Fraction(weight, unit) for h, weight in weights.items() if weight}
-
-
-def _hypergeometric_weights(count: int, marked: int, drawn: int) -> tuple[dict[int, int], int]:
-    """Return ({marked units drawn: whole weight}, total); over 4096 bits, weights are rounded down and sum to less."""
+def hypergeometric(count: int, marked: int, drawn: int, *, is_lower: bool = False) -> CountDistribution:
+    """Return an upper law (or a lower one) of the marked units in a draw without replacement, exact up to 4096 bits."""
     few, many = sorted((marked, drawn))  # the distribution is symmetric in the two
     # A number of ways has up to this many bits; it is divided or multiplied once for each count.
     bits = few * math.log2(max(count / max(few, 1), 1) * math.e)
     spend(bits**1.6 + (few + 1) * (4 * TURN + bits / 4) + fraction_units(few + 1, min(int(bits), _MAX_BITS)))
     smallest, ways = max(0, marked + drawn - count), comb(count, few)
     exact = ways.bit_length() <= _MAX_BITS
+    unit = ways if exact else 1 << _MAX_BITS
     weight = comb(many, smallest) * comb(count - many, few - smallest)
     weights: dict[int, int] = {}
     for h in range(smallest, few + 1):
-        rounded = weight if exact else (weight << _MAX_BITS) // ways
-        if rounded or h in {smallest, few}:  # the callers add the remainder at one of the ends
-            weights[h] = rounded
+        weights[h] = weight if exact else (weight << _MAX_BITS) // ways
         # C(many, h) C(count - many, few - h): each weight is a whole number, so that the division leaves nothing.
         weight = weight * (many - h) * (few - h) // ((h + 1) * (count - many - few + h + 1))
-    return weights, ways if exact else 1 << _MAX_BITS
+    weights[smallest if is_lower else few] += unit - sum(weights.values())  # what was rounded down
+    return {h: Fraction(chance, unit) for h, chance in weights.items() if chance}
 
 
 def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
@@ -351,18 +337,18 @@ def coarsen_upwards(law: CountDistribution) -> CountDistribution:
     spread = _MAX_COUNTS - _LIKELIEST
     ends = {counts[-1 - len(counts) * i // spread] for i in range(spread)}
     ends |= set(sorted(counts, key=weights.__getitem__, reverse=True)[:_LIKELIEST])
-    return _move_up(weights, unit, ends)
+    return move_up(weights, unit, ends | {0})
 
 
-def _move_up(weights: dict[int, int], unit: int, ends: set[int]) -> CountDistribution:
-    """Return the law of weights / unit with each count moved up to the next of `ends` (the largest is one); 0 stays."""
-    result: CountDistribution = {}
+def move_up(weights: dict[int, int], unit: int, ends: Collection[int]) -> CountDistribution:
+    """Return the law of weights / unit with each count moved up to the next of `ends`, one of which is the largest."""
+    law: CountDistribution = {}
     at_end = 0
     for count in sorted(weights):
         at_end += weights[count]
-        if count in ends or count == 0:
-            result[count], at_end = Fraction(at_end, unit), 0
-    return result
+        if count in ends:
+            law[count], at_end = Fraction(at_end, unit), 0
+    return law
 
 
 def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribution:
@@ -376,7 +362,7 @@ def coarsen_upwards_to(law: CountDistribution, max_counts: int) -> CountDistribu
         below += law[count]
         if below >= share * len(ends):
             ends.add(count)
-    return _move_up(*_over_common_denominator(law), ends)
+    return move_up(*_over_common_denominator(law), ends | {0})
 
 
 def compound(number: CountDistribution, each: CountDistribution) -> CountDistribution:

@@ -371,6 +371,20 @@ class Hierarchy:
         tree = self.tree and Tree(sizes=(*self.tree.sizes, (copy.count,) * sum(self.tree.sizes[-1])))
         return replace(self, levels=(*above, replace(level, scheme=All()), copy, *below), tree=tree)
 
+    def with_drawn_periods(self) -> "Hierarchy":
+        """Return the hierarchy with each level drawn whole in the rhythm of a drawn one: its own changes no batch.
+
+        Above all that is drawn it is the rhythm of the first one, below it that of the last. A level in between keeps
+        its own: the rhythm of either can give the smaller bound.
+
+        Source: docs/theory.md, Theorem 7.1.
+        """
+        drawn = [at for at, level in enumerate(self.levels) if level.scheme != All()]
+        nearest = [min(max(at, drawn[0]), drawn[-1]) if drawn else None for at in range(self.depth)]
+        periods = [1 if at is None else self.levels[at].redraw_every for at in nearest]
+        levels = zip(self.levels, periods, strict=True)
+        return replace(self, levels=tuple(replace(level, redraw_every=period) for level, period in levels))
+
     def level(self, number: int) -> Level:
         """Return the level with this number, from 1 (outermost) to `depth`."""
         return self.levels[number - 1]

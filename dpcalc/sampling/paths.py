@@ -32,7 +32,7 @@ class Path:
     place: tuple[int, ...]  # index of each unit in its parent, from 0; () where nobody knows
     counts: tuple[int, ...]  # units in the frame each is drawn from; where a path stands for several, the fewest
     schemes: tuple[Scheme, ...]  # how they are drawn; a fixed draw of all there are is `all`
-    contributions: tuple[int, ...]  # most clipped contributions that one step can draw under each (theory: m_j)
+    contributions: tuple[int, ...]  # most clipped contributions that one step can draw under each (theory: k_j)
     siblings: tuple[int, ...]  # the most of that under any other unit in the same frame, 0 if there is none
     # The most of that under all other units of the frame that are drawn with it (theory: W_j at its most); what
     # `contributions` allow if it is absent.

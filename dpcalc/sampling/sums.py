@@ -5,7 +5,7 @@ of the few roundings errs by 2^-53, relative, and a margin on all tails covers t
 """
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -25,6 +25,7 @@ from dpcalc.sampling.counts import (
     convolve_power,
     full_batch,
     mixture,
+    move_up,
     power,
     power_by_squaring,
 )
@@ -122,12 +123,8 @@ def quantile_counts(weights: Mapping[int, int | Fraction], deviations: Sequence[
 def coarsen_at_quantiles(law: CountDistribution, deviations: Sequence[float]) -> CountDistribution:
     """Return an upper law, in which each count moves up to the next of the law's `quantile_counts`."""
     whole = whole_weights(law)
-    ends = quantile_counts(whole, deviations)
-    result: dict[int, int] = {}
-    for count, weight in whole.items():
-        end = ends[bisect_left(ends, count)]
-        result[end] = result.get(end, 0) + weight
-    return {count: Fraction(result[count], WHOLE) for count in sorted(result) if result[count]}
+    moved = move_up(whole, WHOLE, quantile_counts(whole, deviations))
+    return {count: chance for count, chance in moved.items() if chance}
 
 
 def whole_weights(law: CountDistribution) -> dict[int, int]:

@@ -4,6 +4,7 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -245,7 +246,7 @@ def processes(
     function: Callable[[T], R], tasks: Sequence[T], *, jobs: int | None, memory_per_process: int | None
 ) -> Iterator[tuple[int, R | Exception]]:
     """Yield (number, result or exception) from processes."""
-    with Workers(function, processes=jobs or _processors(), memory=memory_per_process) as workers:
+    with closing(Workers(function, processes=jobs or _processors(), memory=memory_per_process)) as workers:
         yield from workers.finished(tasks)
 
 

@@ -211,7 +211,7 @@ def test_a_thousand_honest_logs_pass(audited, name):
     config, loader = HONEST[name]
     config = re.sub(r"steps: \d+", "steps: 150", config)
     alarms = 0
-    for seed in range(1000):
+    for seed in range(1000, 2000):  # small seeds are those of orders that everybody can draw
         result = audited(config, loader(np.random.default_rng(seed)))
         assert result.agrees, (seed, result.findings)
         alarms += any(each.test.log_p_value <= math.log(0.05 / len(result.tests)) for each in result.tests)

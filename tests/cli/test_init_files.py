@@ -333,6 +333,46 @@ def test_five_questions_and_the_noise_that_fits(tmp_path, monkeypatch):
     assert 2.9 < guarantee(loaded.plan).epsilon <= 3
 
 
+ORDERED = "noise_multiplier: 10\nbatch_size: 250\nepochs: 10\ndelta: 1e-5\nn: 50000\n"
+CONDITIONS = ("seed", "once", "passes", "ranks", "noise", "nothing_else")
+
+
+@pytest.mark.parametrize("loader", ["shuffle", "trainer"])
+@pytest.mark.parametrize("left_out", [*CONDITIONS, ""])
+def test_an_order_is_secret_only_if_all_that_it_takes_is_stated(real, loader, left_out):
+    stated = [f"--set=order.{each}={'false' if each == left_out else 'true'}" for each in CONDITIONS]
+    ended = written(real, ORDERED, "--loader", loader, "--set=privacy.adjacency=replace-one", *stated)
+    assert ("order: secret" in ended.out) == (not left_out)
+    assert (f"order.{left_out}" if left_out else "epsilon <= 0.27" * (loader == "shuffle")) in ended.err
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "said"),
+    [
+        ("", (), "counts as known; a secret one, which may cost less, takes --set KEY=true of order.seed, order.once"),
+        ("seed: 0", (), "seed = 0, line 6: everybody can know it"),
+        ("seed: 7", [f"--set=order.{each}=true" for each in CONDITIONS], "seed = 7, line 6: everybody can know it"),
+        ("", [f"--set=order.{each}=true" for each in CONDITIONS], "for zero-out and replace-one alone"),
+    ],
+)
+def test_what_is_counted_of_an_order_is_said(real, text, words, said):
+    ended = written(real, ORDERED + text, "--loader", "shuffle", *words)
+    assert said in ended.err
+    assert "order" not in written(real, ORDERED + text, "--loader", "poisson").err
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("answers", ["yyyyyy", "n", "yyyn", ""])
+def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, monkeypatch, answers):
+    monkeypatch.chdir(tmp_path)
+    Path("t.yaml").write_text(ORDERED)
+    is_secret = answers == "yyyyyy"
+    code, shown = answered([*(answers or [""]), *["replace-one"] * is_secret], "init", "t.yaml", "--loader", "shuffle")
+    assert (code, shown.count("y/N")) == (0, max(len(answers), 1))
+    assert ("order: secret" in Path("dpcalc.yaml").read_text()) == is_secret
+    assert ("counts as known; a secret one" in shown) != is_secret
+
+
 @pytest.mark.heavy
 def test_what_files_lack_is_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

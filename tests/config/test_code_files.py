@@ -15,6 +15,7 @@ ARGUMENT = HEAD + 'parser.add_argument("--sigma", type=float, default=1.1)\n'
 PARSED = "args = parser.parse_args()\n"
 DATACLASS = "from dataclasses import dataclass, field\n@dataclass\nclass DP:\n    sigma: float = 1.1\n"
 ABSL = "from absl import flags\n"
+CLICK = "import click\n"
 TYPER = "import typer\napp = typer.Typer()\n"
 COLLECTIONS = "import ml_collections\ndef get_config():\n    config = ml_collections.ConfigDict()\n"
 
@@ -91,45 +92,45 @@ REFUSED = [  # file, path, words
     (HEAD + 'x and parser.add_argument("--sigma", default=1.1)\n', "flags.sigma", "part of another expression"),
     (ARGUMENT + 'other.add_argument("--sigma", default=2)\n', "flags.sigma", TWICE),
     (ARGUMENT + 'other.add_argument("--x", dest="sigma", default=2)\n', "flags.sigma", TWICE),
-    (ARGUMENT + "parser.set_defaults(sigma=2)\n", "flags.sigma", "line 4 uses `set_defaults`"),
+    (ARGUMENT + "parser.set_defaults(sigma=2)\n", "flags.sigma", "line 4 has `parser`"),
     (ARGUMENT + "f = parser.set_defaults\nf(sigma=2)\n", "flags.sigma", "line 4"),
-    (ARGUMENT + 'parser.parse_args(["--sigma", "2"])\n', "flags.sigma", "arguments of its own"),
-    (ARGUMENT + 'parser.parse_args(["--" + "sigma=2"])\n', "flags.sigma", "arguments of its own"),
-    (ARGUMENT + "def f(a=['x']):\n  parser.parse_args(a)\n", "flags.sigma", "arguments of its own"),
-    (ARGUMENT + "parser.parse_args(namespace=n)\n", "flags.sigma", "arguments of its own"),
-    (ARGUMENT + 'sys.argv.append("--sigma=2")\n', "flags.sigma", "line 4 uses `argv`"),
-    (ARGUMENT + "sys.argv = argv\n", "flags.sigma", "line 4 uses `argv`"),
-    (ARGUMENT + PARSED + "args.sigma = 2\n", "flags.sigma", "line 5 assigns another `sigma`"),
-    (ARGUMENT + PARSED + "args.sigma *= 2\n", "flags.sigma", "line 5 assigns another"),
-    (ARGUMENT + PARSED + "vars(args)['sigma'] = 2\n", "flags.sigma", "line 5 assigns another"),
-    (ARGUMENT + PARSED + "vars(args).update(other)\n", "flags.sigma", "changes parsed flags"),
-    (ARGUMENT + PARSED + "args.__dict__.update(other)\n", "flags.sigma", "changes parsed flags"),
-    (ARGUMENT + PARSED + "setattr(args, 'sigma', 2)\n", "flags.sigma", "uses `setattr`"),
+    (ARGUMENT + 'parser.parse_args(["--sigma", "2"])\n', "flags.sigma", "line 4 has `parser`"),
+    (ARGUMENT + 'parser.parse_args(["--" + "sigma=2"])\n', "flags.sigma", "line 4 has `parser`"),
+    (ARGUMENT + "def f(a=['x']):\n  parser.parse_args(a)\n", "flags.sigma", "line 5 has `parser` in `parser.parse_args(a)`"),  # noqa: E501
+    (ARGUMENT + "parser.parse_args(namespace=n)\n", "flags.sigma", "line 4 has `parser`"),
+    (ARGUMENT + 'sys.argv.append("--sigma=2")\n', "flags.sigma", "line 4 has `argv`"),
+    (ARGUMENT + "sys.argv = argv\n", "flags.sigma", "line 4 has `argv` in `sys.argv = argv`"),
+    (ARGUMENT + PARSED + "args.sigma = 2\n", "flags.sigma", "line 5 gives another `sigma`"),
+    (ARGUMENT + PARSED + "args.sigma *= 2\n", "flags.sigma", "line 5 gives another `sigma`"),
+    (ARGUMENT + PARSED + "vars(args)['sigma'] = 2\n", "flags.sigma", "line 5 gives another `sigma`"),
+    (ARGUMENT + PARSED + "vars(args).update(other)\n", "flags.sigma", "line 5 has `args`"),
+    (ARGUMENT + PARSED + "args.__dict__.update(other)\n", "flags.sigma", "line 5 has `args.__dict__`"),
+    (ARGUMENT + PARSED + "setattr(args, 'sigma', 2)\n", "flags.sigma", "line 5 has `args`"),
     ('p = ArgumentParser(fromfile_prefix_chars="@")\np.add_argument("--s", default=1)\n', "flags.s", "fromfile_prefix"),
-    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nflags.FLAGS.s = 2\n', "flags.s", "line 3 assigns another"),
-    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nFLAGS["s"].value = 2\n', "flags.s", "line 3 assigns another"),
-    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nflags.set_default(S, 2)\n', "flags.s", "uses `set_default`"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nflags.FLAGS.s = 2\n', "flags.s", "line 3 gives another `s`"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nFLAGS["s"].value = 2\n', "flags.s", "line 3 has `FLAGS`"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nflags.set_default(S, 2)\n', "flags.s", "line 3 has `flags`"),
     (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nflags.mark_flag_as_required("s")\n', "flags.s", "mark_flag"),
     ('@click.option("--s", default=1.1, envvar="S")\ndef main(s):\n  pass\n', "flags.s", "`envvar`"),
     ('@click.option("--s", default=1.1, prompt=True)\ndef main(s):\n  pass\n', "flags.s", "required"),
-    ('@click.option("--s", default=1.1)\ndef main(s):\n  s = s * 2\n', "flags.s", "`main` assigns another `s`"),
-    ('@click.option("--s", default=1.1)\ndef main(s):\n  pass\nmain(s=2)\n', "flags.s", "calls `main` with values"),
+    ('@click.option("--s", default=1.1)\ndef main(s):\n  s = s * 2\n', "flags.s", "line 3 has `s` in `s = s * 2`"),
+    ('@click.option("--s", default=1.1)\ndef main(s):\n  pass\nmain(s=2)\n', "flags.s", "line 4 has `main` in `main(s=2)`"),  # noqa: E501
     ('@click.option("--s", default=1.1)\ndef f(s):\n  pass\nf(default_map={})\n', "flags.s", "default_map"),
     (TYPER + "@app.command()\ndef f(s: float = typer.Option(...)):\n  pass\n", "flags.s", "no default"),
     (TYPER + "@app.command()\ndef f(s: float = typer.Argument(1.1)):\n  pass\n", "flags.s", "positional"),
     (TYPER + '@app.command()\ndef f(s: float = typer.Option(1, envvar="S")):\n  pass\n', "flags.s", "`envvar`"),
     (TYPER + "@app.command()\ndef f(s: float = typer.Option(1, **more)):\n  pass\n", "flags.s", "not all of its"),
-    (DATACLASS + "config = DP(sigma=2)\n", "DP.sigma", "line 5 calls `DP` with values of its own"),
-    (DATACLASS + "config = DP(**given)\n", "DP.sigma", "calls `DP` with values of its own"),
-    (DATACLASS + "config = replace(DP(), sigma=2)\n", "DP.sigma", "line 5 replaces `sigma`"),
-    (DATACLASS + "    def __post_init__(self):\n        self.sigma = 2\n", "DP.sigma", "assigns another `sigma`"),
+    (DATACLASS + "config = DP(sigma=2)\n", "DP.sigma", "line 5 has `DP` in `config = DP(sigma=2)`"),
+    (DATACLASS + "config = DP(**given)\n", "DP.sigma", "line 5 has `DP` in `config = DP(**given)`"),
+    (DATACLASS + "config = replace(DP(), sigma=2)\n", "DP.sigma", "line 5 gives another `sigma`"),
+    (DATACLASS + "    def __post_init__(self):\n        self.sigma = 2\n", "DP.sigma", "line 6 has `sigma` in `self.sigma = 2`"),  # noqa: E501
     (DATACLASS + "    sigma = 2\n", "DP.sigma", TWICE),
     (DATACLASS + "class More(DP):\n    sigma = 2\n", "DP.sigma", TWICE),
     (DATACLASS + "class DP:\n    pass\n", "DP.sigma", TWICE),
     (DATACLASS + "    if X:\n        sigma = 2\n", "DP.sigma", TWICE),
-    (DATACLASS + "    n: int = field(default_factory=make)\n", "DP.n", "default_factory `make`"),
+    (DATACLASS + "    n: int = field(default_factory=make)\n", "DP.n", "`field(default_factory=make)` is not run"),
     (DATACLASS + "    n: int\n", "DP.n", "no default"),
-    ("@magic\nclass DP:\n    sigma = 1\n", "DP.sigma", "decorated by `magic`"),
+    ("@magic\nclass DP:\n    sigma = 1\n", "DP.sigma", "line 1 has `magic`"),
     ("SIGMA = 1\nSIGMA = 2\n", "SIGMA", "lines 1 and 2"),
     ("SIGMA = 1\ndef f():\n  global SIGMA\n  SIGMA = 2\n", "SIGMA", TWICE),
     ("SIGMA = 1\nfrom x import *\n", "SIGMA", "may bind any name"),
@@ -137,14 +138,14 @@ REFUSED = [  # file, path, words
     ("SIGMA = 1\n\uff33IGMA = 2\n", "SIGMA", TWICE),  # the same name to Python
     ("SIGMA = 1 if x else 2\n", "SIGMA", "code"),
     ("SIGMA = [1][0]\n", "SIGMA", "code"),
-    ("C = {'s': 1}\nC['s'] = 2\n", "C.s", "assigns another `s`"),
-    ("C = {'s': 1}\nC.update(s=2)\n", "C", "line 2 changes `C`"),
+    ("C = {'s': 1}\nC['s'] = 2\n", "C.s", "line 2 has `C` in `C['s'] = 2`"),
+    ("C = {'s': 1}\nC.update(s=2)\n", "C", "line 2 has `C` in `C.update(s=2)`"),
     ("if x:\n  SIGMA = 1\n", "SIGMA", "none"),
     (COLLECTIONS + "    config.s = 1\n    config.s = 2\n    return config\n", "get_config.s", TWICE),
     (COLLECTIONS + "    config.s = 1\n    if x:\n        config.s = 2\n    return config\n", "get_config.s", TWICE),
-    (COLLECTIONS + "    config.s = 1\n    change(config)\n    return config\n", "get_config.s", "handed to other code"),
-    (COLLECTIONS + "    config.s = 1\n    config.update(x)\n    return config\n", "get_config.s", "changes it by"),
-    (COLLECTIONS + "    config.s = 1\n    b = config\n    b.s = 2\n    return config\n", "get_config.s", "handed to"),
+    (COLLECTIONS + "    config.s = 1\n    change(config)\n    return config\n", "get_config.s", "line 5 has `config` in `change(config)`"),  # noqa: E501
+    (COLLECTIONS + "    config.s = 1\n    config.update(x)\n    return config\n", "get_config.s", "line 5 has `config` in `config.update(x)`"),  # noqa: E501
+    (COLLECTIONS + "    config.s = 1\n    b = config\n    b.s = 2\n    return config\n", "get_config.s", "line 5 has `config` in `b = config`"),  # noqa: E501
     (COLLECTIONS + "    config.a = ConfigDict()\n    config.a.s = 1\n    config.a = ConfigDict()\n    return config\n",
      "get_config.a.s", TWICE),
     (COLLECTIONS + "    config.a = d()\n    config.a.s = 1\n    return config\n", "get_config.a", "code"),
@@ -153,84 +154,84 @@ REFUSED = [  # file, path, words
     ("x = " + "-" * 100_000 + "1", "x", "Python"),
     ("x = " + "9" * 5000, "x", "Python"),
     # What another object, name or call gives instead.
-    (ARGUMENT + "getattr(parser, 'set_defaults')(sigma=2)\n", "flags.sigma", "`set_defaults` as a text"),
-    (ARGUMENT + "parser._defaults.update(x)\n", "flags.sigma", "uses `_defaults`"),
-    ("a = p.add_argument('--s', default=1.1)\na.default = 2\n", "flags.s", "assigns another `default`"),
-    (ARGUMENT + PARSED + "args = merge(args, more)\n", "flags.sigma", "line 5 binds `args` again"),
-    (ARGUMENT + PARSED + "args = argparse.Namespace(sigma=2)\n", "flags.sigma", "line 5 binds `args` again"),
+    (ARGUMENT + "getattr(parser, 'set_defaults')(sigma=2)\n", "flags.sigma", "line 4 has `parser`"),
+    (ARGUMENT + "parser._defaults.update(x)\n", "flags.sigma", "line 4 has `parser`"),
+    ("a = p.add_argument('--s', default=1.1)\na.default = 2\n", "flags.s", "line 1 has `p`"),
+    (ARGUMENT + PARSED + "args = merge(args, more)\n", "flags.sigma", "line 5 has `args`"),
+    (ARGUMENT + PARSED + "args = argparse.Namespace(sigma=2)\n", "flags.sigma", "line 5 has `args`"),
     (ARGUMENT + PARSED + "train({**vars(args), 'sigma': 2})\n", "flags.sigma", "line 5 gives another `sigma`"),
-    (ARGUMENT + PARSED + "d = vars(args)\nd |= x\n", "flags.sigma", "changes `args`"),
-    (ARGUMENT + PARSED + "d = args.__dict__\nd.update(x)\n", "flags.sigma", "changes `args`"),
-    (ARGUMENT + PARSED + "def f(a):\n  a.update(x)\nf(args)\n", "flags.sigma", "changes `args`"),
-    (ARGUMENT + PARSED + "args.__setattr__('sigma', 2)\n", "flags.sigma", "uses `__setattr__`"),
+    (ARGUMENT + PARSED + "d = vars(args)\nd |= x\n", "flags.sigma", "line 6 has `d` in `d |= x`"),
+    (ARGUMENT + PARSED + "d = args.__dict__\nd.update(x)\n", "flags.sigma", "line 5 has `args.__dict__`"),
+    (ARGUMENT + PARSED + "def f(a):\n  a.update(x)\nf(args)\n", "flags.sigma", "line 6 has `a` in `a.update(x)`"),
+    (ARGUMENT + PARSED + "args.__setattr__('sigma', 2)\n", "flags.sigma", "line 5 has `args`"),
     (ARGUMENT + PARSED + "sigma = args.sigma * 2\n", "flags.sigma", "line 5 gives another `sigma`"),
     (ARGUMENT + PARSED + "train(sigma=args.sigma or 2)\n", "flags.sigma", "line 5 gives another `sigma`"),
-    (ARGUMENT + "sys.argv.extend(x.split())\n", "flags.sigma", "line 4 uses `argv`"),
-    (ARGUMENT + "sys.argv[1:] = x\n", "flags.sigma", "line 4 uses `argv`"),
-    (ARGUMENT + "from sys import argv\n", "flags.sigma", "line 4 uses `argv`"),
-    (ARGUMENT + "f = parser.parse_args\nf(['--sig', '2'])\n", "flags.sigma", "hands `parse_args` on"),
-    ("def f(a=None):\n  p.add_argument('--s', default=3)\n  p.parse_args(a)\nf('-s 4'.split())\n", "flags.s", "of its own"),  # noqa: E501
-    ("class P(ArgumentParser):\n  def parse_args(self):\n    pass\n" + ARGUMENT, "flags.sigma", "its own `parse_args`"),
-    ("argparse.ArgumentParser.add_argument = x\n" + ARGUMENT, "flags.sigma", "another `add_argument`"),
+    (ARGUMENT + "sys.argv.extend(x.split())\n", "flags.sigma", "line 4 has `argv`"),
+    (ARGUMENT + "sys.argv[1:] = x\n", "flags.sigma", "line 4 has `argv` in `sys.argv[1:] = x`"),
+    (ARGUMENT + "from sys import argv\n", "flags.sigma", "line 4 has `argv` in `from sys import argv`"),
+    (ARGUMENT + "f = parser.parse_args\nf(['--sig', '2'])\n", "flags.sigma", "line 4 has `parser`"),
+    ("def f(a=None):\n  p.add_argument('--s', default=3)\n  p.parse_args(a)\nf('-s 4'.split())\n", "flags.s", "line 4 has `f` in `f('-s 4'.split())`"),  # noqa: E501
+    ("class P(ArgumentParser):\n  def parse_args(self):\n    pass\np = P()\np.add_argument('--s', default=1)\n", "flags.s", "line 4 has `p` in `p = P()`"),  # noqa: E501
+    ("argparse.ArgumentParser.add_argument = x\n" + ARGUMENT, "flags.sigma", "line 1 has `argparse.ArgumentParser.add_argument =`"),  # noqa: E501
     ("p = ArgumentParser(conflict_handler='resolve')\np.add_argument('--s', default=1)\n", "flags.s", "conflict_handler"),  # noqa: E501
     (ARGUMENT + "p.add_argument(NAME, dest='sigma', default=2)\n", "flags.sigma", TWICE),
-    (HEAD + "p.add_argument('--s', dest=D, default=2)\n", "flags.s", "`dest` is code"),
+    (HEAD + "p.add_argument('--s', dest=D, default=2)\n", "flags.s", "line 3 has `p`"),
     ("p.add_argument('--s', default=1, env_var='S')\n", "flags.s", "`env_var`"),
     ("match x:\n  case 1:\n    p.add_argument('--s', default=1)\n", "flags.s", "the `match` of line 1"),
     ("def float(x):\n  pass\np.add_argument('--s', type=float, default='1')\n", "flags.s", "converted by `float`"),
-    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nFLAGS(argv)\n', "flags.s", "arguments of its own"),
-    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\napp.run(main, argv=x)\n', "flags.s", "arguments of its own"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nFLAGS(argv)\n', "flags.s", "line 3 has `FLAGS` in `FLAGS(argv)`"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\napp.run(main, argv=x)\n', "flags.s", "line 3 has `run` in `app.run(main, argv=x)`"),  # noqa: E501
     (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nwith flagsaver(s=2):\n  main()\n', "flags.s", "gives another `s`"),
-    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nFLAGS["s"].parse("2")\n', "flags.s", "assigns another `s`"),
-    ('@click.option("--s", default=1.1)\ndef f(s):\n  pass\nf.callback(2)\n', "flags.s", "calls `f.callback`"),
-    ('@click.option("--s", default=1.1)\ndef f(s):\n  pass\nc.invoke(f, s=2)\n', "flags.s", "gives another `s`"),
-    ('@click.option("--s", default=1.1)\ndef f(**kw):\n  kw.update(x)\n', "flags.s", "changes `kw`"),
-    ('@click.option("--s", default=1.1)\ndef f(s):\n  import x as s\n', "flags.s", "assigns another `s`"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nFLAGS["s"].parse("2")\n', "flags.s", "line 3 has `FLAGS` in `FLAGS[\"s\"].parse(\"2\")`"),  # noqa: E501
+    ('@click.option("--s", default=1.1)\ndef f(s):\n  pass\nf.callback(2)\n', "flags.s", "line 4 has `f` in `f.callback(2)`"),  # noqa: E501
+    ('@click.option("--s", default=1.1)\ndef f(s):\n  pass\nc.invoke(f, s=2)\n', "flags.s", "line 4 has `f` in `c.invoke(f, s=2)`"),  # noqa: E501
+    ('@click.option("--s", default=1.1)\ndef f(**kw):\n  kw.update(x)\n', "flags.s", "line 3 has `kw` in `kw.update(x)`"),  # noqa: E501
+    ('@click.option("--s", default=1.1)\ndef f(s):\n  import x as s\n', "flags.s", "line 3 has `s` in `import x as s`"),
     ('@click.option("--s", default=1.9, type=int)\ndef f(s):\n  pass\n', "flags.s", "converted by `int`"),
     ('@click.option("--s", default=9, type=IntRange(0, 5, clamp=True))\ndef f(s):\n  pass\n', "flags.s", "converted by"),  # noqa: E501
     ('def g(f):\n  pass\n@g\n@click.option("--s", default=1)\ndef f(s):\n  pass\n', "flags.s", "decorated by `g`"),
     (TYPER + "@app.command()\ndef f(s: int = 1.9):\n  pass\n", "flags.s", "converted by `int`"),
-    (TYPER + "@app.command()\ndef f(s: float = 1):\n  pass\nf.__defaults__ = (2,)\n", "flags.s", "`__defaults__`"),
-    (DATACLASS + "D = DP\nD(2)\n", "DP.sigma", "by another name"),
-    (DATACLASS + "partial(DP, 2)()\n", "DP.sigma", "handed on"),
-    (DATACLASS + "    @classmethod\n    def make(cls):\n        return cls(2)\n", "DP.sigma", "calls `DP` with values"),
-    (DATACLASS + "    def make(self):\n        return type(self)(2)\n", "DP.sigma", "calls `DP` with values"),
-    (DATACLASS + "class E(DP):\n    def __init__(self):\n        super().__init__(2)\n", "DP.sigma", "calls `E` with"),
-    (DATACLASS + "DP.from_yaml(x)\n", "DP.sigma", "calls `DP.from_yaml`"),
-    (DATACLASS + "setattr(c, 'sigma', 2)\n", "DP.sigma", "uses `setattr`"),
-    (DATACLASS + "object.__setattr__(c, 'sigma', 2)\n", "DP.sigma", "uses `__setattr__`"),
-    (DATACLASS + "from dataclasses import replace as r\n", "DP.sigma", "imports `replace`"),
-    (DATACLASS + "copy.replace(DP(), **x)\n", "DP.sigma", "replaces `sigma`"),
+    (TYPER + "@app.command()\ndef f(s: float = 1):\n  pass\nf.__defaults__ = (2,)\n", "flags.s", "line 6 has `f` in `f.__defaults__ = (2,)`"),  # noqa: E501
+    (DATACLASS + "D = DP\nD(2)\n", "DP.sigma", "line 5 has `DP` in `D = DP`"),
+    (DATACLASS + "partial(DP, 2)()\n", "DP.sigma", "line 5 has `DP` in `partial(DP, 2)()`"),
+    (DATACLASS + "    @classmethod\n    def make(cls):\n        return cls(2)\n", "DP.sigma", "line 7 has `cls(2)`"),
+    (DATACLASS + "    def make(self):\n        return type(self)(2)\n", "DP.sigma", "line 6 has `type(self)(2)`"),
+    (DATACLASS + "class E(DP):\n    def __init__(self):\n        super().__init__(2)\n", "DP.sigma", "line 7 has `super().__init__(2)`"),  # noqa: E501
+    (DATACLASS + "DP.from_yaml(x)\n", "DP.sigma", "line 5 has `DP` in `DP.from_yaml(x)`"),
+    (DATACLASS + "setattr(c, 'sigma', 2)\n", "DP.sigma", "line 5 has `setattr`"),
+    (DATACLASS + "object.__setattr__(c, 'sigma', 2)\n", "DP.sigma", "line 5 has `__setattr__`"),
+    (DATACLASS + "from dataclasses import replace as r\nr(DP(), sigma=2)\n", "DP.sigma", "line 6 gives another `sigma`"),  # noqa: E501
+    (DATACLASS + "copy.replace(DP(), **x)\n", "DP.sigma", "line 5 has `replace`"),
     (DATACLASS + "class M:\n    sigma = 2\nclass E(M, DP):\n    pass\n", "DP.sigma", TWICE),
     (DATACLASS + "class E(DP[int]):\n    sigma = 2\n", "DP.sigma", TWICE),
     (DATACLASS + "    from x import sigma\n", "DP.sigma", TWICE),
     (DATACLASS + "from x import *\n", "DP.sigma", "`import *`"),
     (DATACLASS + "    def __getattribute__(self, n):\n        return 2\n", "DP.sigma", "`__getattribute__`"),
-    ("class DP(metaclass=M):\n    sigma = 1\n", "DP.sigma", "`metaclass`"),
+    ("class DP(metaclass=M):\n    sigma = 1\n", "DP.sigma", "line 1 has `metaclass=M`"),
     ("class DP(BaseSettings):\n    sigma = 1\n", "DP.sigma", "`BaseSettings`"),
-    ("class DP:\n    sigma = 1\n    @field_validator('sigma')\n    def f(x): pass\n", "DP.sigma", "`field_validator`"),
-    ("dataclass = magic\n@dataclass\nclass DP:\n    sigma = 1\n", "DP.sigma", "decorated by `dataclass`"),
-    ("def field(**x): pass\nclass DP:\n    sigma = field(default=1)\n", "DP.sigma", "function of the file"),
-    (DATACLASS + "p = HfArgumentParser(DP)\np.parse_yaml_file('x')\n", "flags.sigma", "arguments of its own"),
-    (DATACLASS + "p = HfArgumentParser(DP)\np.parse_yaml_file('x')\n", "DP.sigma", "arguments of its own"),
-    ("C = {'s': 1}\nD = C\nD.update(x)\n", "C", "line 3 changes `C`"),
-    ("C = {'s': 1}\nC[k] = 2\n", "C", "line 2 changes `C`"),
-    ("C = {'a': {'s': 1}}\nC['a'].update(x)\n", "C", "line 2 changes `C`"),
-    ("C = {'a': {'s': 1}}\nC.get('a').update(x)\n", "C", "line 2 changes `C`"),
-    ("C = {'s': 1}\nD = {**C, 's': 2}\n", "C.s", "line 2 gives another `s`"),
-    ("C = {'s': 1}\nD = C | {'s': 2}\n", "C.s", "line 2 gives another `s`"),
-    ("C = [1, 2]\nC.reverse()\n", "C", "line 2 changes `C`"),
+    ("class DP:\n    sigma = 1\n    @field_validator('sigma')\n    def f(x): pass\n", "DP.sigma", "line 3 has `field_validator('sigma')`"),  # noqa: E501
+    ("dataclass = magic\n@dataclass\nclass DP:\n    sigma = 1\n", "DP.sigma", "line 2 has `dataclass`"),
+    ("def field(**x): pass\nclass DP:\n    sigma = field(default=1)\n", "DP.sigma", "`field(default=1)` is not run"),
+    (DATACLASS + "p = HfArgumentParser(DP)\np.parse_yaml_file('x')\n", "flags.sigma", "line 6 has `p` in `p.parse_yaml_file('x')`"),  # noqa: E501
+    (DATACLASS + "p = HfArgumentParser(DP)\np.parse_yaml_file('x')\n", "DP.sigma", "line 6 has `p` in `p.parse_yaml_file('x')`"),  # noqa: E501
+    ("C = {'s': 1}\nD = C\nD.update(x)\n", "C", "line 3 has `D` in `D.update(x)`"),
+    ("C = {'s': 1}\nC[k] = 2\n", "C", "line 2 has `C` in `C[k] = 2`"),
+    ("C = {'a': {'s': 1}}\nC['a'].update(x)\n", "C", "line 2 has `C` in `C['a'].update(x)`"),
+    ("C = {'a': {'s': 1}}\nC.get('a').update(x)\n", "C", "line 2 has `C` in `C.get('a').update(x)`"),
+    ("C = {'s': 1}\nD = {**C, 's': 2}\n", "C.s", "line 2 has `C` in `D = {**C, 's': 2}`"),
+    ("C = {'s': 1}\nD = C | {'s': 2}\n", "C.s", "line 2 has `C` in `D = C | {'s': 2}`"),
+    ("C = [1, 2]\nC.reverse()\n", "C", "line 2 has `C` in `C.reverse()`"),
     ("C = [*x, 1, 2]\n", "C[1]", "code"),
-    ("S = 1\nobject.__setattr__(m, 'S', 2)\n", "S", "uses `__setattr__`"),
-    ("import builtins\nS = 1\n", "S", "imports `builtins`"),
+    ("S = 1\nobject.__setattr__(m, 'S', 2)\n", "S", "line 2 has `__setattr__`"),
+    ("import builtins\nS = 1\n", "S", "line 1 has `builtins`"),
     ("# coding: utf-7\nS = 1\n#+AAo-S = 2\n", "S", "encoded as `utf-7`"),
     (COLLECTIONS + "    config.s = 1\n    if x:\n        return y\n    return config\n", "get_config.s", "returns elsewhere"),  # noqa: E501
-    (COLLECTIONS + "    config.a.s = 1\n    f(config.a)\n    return config\n", "get_config.a.s", "handed to"),
-    (COLLECTIONS + "    config.a.s = 1\n    a = config.a\n    return config\n", "get_config.a.s", "handed to"),
-    (COLLECTIONS + "    config.s = 1\n    config.reset()\n    return config\n", "get_config.s", "handed to"),
+    (COLLECTIONS + "    config.a.s = 1\n    f(config.a)\n    return config\n", "get_config.a.s", "line 5 has `config` in `f(config.a)`"),  # noqa: E501
+    (COLLECTIONS + "    config.a.s = 1\n    a = config.a\n    return config\n", "get_config.a.s", "line 5 has `config` in `a = config.a`"),  # noqa: E501
+    (COLLECTIONS + "    config.s = 1\n    config.reset()\n    return config\n", "get_config.s", "line 5 has `config` in `config.reset()`"),  # noqa: E501
     (COLLECTIONS + "    config.a.s = 1\n    config.a = f()\n    return config\n", "get_config.a.s", "which is code"),
-    (COLLECTIONS + "    config.s = 1\n    return config\nget_config().update(s=2)\n", "get_config.s", TWICE),
-    ("def get_config():\n  c = ConfigDict({'a': {'s': 1}})\n  c.a.s = 2\n  return c\n", "get_config.a.s", TWICE),
+    (COLLECTIONS + "    config.s = 1\n    return config\nget_config().update(s=2)\n", "get_config.s", "line 6 has `get_config`"),  # noqa: E501
+    ("def get_config():\n  c = ConfigDict({'a': {'s': 1}})\n  c.a.s = 2\n  return c\n", "get_config.a.s", "`a.s` is set inside another value"),  # noqa: E501
 ]  # fmt: skip
 
 
@@ -239,6 +240,169 @@ def test_what_python_does_not_state(text, path, words):
     said = found(text, path)
     assert isinstance(said, str), said
     assert words in said
+
+
+# Each gives the value anew, or may, in a way that no form of `python_files` allows.
+ATTACKS = [
+    (
+        CLICK
+        + 'S={"default_map":{"s":2}}\n@click.command(context_settings=S)\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\n',  # noqa: E501
+        "flags.s",
+    ),
+    (
+        CLICK
+        + '@click.command(context_settings={"default_map":{"s":2}})\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\n',  # noqa: E501
+        "flags.s",
+    ),
+    (
+        CLICK
+        + '@click.command(context_settings=dict(default_map={"s":2}))\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\n',  # noqa: E501
+        "flags.s",
+    ),
+    (CLICK + '@click.command(**K)\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\n', "flags.s"),
+    (
+        CLICK
+        + '@click.group(context_settings=S)\ndef g():\n  pass\n@g.command()\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\n',  # noqa: E501
+        "flags.s",
+    ),
+    (CLICK + '@click.command(cls=Mine)\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\n', "flags.s"),
+    (
+        CLICK + '@click.command()\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\nf(auto_envvar_prefix="X")\n',
+        "flags.s",
+    ),
+    (
+        CLICK + '@click.command()\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\nf.params[0].default=2\n',
+        "flags.s",
+    ),
+    (CLICK + '@click.command()\n@click.option("--s",default=1.1)\ndef f(s):\n  pass\ng=f\ng(["--s","2"])\n', "flags.s"),
+    (
+        TYPER.replace("Typer()", "Typer(context_settings=S)") + "@app.command()\ndef f(s: float=1.1):\n  pass\n",
+        "flags.s",
+    ),
+    (TYPER + '@app.command()\ndef f(s: float=1.1):\n  pass\napp(["--s","2"])\n', "flags.s"),
+    ('from reg import REG\n@REG.register("x")\nclass DP:\n  sigma = 1.1\n', "DP.sigma"),
+    (DATACLASS + 'REG["x"] = DP\nREG["x"](2)\n', "DP.sigma"),
+    (DATACLASS + 'E = make_dataclass("E", [], bases=(DP,))\nE(2)\n', "DP.sigma"),
+    (DATACLASS + 'E = type("E", (DP,), {})\n', "DP.sigma"),
+    ("import simple_parsing\n" + DATACLASS + 'cfg = simple_parsing.parse(DP, args="--sigma 2")\n', "DP.sigma"),
+    ('from simple_parsing import ArgumentParser\np = ArgumentParser()\np.add_argument("--s", default=1)\n', "flags.s"),
+    (ARGUMENT + 'for k in ["a"]:\n  parser.add_argument("--" + k, dest="sigma", default=2)\n', "flags.sigma"),
+    (ARGUMENT + 'n="--sig"+"ma"\nparser.add_argument(n, default=2)\n', "flags.sigma"),
+    (ARGUMENT + 'parser.add_argument(*["--x"], dest="sigma", default=2)\n', "flags.sigma"),
+    (ARGUMENT + "q = parser\nq.set_defaults(**K)\n", "flags.sigma"),
+    (ARGUMENT + "def t(q):\n  q.set_defaults(**K)\nt(parser)\n", "flags.sigma"),
+    (ARGUMENT + "[q.set_defaults(**K) for q in [parser]]\n", "flags.sigma"),
+    (ARGUMENT + "(lambda q: q.set_defaults(**K))(parser)\n", "flags.sigma"),
+    (ARGUMENT + "with parser as q:\n  q.set_defaults(**K)\n", "flags.sigma"),
+    (ARGUMENT + "if q := parser:\n  q.set_defaults(**K)\n", "flags.sigma"),
+    (ARGUMENT + "match parser:\n  case q:\n    q.set_defaults(**K)\n", "flags.sigma"),
+    (ARGUMENT + "class H: p = parser\nH.p.set_defaults(**K)\n", "flags.sigma"),
+    (ARGUMENT + 'd = {"p": parser}\nd["p"].set_defaults(**K)\n', "flags.sigma"),
+    (ARGUMENT + 'parser.add_argument_group("x").set_defaults(**K)\n', "flags.sigma"),
+    (ARGUMENT + 'g = parser.add_argument_group("x")\ng._defaults.update(K)\n', "flags.sigma"),
+    (ARGUMENT + "import argparse as a\na.ArgumentParser.parse_args = lambda s: N\n", "flags.sigma"),
+    (ARGUMENT + "parser.parse_args().__dict__.update(K)\n", "flags.sigma"),
+    (ARGUMENT + "args = parser.parse_args()\n[args] = [N]\n", "flags.sigma"),
+    (ARGUMENT + "args = parser.parse_args()\nargs, _ = N, 1\n", "flags.sigma"),
+    (ARGUMENT + "args = parser.parse_args()\nfor args in [N]: pass\n", "flags.sigma"),
+    (ARGUMENT + "args = parser.parse_args()\nclass Other: sigma = 2\nargs = Other()\n", "flags.sigma"),
+    (ARGUMENT + 'args = parser.parse_args()\nvars(args)["sig"+"ma"] = 2\n', "flags.sigma"),
+    (ARGUMENT + "args = parser.parse_args()\nfor k in K: vars(args)[k] = 2\n", "flags.sigma"),
+    (ARGUMENT + "args = parser.parse_args()\ndef put(d):\n  d[K] = 2\nput(vars(args))\n", "flags.sigma"),
+    (
+        ARGUMENT + 'import operator\nargs = parser.parse_args()\noperator.setitem(vars(args), "sig"+"ma", 2)\n',
+        "flags.sigma",
+    ),
+    (ARGUMENT + "from operator import setitem as s\nargs = parser.parse_args()\ns(vars(args), K, 2)\n", "flags.sigma"),
+    (ARGUMENT + "def load():\n  a = parser.parse_args()\n  a = N\n  return a\nargs = load()\n", "flags.sigma"),
+    (ARGUMENT + "import sys\nsys.argv[:] = X\nparser.parse_args()\n", "flags.sigma"),
+    (ARGUMENT + 'import sys\nx = sys.argv\nx += ["--sig", "2"]\nparser.parse_args()\n', "flags.sigma"),
+    (ARGUMENT + 'import sys\nx = sys.argv\nx.append("--sig=2")\nparser.parse_args()\n', "flags.sigma"),
+    (ARGUMENT + 'import sys\nsetattr(sys, "ar"+"gv", X)\n', "flags.sigma"),
+    (ARGUMENT + "import sys as y\ny.argv = X\n", "flags.sigma"),
+    (ARGUMENT + "def go(argv=None):\n  return parser.parse_args(argv)\ngo(X)\n", "flags.sigma"),
+    (ARGUMENT + "def go(argv=None):\n  return parser.parse_args(argv)\nh = go\nh(X)\n", "flags.sigma"),
+    (ARGUMENT + "def go(argv=None):\n  argv = X\n  return parser.parse_args(argv)\n", "flags.sigma"),
+    (ABSL + 'S = flags.DEFINE_float("s", 1.1, "")\nS._flagvalues["s"].value = 2\n', "flags.s"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nF = flags.FLAGS\nF.set_default("s", 2)\n', "flags.s"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nF = flags.FLAGS\nf = F["s"]\nf.value = 2\n', "flags.s"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\ndef g(f):\n  for k in f: f[k].value = 2\ng(flags.FLAGS)\n', "flags.s"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nfor f in [flags]: f.FLAGS.set_default(K, 2)\n', "flags.s"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nF = flags.FLAGS\nF(["x", "--s=2"])\n', "flags.s"),
+    (ABSL + 'flags.DEFINE_float("s", 1.1, "")\nflags.DEFINE_alias("t", "s")\n', "flags.s"),
+    ('C = {"a": {"s": 1}}\nfor v in C.values():\n  v["s"] = 2\n', "C.a.s"),
+    ('C = {"a": {"s": 1}}\nfor k in C:\n  C[k]["s"] = 2\n', "C.a.s"),
+    ('C = {"a": {"s": 1}}\nx = C["a"]\nx["s"] = 2\n', "C.a.s"),
+    ('C = {"a": {"s": 1}}\ndef f(d):\n  d["s"] = 2\nf(C["a"])\n', "C.a.s"),
+    ('C = {"a": {"s": 1}}\n(C["a"] or x)["s"] = 2\n', "C.a.s"),
+    ('C = {"s": 1}\nL = [C]\nL[0]["s"] = 2\n', "C.s"),
+    ('C = {"s": 1}\nclass H:\n  c = C\nH.c["s"] = 2\n', "C.s"),
+    ('C = {"s": 1}\nC2 = C if x else C\nC2["s"]=2\n', "C.s"),
+    ("S = 1\nimport sys\nsys.modules[__name__].S = 2\n", "S"),
+    ("S = 1\nclass A:\n  def f(self):\n    global S\n    S = 2\n", "S"),
+    ("S = 1\nfor S in [2]: pass\n", "S"),
+    ("S = 1\nwith x as S: pass\n", "S"),
+    ("S = 1\ntry:\n  pass\nexcept E as S: pass\n", "S"),
+    ("S = 1\nimport S\n", "S"),
+    ("S = 1\ndef S(): pass\n", "S"),
+    ("S = 1\n(S := 2)\n", "S"),
+    ("S = 1\n[S := 2 for x in y]\n", "S"),
+    ('S = 1\nmatch x:\n  case {"a": S}: pass\n', "S"),
+    ("S = 1\ntype S = int\n", "S"),
+    ('S = 1\nlocals()["S"] = 2\n', "S"),
+    ('S = 1\n__builtins__.exec("S=2")\n', "S"),
+    ('S = 1\ngetattr(b, "ex" + "ec")("S=2")\n', "S"),
+    ('S = 1\n(lambda: 0).__globals__["S"] = 2\n', "S"),
+    ('S = 1\nimport inspect\ninspect.currentframe().f_globals["S"] = 2\n', "S"),
+    (DATACLASS + "DP.sigma = 2\n", "DP.sigma"),
+    (DATACLASS + "DP.__init__.__defaults__ = (2,)\n", "DP.sigma"),
+    (DATACLASS + 'DP.__dataclass_fields__["sigma"].default = 2\n', "DP.sigma"),
+    (DATACLASS + "for c in [DP]: c(2)\n", "DP.sigma"),
+    (DATACLASS + "def mk(c): return c(2)\nmk(DP)\n", "DP.sigma"),
+    (DATACLASS + "mk = lambda c=DP: c(2)\n", "DP.sigma"),
+    (DATACLASS + 'c = DP()\nc2 = replace(c, **{"sig"+"ma": 2})\n', "DP.sigma"),
+    (DATACLASS + "import dataclasses as d\nc2 = d.replace(DP(), sigma=2)\n", "DP.sigma"),
+    (DATACLASS + "    def __class_getitem__(cls, x): cls.sigma = 2\n", "DP.sigma"),
+    (DATACLASS + "    def __setattr__(self, n, v): pass\n", "DP.sigma"),
+    (DATACLASS + "class Meta(type):\n    def __call__(cls): pass\nclass E(DP, metaclass=Meta): pass\n", "DP.sigma"),
+    (DATACLASS + "    sigma: float = field(default=1.1, kw_only=K)\n", "DP.sigma"),
+    (
+        "from dataclasses import dataclass\ndef dataclass(c): return Other\n@dataclass\nclass DP:\n  sigma=1\n",
+        "DP.sigma",
+    ),
+    (COLLECTIONS + "    config.s = 1\n    (config).s = 2\n    return config\n", "get_config.s"),
+    (COLLECTIONS + '    config.s = 1\n    config["s"] = 2\n    return config\n', "get_config.s"),
+    (COLLECTIONS + "    config.s = 1\n    for c in [config]: c.s = 2\n    return config\n", "get_config.s"),
+    (COLLECTIONS + "    config.s = 1\n    del config.s\n    return config\n", "get_config.s"),
+    (COLLECTIONS + "    config.s = 1\n    config.s += 1\n    return config\n", "get_config.s"),
+    (
+        COLLECTIONS + "    config.s = 1\n    def f():\n        config.s = 2\n    f()\n    return config\n",
+        "get_config.s",
+    ),
+    (
+        COLLECTIONS
+        + "    config.s = 1\n    return config\nf = get_config\ndef get_config():\n    c = f(); c.s = 2; return c\n",
+        "get_config.s",
+    ),
+    (COLLECTIONS + "    config.s = 1\n    config.s, config.t = 2, 3\n    return config\n", "get_config.s"),
+    (
+        "def deco(f): return g\nimport ml_collections\n@deco\ndef get_config():\n    config = ml_collections.ConfigDict()\n    config.s = 1\n    return config\n",  # noqa: E501
+        "get_config.s",
+    ),
+    (ARGUMENT + "parser = argparse.ArgumentParser(parents=[other])\n", "flags.sigma"),
+    (ARGUMENT + "parser = argparse.ArgumentParser(argument_default=2)\n", "flags.sigma"),
+    (ARGUMENT + "parser = argparse.ArgumentParser(*x)\n", "flags.sigma"),
+    (ARGUMENT + "import argparse\nargparse._StoreAction.__call__ = f\n", "flags.sigma"),
+    (ARGUMENT + 'subprocess.run(["python", "train.py", "--sigma", "2"])\n', "flags.sigma"),
+    (ARGUMENT + 'os.system("python train.py --sigma 2")\n', "flags.sigma"),
+]
+
+
+@pytest.mark.parametrize(("text", "path"), ATTACKS)
+def test_what_may_give_a_value_anew_is_refused_with_its_place(text, path):
+    said = found(text, path)
+    assert isinstance(said, str), said
+    assert "line" in said
 
 
 def test_every_ending_has_a_reader():

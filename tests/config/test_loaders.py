@@ -26,6 +26,7 @@ def loaded(sampling, **changes):
 
 
 JAX, HF = "jax_privacy.batch_selection.", "transformers.Trainer, per_device_train_batch_size: 8, "
+TF = "tf.data.Dataset, batch_size: 64, drop_remainder: false"
 MEANT = [  # what follows `of:`, the draw that the class makes, adjacency
     ("torch.utils.data.DataLoader, batch_size: 64, shuffle: true, drop_last: false", "shuffle, size: 64", ""),
     ("DataLoader, batch_size: 64, shuffle: true, drop_last: true", "shuffle, size: 64, drop_last: true", ""),
@@ -95,6 +96,56 @@ def test_every_class_is_tried_and_none_has_a_default():
         assert [each.message for each in caught.value.diagnostics] == [
             f"`sampling` lacks `{needed}` of {name}" for needed in loader.needs
         ]
+
+
+IN_SECRET = [  # loaders that may have a secret order, and the draw that they then are
+    ("DataLoader, batch_size: 64, shuffle: true, drop_last: true", "size: 64, drop_last: true"),
+    ("RandomSampler, batch_size: 64, replacement: false, drop_last: false", "size: 64"),
+    ("keras.Model.fit, batch_size: 64, shuffle: true", "size: 64"),
+    (f"{TF}, buffer_size: 1000, reshuffle_each_iteration: true", "size: 64"),
+    (HF + "gradient_accumulation_steps: 4, world_size: 1, dataloader_drop_last: false", "size: 32"),
+]
+
+
+@pytest.mark.parametrize(("loader", "draw"), IN_SECRET)
+def test_an_order_that_is_stated_as_secret(loader, draw):
+    found = loaded(f"scheme: loader, of: {loader}, order: secret", adjacency="zero-out").plan
+    assert found == loaded(f"scheme: shuffle, order: secret, {draw}", adjacency="zero-out").plan
+    known = f"scheme: loader, of: {loader.removesuffix(', reshuffle_each_iteration: true')}"
+    assert loaded(f"{known}, order: any").config_hash == loaded(known).config_hash
+
+
+def test_a_phase_with_another_class_does_not_take_over_that_the_order_is_secret():
+    text = RUN.format(
+        count=1000,
+        sampling="{scheme: loader, of: DataLoader, batch_size: 64, shuffle: true, drop_last: true, order: secret}",
+        mechanism="{noise_multiplier: 2}",
+        training="",
+        adjacency="zero-out",
+        delta="1e-5",
+    )
+    other = "{sampling: {of: keras.Model.fit, batch_size: 64, shuffle: true}}"
+    phases = load_text(f"{text}phases: [{{training: {{steps: 9}}}}, {other}]\n", path="run.yaml").plan.phases
+    assert [phase.hierarchy.level(1).scheme.is_secret for phase in phases] == [True, False]
+
+
+IN_NO_UNIFORM_ORDER = [
+    ("DataLoader, batch_size: 64, shuffle: false, drop_last: true", "no pass has a uniform order"),
+    ("RandomSampler, batch_size: 64, replacement: true, drop_last: false", "no pass has a uniform order"),
+    ("opacus.PrivacyEngine, batch_size: 64, drop_last: true, poisson_sampling: true", "no pass has a uniform order"),
+    ("webdataset.WebDataset, batch_size: 64, resampled: false", "no pass has a uniform order"),
+    (f"{TF}, buffer_size: 999, reshuffle_each_iteration: true", "no pass has a uniform order"),
+    (f"{TF}, buffer_size: 1000, reshuffle_each_iteration: false", "repeats it in each pass"),
+    (f"{TF}, buffer_size: 1000", "lacks `reshuffle_each_iteration`"),
+    (HF + "gradient_accumulation_steps: 1, world_size: 5, dataloader_drop_last: true", "several processes"),
+    (HF + "gradient_accumulation_steps: 2, world_size: 1, dataloader_drop_last: true", "beside accumulated batches"),
+]
+
+
+@pytest.mark.parametrize(("loader", "why"), IN_NO_UNIFORM_ORDER)
+def test_an_order_that_cannot_be_secret(loader, why):
+    with pytest.raises(ConfigError, match=why):
+        loaded(f"scheme: loader, of: {loader}, order: secret", adjacency="zero-out")
 
 
 DL = "loader, of: DataLoader, batch_size: 64, drop_last: true"
@@ -277,5 +328,6 @@ def test_the_table_of_the_docs_is_that_of_the_classes():
     page = (Path(__file__).parents[2] / "docs" / "samplers.md").read_text(encoding="utf-8")
     for name, loader in LOADERS.items():
         needs = ", ".join(f"`{each}`" for each in loader.needs)
-        needs += "".join(f"; with a `{other}` above 1 `{each}`" for each, (other, _) in loader.when.items())
+        beside = {"order": "`order: secret`", "cycle_length": "a `cycle_length` above 1"}
+        needs += "".join(f"; with {beside[other]} `{each}`" for each, (other, _) in loader.when.items())
         assert f"| `{name}` | {needs} | {loader.about} | {loader.read} |\n" in page

@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from tests.gate.worker_tasks import act
 
 
 def answers(function, tasks, *, memory=None, **limits):
-    with Workers(function, memory=memory) as workers:
+    with closing(Workers(function, memory=memory)) as workers:
         return workers.answers(tasks, **limits)
 
 
@@ -27,7 +28,7 @@ def test_answers_come_in_the_order_of_the_tasks():
 
 
 def test_ctrl_c_does_not_end_a_worker_that_is_still_starting(capfd):
-    with Workers(act) as workers:
+    with closing(Workers(act)) as workers:
         started = workers._start_worker()
         os.kill(started.process.pid, signal.SIGINT)
         assert workers.answers([1, 2, 3]) == (2, 4, 6)
@@ -86,7 +87,7 @@ def test_what_a_task_prints_is_no_answer(capfd):
 
 @pytest.mark.heavy
 def test_workers_answer_more_than_once_and_start_again_after_they_were_ended():
-    with Workers(act) as workers:
+    with closing(Workers(act)) as workers:
         assert workers.answers([1, "die"])[0] == 2
         assert isinstance(workers.answers([1, "sleep"], deadline=time.monotonic() + 3)[1], OutOfTimeError)
         assert workers.answers([3, 4, 5]) == (6, 8, 10)
@@ -99,10 +100,10 @@ ORPHANS = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whatever this process has inherited: under nohup it would wait a minute
 sys.path.append(sys.argv[1])
+from contextlib import closing
 from tests.gate.worker_tasks import act
-from dpcalc.gate.costs import Costs, Fit, cost_relevant
 from dpcalc.gate.workers import Workers
-with Workers(act) as workers:
+with closing(Workers(act)) as workers:
     workers.answers([1, 2])
     print(*(worker.process.pid for worker in workers._workers), flush=True)
     workers.answers(["sleep", "sleep"])

@@ -233,3 +233,14 @@ def test_several_states_are_phases_of_one_run(dpcalc, tmp_path):
     call.write_text(f"calibrate_noise_multiplier({DP_PARAMS}, num_updates=5, target_epsilon=2)", encoding="utf-8")
     assert "import it alone" in dpcalc("import", str(paths[0]), str(call), "--delta", "1e-5").err
     assert "each file once" in dpcalc("import", str(paths[0]), str(paths[0])).err
+
+
+@pytest.mark.parametrize(("loader", "is_said"), [("shuffle", True), ("fixed", False)])
+def test_a_shuffled_order_counts_as_known_and_what_a_secret_one_takes_is_said(tmp_path, loader, is_said):
+    path = tmp_path / "run.py"
+    path.write_text(f"DPKerasConfig({JAX}, noise_multiplier=1.2)", encoding="utf-8")
+    comments, _, config = imported(read_run(str(path), Terms(loader=loader)), Terms(), "run.py").text.partition(
+        "version"
+    )
+    assert ("`order: secret` beside it" in comments and "from a seed that nobody else knows" in comments) == is_said
+    assert "secret" not in config

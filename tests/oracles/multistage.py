@@ -17,7 +17,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
-from tests.oracles.brute_force import ADD_REMOVE, RELATIONS
+from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw, episode_run, group_run
 from tests.oracles.joint import divergences
 from tests.oracles.unequal import children, units
@@ -212,6 +212,21 @@ def held(rng):
         most = count - (together if level == unit and relation == ADD_REMOVE else 0)
         tree.append(random_draw(rng, count, most, every=steps if level <= fast else 1))
     return Problem(tuple(tree), members, clip, relation, random_sigma(rng), steps=steps)
+
+
+def all_of_one(rng):
+    """All units of one parent, zeroed and clipped at or below them, under any draws, held or not."""
+    depth = int(rng.choice([2, 2, 3]))
+    unit, steps = int(rng.integers(2, depth + 1)), int(rng.choice([1, 1, 2]))
+    fast = int(rng.integers(1, depth + 1))
+    counts = [int(rng.integers(2 if level == unit else 1, 4)) for level in range(1, depth + 1)]
+    parent = (0,) * (unit - 1)
+    tree = tuple(
+        random_draw(rng, count, count, every=steps if level <= fast else 1)
+        for level, count in enumerate(counts, start=1)
+    )
+    members = tuple((*parent, member) for member in range(counts[unit - 1]))
+    return Problem(tree, members, int(rng.integers(unit, depth + 1)), ZERO_OUT, random_sigma(rng), steps=steps)
 
 
 def emptied(rng):

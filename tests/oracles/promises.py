@@ -73,7 +73,8 @@ def envelope(epsilon, delta, number):
     """The affine functions (slope, offset) whose least is g applied `number` times, each of them least somewhere."""
     one = [(math.exp(epsilon), delta), (math.exp(-epsilon), 1 - math.exp(-epsilon) * (1 - delta))]
     lines = [(1.0, 0.0)]
-    at = np.linspace(0, 1, 4001)
+    small = np.logspace(-16, -3.5, 2000)  # lines of slope e^(d epsilon) are the least of all next to 0 and to 1 alone
+    at = np.concatenate([[0.0], small, np.linspace(0, 1, 4001), 1 - small])
     for _ in range(number):
         lines = [(a * b, c + a * d) for a, c in one for b, d in lines]
         values = np.array([slope * at + offset for slope, offset in lines])

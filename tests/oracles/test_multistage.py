@@ -13,6 +13,7 @@ from tests.oracles.draws import Draw
 from tests.oracles.joint import Adaptive
 from tests.oracles.multistage import (
     Problem,
+    all_of_one,
     bound,
     capped,
     constructed,
@@ -77,6 +78,18 @@ def test_no_data_set_exceeds_the_bound_at_length(flavour, block):
         problem = random_problem(rng, flavour, most_outcomes=600)
         ratio, values = worst_ratio(problem, rng, extreme=8, random=3, in_plane=2)
         assert ratio <= NEVER, (problem, values)
+
+
+@pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 10))])
+def test_all_units_of_one_parent_cost_no_more_than_the_parent_zeroed(block):
+    """By the bound of the parent alone, in both directions: the bound of the group is that of its worst placement."""
+    rng = np.random.default_rng([block, 29])
+    for _ in range(10):
+        problem = random_problem(rng, all_of_one, most_outcomes=200)
+        epsilons = telling(problem)
+        allowed = bound(replace(problem, members=(problem.members[0][:-1],)).plan, epsilons)
+        for values in data_sets(problem.run, rng, extreme=3, random=1, in_plane=0):
+            assert excess(truth_of(problem.run, values, problem.sigma, epsilons), allowed) <= NEVER, (problem, values)
 
 
 def in_two_steps(rng):

@@ -328,3 +328,18 @@ def test_draws_of_many_small_users_are_those_of_a_data_set(unit, monkeypatch):
     draws = (("poisson", Fraction(1, 5)), ("poisson", Fraction(1, 2)), ("poisson", Fraction(1, 2)))
     run = ([[5] * 8] * 3, unit, ZERO_OUT, 1, [(draws, 3, 3.0, 20)])
     assert check_against_own_composition(run, monkeypatch) > 1 - 1e-3
+
+
+@pytest.mark.parametrize(
+    ("users", "relation", "least"),
+    [
+        (Poisson(probability=Fraction(1, 50)), ADD_REMOVE, 7.469),
+        (Poisson(probability=Fraction(1, 50)), "replace-one", 18.123),
+        (Fixed(size=20), ADD_REMOVE, 8.022),
+        (Fixed(size=20), "replace-one", 19.588),
+    ],
+)
+def test_records_that_are_used_whole_show_whether_their_user_is_drawn(users, relation, least):
+    """Once .843, 1.760, 7.585 and 18.417: the user's other records contributed nothing."""
+    plan = nested_plan((1_000, users), (20, All()), sigma=4.0, steps=2_000, relation=relation)
+    assert least <= epsilon_lower(plan).value < least + 1e-2

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -158,6 +159,10 @@ def multistep(rng, flavour, kind):
         problem, promise = of_units(enumerable(rng, flavour, kind)), str(rng.choice(PROMISES))
         if problem.shape and len(problem.members[0]) == 1:
             continue  # the values there are of tasks, not of classes
+        # The values do not tell a batch without units from one with a unit of which nothing is drawn.
+        drawn = chain.from_iterable(batch for law in batch_laws(problem) for batch in law)
+        if promise == REPLACE_ONE and len(problem.members[0]) < len(problem.tree) and any(() in unit for unit in drawn):
+            continue
         try:
             guarantee(with_mechanism(problem, ApproximateDp(epsilon=1.0, relation=promise)))
         except (UnsupportedError, InputError):
@@ -462,3 +467,23 @@ def test_the_assumption_names_the_relation(adjacency, promise, mechanism):
     relation = promise or adjacency
     zeroed = [line for line in said if "a zeroed unit" in line]
     assert len(zeroed) == (ZERO_OUT in {relation, adjacency})
+
+
+@pytest.mark.parametrize(
+    ("relation", "below", "is_said"),
+    [
+        (REPLACE_ONE, "{scheme: poisson, rate: 0.5}", True),
+        (REPLACE_ONE, "{scheme: all}", False),
+        (ADD_REMOVE, "{scheme: poisson, rate: 0.5}", False),
+    ],
+)
+def test_a_drawn_unit_without_records_counts_in_a_batch_of_one_size(relation, below, is_said):
+    text = f"""version: 1
+data: {{levels: [{{name: user, count: 20}}, {{name: example, count: 5}}]}}
+sampling: {{user: {{scheme: fixed, size: 2}}, example: {below}}}
+mechanism: {{type: pure-dp, epsilon: 0.1, relation: {relation}}}
+training: {{steps: 10}}
+privacy: {{unit: user, adjacency: replace-one, delta: 1e-6}}
+"""
+    said = assumptions(load_text(text, path="a").accepted().plan)
+    assert any("counts as one of its batch" in line for line in said) == is_said

@@ -55,7 +55,7 @@ def value(key, context, contributions, beside):
     common = next((i for i, (a, b) in enumerate(zip(path, protected.place, strict=False)) if a != b), None)
     if common is None:
         return 1.0 if primed else -1.0
-    if isinstance(protected.schemes[common], All):
+    if all(isinstance(scheme, All) for scheme in protected.schemes[: common + 1]):  # they are in every batch
         return 0.0
     mate = path[: common + 1]
     share = beside[common] / certain(tree, draws, mate, clip)

@@ -123,11 +123,15 @@ class DataSet:
             return sign * self.share(path, self.unit + 1)
         return sign * self.share(path, self.unit) * Fraction(own, self.certain(member))
 
+    def is_whole(self, parent):
+        """Whether all units of a frame are drawn."""
+        kind, amount = self.draws[len(parent)]
+        return kind == "all" or (kind == "fixed" and amount == len(children(self.tree, parent)))
+
     def of_other(self, path, level):
         """The content of a clipping unit that leaves the members' path at this level, from 0."""
         frame = children(self.tree, path[:level])
-        kind, amount = self.draws[level]
-        if kind == "all" or (kind == "fixed" and amount == len(frame)):
+        if all(self.is_whole(path[:above]) for above in range(level + 1)):
             return Fraction(0)  # they are in every batch
         least = min(self.certain(child) for child in frame if child != self.members[0][: level + 1])
         if least:

@@ -94,6 +94,35 @@ def test_the_unit_above_is_taken_where_it_costs_less():
     assert guarantee(record).epsilon == guarantee(task).epsilon
 
 
+RARE, OFTEN = Poisson(probability=Fraction(1, 50)), Poisson(probability=Fraction(1, 10))
+
+
+@pytest.mark.parametrize("adjacency", Adjacency)
+@pytest.mark.parametrize(
+    ("held", "fresh", "unit"),
+    [
+        (((8, All(), 5), (20, RARE)), ((8, All()), (20, RARE)), 1),
+        (((8, OFTEN, 5), (20, All())), ((8, OFTEN, 5), (20, All(), 5)), 2),
+        (((8, All(), 10), (20, All(), 5)), ((8, All()), (20, All())), 2),
+    ],
+)
+def test_the_rhythm_of_a_level_drawn_whole_changes_nothing(held, fresh, unit, adjacency):
+    """The first cost 118.9 (replace-one 377.4) in the place of .890 (1.864)."""
+    options = {"unit": unit, "clip": 2, "adjacency": adjacency, "sigma": 12.0, "steps": 50}
+    assert guarantee(plan(*held, **options)).epsilon == guarantee(plan(*fresh, **options)).epsilon < 6
+
+
+@pytest.mark.parametrize("steps", [1, 20])
+def test_all_units_of_a_parent_cost_no_more_than_the_parent(steps):
+    """Nothing outside the parent can change, whichever of its records are drawn; not so if vectors of it can turn."""
+    levels = ((1, Poisson(probability=Fraction(2, 5))), (2, All()), (3, Poisson(probability=Fraction(1, 20))))
+    options = {"adjacency": Adjacency.ZERO_OUT, "sigma": 2.0, "steps": steps, "clip": 3}
+    user = guarantee(plan(*levels, unit=1, **options)).epsilon
+    assert guarantee(plan(*levels, unit=2, group=2, **options)).epsilon <= user * (1 + 1e-9)
+    turned = plan(*levels, unit=2, group=2, **(options | {"clip": 1}))
+    assert guarantee(turned).epsilon > guarantee(plan(*levels, unit=1, **(options | {"clip": 1}))).epsilon
+
+
 def test_below_a_shuffle_the_draws_of_a_pass_count_once():
     shuffled = plan((100, Shuffle(size=10)), (20, Fixed(size=5)), unit=2, clip=2, steps=1000)
     whole = plan((100, All()), (20, Fixed(size=5)), unit=2, clip=2, steps=100)

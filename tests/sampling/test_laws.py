@@ -18,7 +18,6 @@ from dpcalc.sampling.counts import (
     convolve_upper,
     drop_rare_tail,
     hypergeometric,
-    hypergeometric_lower,
 )
 from dpcalc.sampling.schemes import WithReplacement
 from tests.thinning import thinned
@@ -164,7 +163,7 @@ def test_laws_of_large_groups_lie_on_their_side_of_the_exact_one(count, marked, 
     few, many = sorted((marked, drawn))
     ways = comb(count, few)
     exact = [comb(many, h) * comb(count - many, few - h) for h in range(few + 1)]
-    above, below = hypergeometric(count, marked, drawn), hypergeometric_lower(count, marked, drawn)
+    above, below = hypergeometric(count, marked, drawn), hypergeometric(count, marked, drawn, is_lower=True)
     unit = 2**4096
     weights = [[int(law.get(h, 0) * unit) for h in range(few + 1)] for law in (above, below)]
     assert [sum(one) for one in weights] == [unit, unit]  # all are multiples of the unit

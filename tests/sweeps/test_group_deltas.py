@@ -58,7 +58,9 @@ def run(first, count):
         assert not any(one.notes for one in found if one.delta > 1e-270), config
         assert all(0 <= (one.delta_lower or 0.0) <= one.delta <= 1 for one in found), config
         assert all(one.delta_lower is not None for one in found if not one.notes), config
-        assert all(after.delta <= one.delta * (1 + 1e-12) for one, after in itertools.pairwise(found)), config
+        assert all(after.delta <= max(one.delta * (1 + 1e-12), 1e-280) for one, after in itertools.pairwise(found)), (
+            config
+        )
     assert answered
 
 
