@@ -57,7 +57,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
-from dpcalc.planner.calibration import LIBRARIES, UNDER_REPORTING, Calibration
+from dpcalc.planner.calibration import LIBRARIES, Calibration
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
@@ -436,12 +436,13 @@ class _Reader:
             return None, None, "", None
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
-        if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
-            asked = self.calibrated(noise)
-            node, keys = without_keys(node, "noise_multiplier"), {**keys}
-            del keys["noise_multiplier"]
-        values = self.values(keys, node)
-        values |= {"noise_multiplier": Fraction(1)} if asked else {}  # `build` puts in what the library found
+        if isinstance(noise, Section) and name == Gaussian.name:  # `build` puts in what the library found
+            asked = self.section(NOISE, noise)
+            for inner in ("calibrated_to", "assuming") if asked else ():
+                setattr(asked, inner, self.section(f"{NOISE}.{inner}", getattr(asked, inner)))
+            node = without_keys(node, "noise_multiplier")
+            keys = {key: each for key, each in keys.items() if key != "noise_multiplier"}
+        values = self.values(keys, node) | ({"noise_multiplier": Fraction(1)} if asked else {})
         try:
             for key, read in READERS.items():  # the data replace the nodes that state them
                 data = entry(node, key) if key in keys else None
@@ -466,21 +467,6 @@ class _Reader:
         except KeyedInputError as cause:
             self.errors.append(keyed_error(node, cause))
         return None, None, "", None
-
-    def calibrated(self, noise: Section) -> SimpleNamespace | None:
-        """Return what a library was asked that found the noise, its sections read; None if it is wrong."""
-        by = entry(noise, "by")
-        if isinstance(by, Scalar) and by.text in UNDER_REPORTING:
-            hint = "state the noise that ran: dpcalc says what it costs"
-            self.errors.append(by.fault("DPC104", f"is `{by.text}`: {UNDER_REPORTING[by.text]}", hint))
-            return None
-        asked = self.mapping(keys_in(NOISE), noise)
-        if asked is not None:
-            before = len(self.errors)
-            for name in ("calibrated_to", "assuming"):
-                setattr(asked, name, self.section(f"{NOISE}.{name}", getattr(asked, name)))
-            asked = asked if len(self.errors) == before else None
-        return asked  # type: ignore[no-any-return]  # it is what `mapping` makes
 
 
 def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
@@ -696,10 +682,10 @@ def build(config: Sections) -> Plan:
             # Clipping is counted in levels from the outermost, 0 for the whole batch.
             phase = phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip))
             phases.append(_with_found_noise(phase, run, delta=float(privacy.delta)))
-        # Without a budget the target is the gate, where it is one at the delta of the config.
-        budget, asked = config.budget, [phase.calibration for phase in phases if phase.calibration]
-        if budget is None and len({each.epsilon for each in asked}) == 1 and asked[0].delta >= float(privacy.delta):
-            budget = Budget(epsilon=asked[0].epsilon)
+        # Without a budget the target is the gate, where it is one of the whole run at the delta of the config.
+        budget, found = config.budget, phases[0].calibration
+        if budget is None and found and len(phases) == 1 and found.delta >= float(privacy.delta):
+            budget = Budget(epsilon=found.epsilon)
         plan = Plan(
             name=text_at(root, "name"),
             phases=tuple(phases),
@@ -773,7 +759,7 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
     asked, noise = run.asked, run.node("mechanism", "noise_multiplier")
     if asked is None or noise is None:
         return phase
-    level, library = phase.hierarchy.level(1), LIBRARIES[asked.by]
+    level, is_by_loader, target = phase.hierarchy.level(1), LIBRARIES[asked.by].is_by_loader, asked.calibrated_to
     if asked.assuming is not None:
         rate, steps = asked.assuming.rate, asked.assuming.steps
     else:
@@ -783,23 +769,17 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
             why = "of a run with phases it is not known which of them the library was told of"
         elif phase.hierarchy.depth > 1 or not isinstance(level.scheme, Poisson) or level.redraw_every > 1:
             why = "the library assumed Poisson draws of single examples, and this run draws otherwise"
-        elif library.is_by_loader and rate.numerator != 1:
+        elif is_by_loader and rate.numerator != 1:
             why = f"Opacus assumes 1 / len(loader), and the declared rate {rate} is no such"
         if why:
             hint = "add `assuming: {rate: 1/BATCHES, steps: N}` beside `by`, what the library was told"
             raise ConfigError([noise.fault("DPC103", f"lacks `assuming`: {why}", hint)])
-        if library.is_by_loader and epochs is not None:  # Opacus: int(epochs / sample_rate)
+        if is_by_loader and epochs is not None:  # Opacus: int(epochs / sample_rate)
             steps = min(steps, int(float(epochs) / float(rate)))
-    target = asked.calibrated_to
-    calibration = Calibration(
-        epsilon=float(target.epsilon),
-        delta=delta if target.delta is None else float(target.delta),
-        by=asked.by,
-        rate=rate,
-        steps=steps,
-    )
+    delta = delta if target.delta is None else float(target.delta)
+    found = Calibration(epsilon=float(target.epsilon), delta=delta, by=asked.by, rate=rate, steps=steps)
     try:
-        return replace(phase.with_noise(calibration.noise), calibration=calibration)
+        return replace(phase.with_noise(found.noise), calibration=found)
     except InputError as cause:
         raise ConfigError([noise.fault("DPC104", f"cannot be bounded: {cause}")]) from cause
 

@@ -8,6 +8,7 @@ what the library returned, and the declared run is certified with it.
 """
 
 import math
+from contextlib import suppress
 from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
@@ -47,11 +48,6 @@ LIBRARIES = {
     "jax-privacy.rdp": Library(*_JAX, orders=_JAX_ORDERS),
     "prv-accountant.prv": Library("prv_accountant 0.1 to 0.2", "find_noise_multiplier"),
 }
-UNDER_REPORTING = {
-    "opacus.gdp": "the central limit that this accountant takes may lie below the truth: its noise keeps no target",
-    "tf-privacy.gdp": "the central limit that this accountant takes may lie below the truth: its noise keeps no target",
-}
-"""Accountants whose noise is bounded by nothing that they report, and why."""
 FOUND_NOISE = "calibrated noise"
 """Name of the bound that is the target itself, for the run that the library assumed."""
 LIMITS = {"epsilon": (0.1, 40.0), "delta": (1e-9, 0.01), "rate": (1e-5, 1.0), "steps": (1, 10**5)}
@@ -76,6 +72,15 @@ class Calibration:
         return f"target {self.epsilon:g} (delta {self.delta:g}) by {self.by}"
 
     @property
+    def least(self) -> str:
+        return f"noise >= {shown_number('lower', self.noise)}"
+
+    @property
+    def note(self) -> str:
+        """What an answer rests on, in short."""
+        return f"{CONDITIONAL}{self.words}: {self.least}, if that accountant reports no less than the truth"
+
+    @property
     def assumption(self) -> str:
         """What must be true of the library and the training code, in a sentence."""
         library = LIBRARIES[self.by]
@@ -83,24 +88,16 @@ class Calibration:
         return (
             f"the noise is what {library.call} of {library.versions} returns for epsilon {self.epsilon:g}, delta "
             f"{self.delta:g}, Poisson draws at the rate {self.rate} and {self.steps} steps, and its accountant "
-            f"({self.by.partition('.')[2]}{orders}) reports no less than the truth for them: then the noise multiplier "
-            f"is at least {shown_number('lower', self.noise)}"
+            f"({self.by.partition('.')[2]}{orders}) reports no less than the truth for them: then {self.least}"
         )
-
-    @property
-    def note(self) -> str:
-        """What an answer rests on, in short."""
-        least = shown_number("lower", self.noise)
-        return f"{CONDITIONAL}{self.words}: noise >= {least}, if that accountant reports no less than the truth"
 
     def beside_solution(self, name: str) -> str:
         """What a solver held, or what the library chooses beside dpcalc's own smallest noise for the declared run."""
         if name != "sigma":
             run = f"assuming: {{rate: {self.rate}, steps: {self.steps}}}"
             return f"the noise is held: keep `{run}`, for another run {self.by} finds other noise"
-        least = shown_number("lower", self.noise)
         asked = f"epsilon {self.epsilon:g} of {self.steps} Poisson steps at the rate {self.rate}"
-        return f"{self.by} chooses noise >= {least} for {asked}; this is dpcalc's own smallest"
+        return f"{self.by} chooses {self.least} for {asked}; this is dpcalc's own smallest"
 
     @property
     def noise(self) -> float:
@@ -112,12 +109,18 @@ class Calibration:
                     f"{name}: expected {low:g} to {high:g}, where {self.by} was compared with certified bounds, got "
                     f"{value:g}; state the noise that ran"
                 )
-        return _least_noise(self)
+        noise = _least_noise(LIBRARIES[self.by].orders, self.epsilon, self.delta, self.rate, self.steps)
+        if not noise:
+            raise InputError(
+                f"calibrated_to: expected a target for which {self.by} finds noise between {_LEAST:g} and {_MOST:g} "
+                f"that can be bounded, got epsilon {self.epsilon:g} for {self.steps} steps at the rate {self.rate}"
+            )
+        return noise
 
 
 @lru_cache(maxsize=256)
-def _least_noise(asked: Calibration) -> float:
-    """Return noise for which the accountant reports more than the limit, just below where it does no longer."""
+def _least_noise(orders: tuple[float, ...], target: float, delta: float, rate: Fraction, steps: int) -> float:
+    """Return noise for which the accountant reports more than the target, just below where it does no longer; or 0."""
     from dpcalc.accountants.composed_loss import LOWER
     from dpcalc.accountants.inversion import largest_inversion
     from dpcalc.accountants.pld import epsilon_bounds
@@ -127,41 +130,35 @@ def _least_noise(asked: Calibration) -> float:
     from dpcalc.planner.compare import renyi_epsilon
     from dpcalc.planner.published import flat_pair
 
-    orders, limit, pair = LIBRARIES[asked.by].orders, asked.epsilon, flat_pair(asked.rate, 1, at=1)
-    turns = {"ahead": 1, "back": -1}
-
     def lower_end(counts: Steps) -> float:
-        return epsilon_bounds(counts, delta=asked.delta, sides=(LOWER,))[0]
+        return epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0]
 
     def epsilon(noise: float, *, is_certified: bool) -> float:
         """Return what the accountant reports: that of its orders; else an estimate, or what it cannot be below."""
         if orders:  # its own formulas are rounded in another way
-            return renyi_epsilon([(asked.rate, noise, asked.steps)], orders, asked.delta) * (1 - _ROUND_OFF)
+            return renyi_epsilon([(rate, noise, steps)], orders, delta) * (1 - _ROUND_OFF)
+        p, q = flat_pair(rate, 1, at=1)
         both: dict[str, Steps] = {
-            name: {MixturePair.of(*pair[::turn], deviation=noise): asked.steps} for name, turn in turns.items()
+            name: {MixturePair.of(*pair, deviation=noise): steps}
+            for name, pair in {"ahead": (p, q), "back": (q, p)}.items()
         }
         if is_certified:
             return max(map(lower_end, both.values()))
-        return largest_inversion(both, delta=asked.delta, otherwise=lambda counts, _: lower_end(counts))[0].epsilon
+        return largest_inversion(both, delta=delta, otherwise=lambda counts, _: lower_end(counts))[0].epsilon
 
     def excess(log_noise: float) -> float:
-        return math.log(min(max(epsilon(math.exp(log_noise), is_certified=False), 1e-9), 1e9) / limit)
+        return math.log(min(max(epsilon(math.exp(log_noise), is_certified=False), 1e-9), 1e9) / target)
 
-    try:
+    with suppress(*FAILURES):
         low, high = math.log(_LEAST), 0.0
         while high < math.log(_MOST) and excess(high) > 0:
             low, high = high, high + 1
-        if excess(high) <= 0 < excess(low):
-            step = _ROUND_OFF if orders else _FINEST
-            root = math.exp(bracket_root(excess, low, high, tolerance=step / 10)[0])
-            while step < _FARTHEST:
-                noise = root * (1 - step)
-                if epsilon(noise, is_certified=True) > limit:
-                    return noise
-                step *= 2
-    except FAILURES:
-        pass
-    raise InputError(
-        f"calibrated_to: expected a target for which {asked.by} finds noise between {_LEAST:g} and {_MOST:g} that can "
-        f"be bounded, got epsilon {asked.epsilon:g} for {asked.steps} steps at the rate {asked.rate}"
-    )
+        step = _ROUND_OFF if orders else _FINEST
+        if excess(high) > 0 or excess(low) <= 0:
+            return 0.0
+        root = math.exp(bracket_root(excess, low, high, tolerance=step / 10)[0])
+        while step < _FARTHEST:
+            if epsilon(root * (1 - step), is_certified=True) > target:
+                return root * (1 - step)
+            step *= 2
+    return 0.0
