@@ -28,6 +28,7 @@ from dpcalc.imports.run import (
     shown,
     whole_number,
 )
+from dpcalc.planner.calibration import Calibration
 from dpcalc.planner.words import UNKNOWN_ORDER
 
 _MAX_ENTRIES = 100_000  # of a history
@@ -98,6 +99,8 @@ _SIGNATURES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
+# Of calls that have one accountant, or one by default.
+_ACCOUNTANTS = {"get_noise_multiplier": "rdp", "compute_noise": "rdp", "DPKerasConfig": "pld"}
 CALLS = frozenset(_SIGNATURES)
 """Names of the functions whose calls are read."""
 _SOLVED = {
@@ -266,19 +269,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     # With a noise multiplier nothing is looked for: the target of the call is then no part of the run.
     target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
     if target is not None:
-        # The accountant decides how much noise it is. Where the call does not say it, that which finds the least.
-        word = str(given.get("accountant", "rdp" if name == "get_noise_multiplier" else None)).lower()
-        sharp = "pld" if library == "JAX-Privacy" else "prv"
-        accountant = next((each for each in ("rdp", "prv", "pld", "gdp") if each in word), "")
-        is_known = accountant or name in {"compute_noise", "DPKerasConfig"}
-        accountant = "rdp" if name == "compute_noise" else accountant or sharp
-        said = f"accountant: {accountant} is assumed, which finds the least noise that the library may find"
-        run = replace(
-            run,
-            found_by=f"{library.lower()}.{accountant}",
-            assumed=_told(name, library, given),
-            unknown=run.unknown if is_known else (*run.unknown, said),
-        )
+        run = _looking_for_noise(name, library, given, run, delta)
     return replace(
         run,
         origin=f"a call of {name} on line {call.line}",
@@ -287,20 +278,45 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     )
 
 
-def _told(name: str, library: str, given: Mapping[str, Any]) -> str:
-    """Return the Poisson run that a library is told when it looks for noise, as `assuming` of a config states it."""
+def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: ImportedRun, delta: Any) -> ImportedRun:
+    """Return the run with what the library is told where it looks for noise, as `noise_multiplier` states it."""
+    # The accountant decides how much noise it is. Of several that a file names, or where none is, the least counts.
+    word = str(given.get("accountant", _ACCOUNTANTS.get(name, ""))).lower()
+    accountant, unknown = next((each for each in ("gdp", "prv", "pld", "rdp") if each in word), ""), list(run.unknown)
+    if not accountant:
+        accountant = "pld" if library == "JAX-Privacy" else "prv"
+        unknown.append(f"accountant: {accountant} is assumed; rdp finds no less noise, gdp of Opacus may")
+    others = [each for each in ("alphas", "truncated_batch_size") if given.get(each) is not None]
+    words = f"{word} {given.get('sampling_method')}".lower()
+    others += [each for each in ("orders", "fixed_batch_size") if each in words]
+    if others:
+        raise InputError(
+            f"{name} {others[0]}: expected none where noise is looked for, whose least is known for the library's own "
+            "orders and plain Poisson draws; give --noise-multiplier"
+        )
     if library == "Opacus":
         rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
-        steps = given.get("steps")  # else int(epochs / sample_rate), in floats
-        count = int(float(given["epochs"]) / float(rate)) if steps is None else whole_number(steps, "steps")
     else:
-        if given.get("truncated_batch_size") is not None or shown(given.get("sampling_method", "")).count("FIXED"):
-            raise InputError(f"{name}: expected plain Poisson draws where noise is looked for; give --noise-multiplier")
         rate = Fraction(given["batch_size"]) / Fraction(given["n"])
-        steps = given.get("steps")  # else int(ceil(epochs * n / batch_size))
-        length = None if steps is not None else float(given["epochs"]) * float(given["n"]) / float(given["batch_size"])
-        count = whole_number(steps, "steps") if length is None else math.ceil(length)
-    return f"{{rate: {number_text(rate)}, steps: {count}}}"
+    if given.get("steps") is not None:
+        steps = whole_number(given["steps"], "steps")
+    elif library == "Opacus":  # its own arithmetic: int(epochs / sample_rate)
+        steps = int(float(given["epochs"]) / float(rate))
+    else:  # int(math.ceil(epochs * n / batch_size))
+        steps = math.ceil(float(given["epochs"]) * float(given["n"]) / float(given["batch_size"]))
+    floor = given.get("noise_lbd")
+    if name == "compute_noise" and isinstance(floor, Fraction) and isinstance(delta, Fraction):
+        target = float(given["target_epsilon"])
+        asked = Calibration(epsilon=target, delta=float(delta), by="tf-privacy.rdp", rate=rate, steps=steps)
+        if floor > asked.noise:
+            raise InputError(
+                f"{name} noise_lbd: expected at most {asked.noise:.6g}, the noise for the target, got {shown(floor)}; "
+                "then it returns 0, which is no noise"
+            )
+    elif name == "compute_noise":
+        unknown.append("noise_lbd: less than the noise for the target, else compute_noise returns 0")
+    found_by = f"by: {library.lower()}.{accountant}, assuming: {{rate: {number_text(rate)}, steps: {steps}}}"
+    return replace(run, found_by=found_by, unknown=tuple(unknown))
 
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:

@@ -114,7 +114,13 @@ def _text_value(text: str) -> Any:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     if calls:
-        return literal_value(calls[0], constants_of(tree))
+        value = literal_value(calls[0], constants_of(tree))
+        if isinstance(value, Call) and value.name == "make_private_with_epsilon":  # its engine has the accountant
+            engines = [literal_value(each) for each in outermost_calls(tree, lambda name: name == "PrivacyEngine")]
+            stated = [each.keywords.get("accountant", "prv") if isinstance(each, Call) else each for each in engines]
+            if stated:
+                value = replace(value, keywords={**value.keywords, "accountant": " ".join(map(str, stated))})
+        return value
     # The call of a library that is not read is named, with a way out.
     for call in outermost_calls(tree, lambda name: bool(_library(name)) or name == "PrivacyEngine"):
         name = called_name(call)
@@ -292,7 +298,7 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
     noise = ""
     if run.target_epsilon is not None:
         target = f"{{epsilon: {run.target_epsilon!r}, delta: {asked_delta}}}"
-        noise = f"{{calibrated_to: {target}, by: {run.found_by}, assuming: {run.assumed}}}"
+        noise = f"{{calibrated_to: {target}, {run.found_by}}}"
     return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
 
 

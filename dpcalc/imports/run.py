@@ -278,8 +278,7 @@ class ImportedRun:
     group_size: int = 1  # units that are protected together
     tuning: str = ""  # content of the `tuning:` section, "" for one run
     target_epsilon: float | None = None  # for which the library looks for a noise multiplier
-    found_by: str = ""  # library and accountant that look for it, as `noise_multiplier.by`
-    assumed: str = ""  # rate and steps that the library is told, as `noise_multiplier.assuming`
+    found_by: str = ""  # `by` and `assuming` of it: the accountant, and what it is told
 
 
 def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:

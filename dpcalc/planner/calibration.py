@@ -33,6 +33,7 @@ class Library(NamedTuple):
     call: str  # that returns the noise
     orders: tuple[float, ...] = ()  # of Renyi divergences; () where it composes losses, which are bounded from below
     is_by_loader: bool = False  # whether the rate that it assumes is 1 / len(loader)
+    above: float = 0.0  # by how much its accountant may report more than the target, as it says itself
 
 
 _OPACUS = ("Opacus 1.4 to 1.6", "make_private_with_epsilon or get_noise_multiplier")
@@ -43,10 +44,10 @@ LIBRARIES = {
     "opacus.rdp": Library(*_OPACUS, orders=OPACUS_ORDERS, is_by_loader=True),
     "dp-accounting.pld": Library(*_DP_ACCOUNTING),
     "dp-accounting.rdp": Library(*_DP_ACCOUNTING, orders=TF_PRIVACY_ORDERS),
-    "tf-privacy.rdp": Library("TF-Privacy 0.8 to 0.9", "compute_noise", orders=_COMPUTE_NOISE_ORDERS),
+    "tf-privacy.rdp": Library("TF-Privacy 0.8 to 0.9", "compute_noise (not 0)", orders=_COMPUTE_NOISE_ORDERS),
     "jax-privacy.pld": Library(*_JAX),
     "jax-privacy.rdp": Library(*_JAX, orders=_JAX_ORDERS),
-    "prv-accountant.prv": Library("prv_accountant 0.1 to 0.2", "find_noise_multiplier"),
+    "prv-accountant.prv": Library("prv_accountant 0.1 to 0.2", "find_noise_multiplier", above=0.1),
 }
 FOUND_NOISE = "calibrated noise"
 """Name of the bound that is the target itself, for the run that the library assumed."""
@@ -69,7 +70,14 @@ class Calibration:
 
     @property
     def words(self) -> str:
-        return f"target {self.epsilon:g} (delta {self.delta:g}) by {self.by}"
+        orders = " at its default orders" if LIBRARIES[self.by].orders else ""
+        run = f"for {self.steps} Poisson steps at the rate {self.rate}"
+        return f"target {self.epsilon:g} (delta {self.delta:g}) by {self.by}{orders} {run}"
+
+    @property
+    def limit(self) -> float:
+        """Epsilon that its accountant reports at most."""
+        return self.epsilon + LIBRARIES[self.by].above
 
     @property
     def least(self) -> str:
@@ -84,11 +92,9 @@ class Calibration:
     def assumption(self) -> str:
         """What must be true of the library and the training code, in a sentence."""
         library = LIBRARIES[self.by]
-        orders = ", at its default orders" if library.orders else ""
         return (
-            f"the noise is what {library.call} of {library.versions} returns for epsilon {self.epsilon:g}, delta "
-            f"{self.delta:g}, Poisson draws at the rate {self.rate} and {self.steps} steps, and its accountant "
-            f"({self.by.partition('.')[2]}{orders}) reports no less than the truth for them: then {self.least}"
+            f"the noise is what {library.call} of {library.versions} returns for the {self.words}, and its accountant "
+            f"reports no less than the truth for them: then {self.least}"
         )
 
     def beside_solution(self, name: str) -> str:
@@ -96,8 +102,7 @@ class Calibration:
         if name != "sigma":
             run = f"assuming: {{rate: {self.rate}, steps: {self.steps}}}"
             return f"the noise is held: keep `{run}`, for another run {self.by} finds other noise"
-        asked = f"epsilon {self.epsilon:g} of {self.steps} Poisson steps at the rate {self.rate}"
-        return f"{self.by} chooses {self.least} for {asked}; this is dpcalc's own smallest"
+        return f"{self.words}: {self.least}; this is dpcalc's own smallest"
 
     @property
     def noise(self) -> float:
@@ -109,7 +114,7 @@ class Calibration:
                     f"{name}: expected {low:g} to {high:g}, where {self.by} was compared with certified bounds, got "
                     f"{value:g}; state the noise that ran"
                 )
-        noise = _least_noise(LIBRARIES[self.by].orders, self.epsilon, self.delta, self.rate, self.steps)
+        noise = _least_noise(LIBRARIES[self.by].orders, self.limit, self.delta, self.rate, self.steps)
         if not noise:
             raise InputError(
                 f"calibrated_to: expected a target for which {self.by} finds noise between {_LEAST:g} and {_MOST:g} "

@@ -194,7 +194,7 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         note = "the target, for which it looked for the noise"
         note += "; valid if its accountant reports no less than the truth" if promised else " of another run"
         kind = Kind.CONDITIONAL if promised else Kind.AS_PUBLISHED
-        name, epsilon = found[0].by, found[0].epsilon
+        name, epsilon = found[0].by, promised or found[0].epsilon
         return (Row(method=name, bound=FOUND_NOISE, epsilon=epsilon, kind=kind, valid=bool(promised), note=note),)
     flat = flat_poisson_row(composition)
     if flat.epsilon is None and opacus_steps(composition) is not None:

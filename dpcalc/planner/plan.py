@@ -307,7 +307,7 @@ class Plan:
             and phase.steps <= asked.steps
             and self.delta >= asked.delta
         )
-        return asked.epsilon if asked is not None and is_assumed else None
+        return asked.limit if asked is not None and is_assumed else None
 
     @property
     def is_gaussian(self) -> bool:

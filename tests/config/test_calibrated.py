@@ -12,7 +12,8 @@ from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Budget
 from tests.config.texts import varied
 
-NOTE = "conditional: target 8 (delta 1e-05) by opacus.prv: noise >= 0.655383, if that accountant reports no less"
+RUN = "target 8 (delta 1e-05) by opacus.prv for 14100 Poisson steps at the rate 1/235"
+NOTE = f"conditional: {RUN}: noise >= 0.655383, if that accountant reports no less"
 TOLD = "assuming: {rate: 1/235, steps: 14_100}"
 RATE = Fraction(1, 235)
 
@@ -47,8 +48,7 @@ def loaded(changes=()):
         (TELLING | {"training": "{steps: 9}"}, (8, 1e-5, RATE, 14_100)),
         ({"privacy": "{adjacency: add-remove, delta: 1e-6}"}, (8, 1e-6, RATE, 14_100)),
         # Opacus: int(epochs / sample_rate) in floats, here one step fewer than epochs have
-        ({"sampling": "{scheme: poisson, rate: 1/49}", "training": "{epochs: 1}"}, (8, 1e-5, Fraction(1, 49), 49)),
-        ({"sampling": "{scheme: poisson, rate: 1/93}", "training": "{epochs: 6}"}, (8, 1e-5, Fraction(1, 93), 557)),
+        ({"sampling": "{scheme: poisson, rate: 1/75}", "training": "{epochs: 3}"}, (8, 1e-5, Fraction(1, 75), 224)),
     ],
 )
 def test_what_the_library_was_asked(changes, asked):
@@ -142,7 +142,7 @@ def test_the_gate_is_the_budget_or_else_the_target(changes, budget):
 @pytest.mark.parametrize(
     ("command", "in_words"),
     [
-        ("epsilon run.yaml", f"noise multiplier >= 0.655383: {NOTE[13:48]}"),
+        ("epsilon run.yaml", f"noise multiplier >= 0.655383: {RUN}"),
         ("delta run.yaml --epsilon 2", NOTE),
         ("risk run.yaml", NOTE),
         ("compare run.yaml", NOTE),
@@ -161,6 +161,8 @@ def test_every_answer_says_that_it_is_conditional(real, tmp_path, monkeypatch, c
         (tmp_path / f"{name}.yaml").write_text(varied(BASE, {"training": f"{{steps: {steps}}}"}), encoding="utf-8")
     ended = real(*command.split())
     assert in_words in " ".join((ended.out + ended.err).split())
+    if command == "lock run.yaml":
+        assert '"kind": "conditional"' in (tmp_path / "dpcalc.lock").read_text(encoding="utf-8")
     answer = real(*command.split(), *(["--format", "json"] if "statement" in command else ["--json"])).out
     assert '"kind": "conditional"' in answer
     assert '"kind": "upper"' not in answer
@@ -173,7 +175,7 @@ def test_noise_that_is_solved_for_is_no_longer_conditional(real, tmp_path):
     ended = real("solve-sigma", str(path))
     assert "solution.value: 10.3" in ended.out
     assert "kind: upper" in ended.out
-    assert "opacus.prv chooses noise >= 0.655383 for epsilon 8" in ended.err
+    assert f"{RUN}: noise >= 0.655383; this is" in ended.err
     assert "conditional" not in ended.err
 
 
