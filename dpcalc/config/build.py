@@ -436,7 +436,7 @@ class _Reader:
             return None, None, "", None
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
-        if isinstance(noise, Section) and name == Gaussian.name:  # `build` puts in what the library found
+        if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:  # `build` puts in what the library found
             asked = self.section(NOISE, noise)
             for inner in ("calibrated_to", "assuming") if asked else ():
                 setattr(asked, inner, self.section(f"{NOISE}.{inner}", getattr(asked, inner)))
