@@ -436,13 +436,14 @@ class _Reader:
             return None, None, "", None
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
-        if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:  # `build` puts in what the library found
+        if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
             asked = self.section(NOISE, noise)
             for inner in ("calibrated_to", "assuming") if asked else ():
                 setattr(asked, inner, self.section(f"{NOISE}.{inner}", getattr(asked, inner)))
             node = without_keys(node, "noise_multiplier")
             keys = {key: each for key, each in keys.items() if key != "noise_multiplier"}
-        values = self.values(keys, node) | ({"noise_multiplier": Fraction(1)} if asked else {})
+        values = self.values(keys, node)
+        values |= {"noise_multiplier": Fraction(1)} if asked else {}  # `build` puts in what the library found
         try:
             for key, read in READERS.items():  # the data replace the nodes that state them
                 data = entry(node, key) if key in keys else None

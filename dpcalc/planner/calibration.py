@@ -112,7 +112,7 @@ class Calibration:
             if not low <= value <= high:
                 raise InputError(
                     f"{name}: expected {low:g} to {high:g}, where {self.by} was compared with certified bounds, got "
-                    f"{value:g}; state the noise that ran"
+                    f"{value:g}; correct what the library was asked, or state the noise that ran"
                 )
         noise = _least_noise(LIBRARIES[self.by].orders, self.limit, self.delta, self.rate, self.steps)
         if not noise:
