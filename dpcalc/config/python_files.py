@@ -522,7 +522,8 @@ class _Reader:
         for function in self.defined.get(name, ()):
             given = function.args
             is_method = isinstance(self.above[id(function)], ast.ClassDef)
-            names = [*given.posonlyargs, *given.args][is_method and not any(map(_is_static, function.decorator_list)) :]
+            is_bound = is_method and "staticmethod" not in map(_last_name, function.decorator_list)
+            names = [*given.posonlyargs, *given.args][is_bound:]
             if isinstance(node, ast.keyword):
                 names = [each for each, _ in _parameters(function) if each.arg == node.arg]
             else:
@@ -782,7 +783,9 @@ class _Reader:
             case _, ast.Subscript(), outer:
                 return (
                     []
-                    if isinstance(outer, ast.Attribute) and _is_load(outer) and outer.attr in {"value", "default"}
+                    if isinstance(outer, ast.Attribute)
+                    and isinstance(outer.ctx, ast.Load)
+                    and outer.attr in {"value", "default"}
                     else None
                 )
         is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
@@ -1202,14 +1205,6 @@ def _grown(classes: list[ast.ClassDef], more: Callable[[ast.ClassDef], Iterable[
 
 def _generic(node: ast.AST) -> ast.AST:
     return node.value if isinstance(node, ast.Subscript) else node
-
-
-def _is_static(node: ast.AST) -> bool:
-    return _last_name(node) == "staticmethod"
-
-
-def _is_load(node: ast.AST) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Load)
 
 
 def _is_converted(kind: ast.expr, value: ast.expr | None, *, is_click: bool) -> bool:

@@ -23,6 +23,7 @@ MAX_LAUNCH = 16 * 1024 * 1024  # bytes of one; notebooks hold pictures
 MAX_ALL = 64 * 1024 * 1024  # bytes of all
 MAX_TRIED = 200  # launches with another value, of which it is looked up whether they run another script
 MAX_FOUND = 10  # launches that are named for one config
+MAX_PLACES = 100_000  # of options that are looked at for one config
 _ENDINGS = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".yaml", ".yml", ".ipynb", ".mk", ".dockerfile")
 # Of other files those are searched that are no documents, small, and text, until there have been enough.
 _DOCUMENT = re.compile(
@@ -37,6 +38,7 @@ _GAP = r"(?:\\?[\"']?=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
 _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
+_COMMENT = re.compile(r"[ \t]*#")
 
 
 def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
@@ -44,27 +46,36 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
     if not loaded.defaults or not isinstance(loaded.files, Folder):
         return
     root = loaded.files.top
+    state_it = "state the value in the config"
     try:
         texts = _launches(root)
     except InputError as cause:  # not in git, or without git: then nothing is tracked, and the assumption stands
         if "too many" in str(cause):
-            hint = "state the value in the config"
-            yield finding("DPC409", Severity.ERROR, f"launches are not all searched: {cause}", loaded.path, hint=hint)
+            problem = f"launches are not all searched: {cause}"
+            yield finding("DPC409", Severity.ERROR, problem, loaded.path, hint=state_it)
         return
-    found, tried = set[tuple[str, int]](), 0
+    found, tried, places = set[tuple[str, int]](), 0, 0
     for default in loaded.defaults:
         pattern = _pattern(default)
         for name, text in texts if pattern else ():
+            searched, is_comment = 0, _COMMENT.match(text) is not None
             for match in re.finditer(pattern, text):
+                places += 1
+                if places > MAX_PLACES:
+                    problem = f"launches are not all searched: options of the config in more than {MAX_PLACES:,} places"
+                    yield finding("DPC409", Severity.ERROR, problem, loaded.path, hint=state_it)
+                    return
+                if begin := text.rfind("\n", searched, match.start()) + 1:
+                    is_comment = _COMMENT.match(text, begin) is not None
+                searched = match.start()
                 given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\")
                 is_same = given == default.value.text or (
                     (number := scalars.parse_number(given)) is not None
                     and number == scalars.parse_number(default.value.text)
                 )
                 is_flag = default.value.text in {"true", "false"}
-                begin = text.rfind("\n", 0, match.start()) + 1
-                if text[begin : match.start()].lstrip().startswith("#") or (name, match.start()) in found:
-                    continue  # a comment, or told of another key
+                if is_comment or (name, match.start()) in found:  # or told of another key
+                    continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
                 # Python code has options where it defines them, too.
@@ -90,7 +101,13 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
 
 
 def _name(default: Default) -> str:
-    return default.options[0].lstrip("-").rstrip("=").replace("-", "_") if default.options else "x"
+    long = [option for option in default.options if not re.match("-[^-]", option)]
+    return [*long, *default.options, "x"][0].lstrip("-").rstrip("=").replace("-", "_")
+
+
+def _spelt(option: str) -> str:
+    """Return a regular expression of an option, in which `-` and `_` are the same."""
+    return "".join("[-_]" if letter in "-_" else re.escape(letter) for letter in option)
 
 
 def _pattern(default: Default) -> str:
@@ -98,9 +115,8 @@ def _pattern(default: Default) -> str:
     words = []
     for option in default.options:
         if option.startswith("--"):
-            spelt = re.sub("[-_]", "[-_]", option[2:].replace(".", r"\."))
-            words.append(rf"(?<![\w-])--{spelt}(?![\w.-]){_GAP}")
-            starts = "|".join(re.sub("[-_]", "[-_]", option[2:end]) for end in range(len(option) - 1, 3, -1))
+            words.append(rf"(?<![\w-])--{_spelt(option[2:])}(?![\w.-]){_GAP}")
+            starts = "|".join(_spelt(option[2:end]) for end in range(len(option) - 1, 2, -1))
             if starts and "." not in option:  # argparse takes any beginning of an option
                 words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
         elif option.startswith("-") and len(option) == 2:
@@ -115,8 +131,7 @@ def _pattern(default: Default) -> str:
 @cache
 def _launches(root: Path) -> tuple[tuple[str, str], ...]:
     """Return name and text of the tracked files that may launch a run; InputError if there are too many."""
-    names = []
-    others = []
+    names, others = list[str](), list[str]()
     for name in tracked_files(root):
         base = posixpath.basename(name)
         if base.lower().endswith(_ENDINGS) or _NAMES.fullmatch(base) or "." not in base:

@@ -126,6 +126,21 @@ def test_a_link_that_leaves_the_repository_is_not_read(tmp_path):
     assert not problems(folder, {})
 
 
+def test_a_line_of_a_hundred_thousand_options_fails(tmp_path, monkeypatch):
+    """2 MiB in one line took 18 seconds, 16 MiB a quarter of an hour."""
+    monkeypatch.chdir(tmp_path)
+    assert not problems(tmp_path / "a", {"run.sh": "python train.py " + "--noise-multiplier 1.1 " * 90_000})
+    (only,) = problems(tmp_path / "b", {"run.sh": "# " + "--noise-multiplier 2 " * 110_000})
+    assert "not all searched" in only.message
+
+
+def test_an_option_is_no_regular_expression(tmp_path):
+    """It was one: an internal error, and a door to one that never ends."""
+    train = TRAIN.replace('"-s"', '"--x(a+)+$"')
+    (only,) = problems(tmp_path, {"train.py": train, "run.sh": f"python train.py --x{'a' * 40}\n--x(a+)+$=2\n"})
+    assert only.line == 2
+
+
 def test_too_much_to_search_fails(tmp_path, monkeypatch):
     monkeypatch.setattr("dpcalc.gate.launches.MAX_LAUNCH", 10)
     (only,) = problems(tmp_path, {"run.sh": "python train.py --epochs 3\n"})
