@@ -99,8 +99,8 @@ _SIGNATURES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
-# Of calls that have one accountant, or one by default.
-_ACCOUNTANTS = {"get_noise_multiplier": "rdp", "compute_noise": "rdp", "DPKerasConfig": "pld"}
+# What makes it other noise than the library's own settings find for single examples.
+_OTHER_NOISE = ("alphas", "eps_error", "delta_error", "truncated_batch_size", "examples_per_user", "sampling_method")
 CALLS = frozenset(_SIGNATURES)
 """Names of the functions whose calls are read."""
 _SOLVED = {
@@ -280,20 +280,27 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: ImportedRun, delta: Any) -> ImportedRun:
     """Return the run with what the library is told where it looks for noise, as `noise_multiplier` states it."""
-    # The accountant decides how much noise it is. Of several that a file names, or where none is, the least counts.
-    word = str(given.get("accountant", _ACCOUNTANTS.get(name, ""))).lower()
-    accountant, unknown = next((each for each in ("gdp", "prv", "pld", "rdp") if each in word), ""), list(run.unknown)
-    if not accountant:
-        accountant = "pld" if library == "JAX-Privacy" else "prv"
-        unknown.append(f"accountant: {accountant} is assumed; rdp finds no less noise, gdp of Opacus may")
-    others = [each for each in ("alphas", "truncated_batch_size") if given.get(each) is not None]
-    words = f"{word} {given.get('sampling_method')}".lower()
-    others += [each for each in ("orders", "fixed_batch_size") if each in words]
+    # The accountant decides how much noise it is. Where it is not stated, the one counts whose noise is the least.
+    accountant, stated = {"Opacus": "prv", "TF-Privacy": "rdp", "JAX-Privacy": "pld"}[library], given.get("accountant")
+    others, unknown = [each for each in _OTHER_NOISE if given.get(each) not in (None, 1)], list(run.unknown)
+    if library == "JAX-Privacy" and isinstance(stated, Call):
+        configs = [each for each in (*stated.arguments, *stated.keywords.values()) if isinstance(each, Call)]
+        others += [key for each in configs for key in each.keywords]
+        stated = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
+    if stated == "gdp":
+        raise InputError(
+            f"{name} accountant: expected rdp or prv, got gdp, which the file names: its noise may cost more than the "
+            "target; give --noise-multiplier"
+        )
     if others:
         raise InputError(
             f"{name} {others[0]}: expected none where noise is looked for, whose least is known for the library's own "
-            "orders and plain Poisson draws; give --noise-multiplier"
+            "settings and plain Poisson draws of single examples; give --noise-multiplier"
         )
+    if stated in {"rdp", "prv", "pld"}:
+        accountant = str(stated)
+    elif name not in {"compute_noise", "DPKerasConfig"}:
+        unknown.append(f"accountant: {accountant} with its own settings is assumed; rdp finds no less noise")
     if library == "Opacus":
         rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
     else:

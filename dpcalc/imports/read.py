@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
+from dpcalc.config.python_files import assignments, bound_names
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, listed, system_message
@@ -115,11 +116,8 @@ def _text_value(text: str) -> Any:
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     if calls:
         value = literal_value(calls[0], constants_of(tree))
-        if isinstance(value, Call) and value.name == "make_private_with_epsilon":  # its engine has the accountant
-            engines = [literal_value(each) for each in outermost_calls(tree, lambda name: name == "PrivacyEngine")]
-            stated = [each.keywords.get("accountant", "prv") if isinstance(each, Call) else each for each in engines]
-            if stated:
-                value = replace(value, keywords={**value.keywords, "accountant": " ".join(map(str, stated))})
+        if isinstance(value, Call) and value.name in {"get_noise_multiplier", "make_private_with_epsilon"}:
+            value = replace(value, keywords={**value.keywords, "accountant": _opacus_accountant(calls[0], tree)})
         return value
     # The call of a library that is not read is named, with a way out.
     for call in outermost_calls(tree, lambda name: bool(_library(name)) or name == "PrivacyEngine"):
@@ -128,6 +126,28 @@ def _text_value(text: str) -> Any:
             of = f" of {_library(name)}" if _library(name) else ""
             raise InputError(f"expected {_KINDS}, got a call of {name}{of} on line {call.lineno}; {OTHER_LIBRARY}")
     raise InputError(f"expected {_KINDS}, got none of these")
+
+
+def _opacus_accountant(call: ast.Call, tree: ast.Module) -> object:
+    """Return the accountant by which Opacus looks for noise; anything but its name where another one may be meant.
+
+    It is gdp, whose noise may be the least, wherever a file names it: as an argument, a default, a class.
+    """
+    nodes, (bound, anything) = list(ast.walk(tree)), bound_names(tree)
+    words = {getattr(node, key, None) for node in nodes for key in ("value", "id", "attr", "name")}
+    if words & {"gdp", "GaussianAccountant"}:
+        return "gdp"
+    owner, word = call, "rdp"
+    if called_name(call) != "get_noise_multiplier":  # its engine has the accountant, if nothing can replace that
+        owner, word = getattr(call.func, "value", None), "prv"
+        if isinstance(owner, ast.Name) and len(bound[owner.id]) == 1:
+            statements = (node for node in nodes if isinstance(node, ast.stmt))
+            owner = {name: value for name, value, _ in assignments(statements)}.get(owner.id)
+        is_replaced = any(getattr(node, "attr", "") == "accountant" and type(node.ctx) is ast.Store for node in nodes)
+        if anything or is_replaced or not isinstance(owner, ast.Call) or called_name(owner) != "PrivacyEngine":
+            return None
+    stated = literal_value(owner)
+    return stated.keywords.get("accountant", word) if isinstance(stated, Call) else None
 
 
 def _library(name: str) -> str:
