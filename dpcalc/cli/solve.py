@@ -149,7 +149,11 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
         written: tuple[str, ...] = ()
         refusal: tuple[str, ...] = ()
-        notes = list(dict.fromkeys(each.beside_solution(name) for each in plan.calibrations))
+        held = "the noise is held: keep `{}`, for another run {} finds other noise"
+        notes = [
+            f"{each.words}; this is dpcalc's own smallest" if name == "sigma" else held.format(each.assuming, each.by)
+            for each in plan.calibrations
+        ]
         if write:
             rewrite = Rewrite(
                 path=loaded.path,

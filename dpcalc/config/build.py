@@ -888,7 +888,9 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
         if phase.calibration and noise is not None:
-            yield finding(Severity.NOTE, "DPC213", noise.anchor, phase.calibration.note)
+            hint = f"add `{phase.calibration.assuming}` to hold it: without, the library counts as told of any run here"
+            hint = "" if run.asked and run.asked.assuming else hint
+            yield finding(Severity.NOTE, "DPC213", noise.anchor, phase.calibration.note, hint)
         for key in ("steps", "epochs"):
             length = run.node("training", key)
             if length is not None and scalars.number_of(length) == 0:

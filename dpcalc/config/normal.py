@@ -100,8 +100,7 @@ def _run_lines(phase: Phase) -> list[str]:
     also = [_mapping_text({"noise_multiplier": noise}) for noise in getattr(phase.mechanism, "also", ())]
     if (asked := phase.calibration) is not None:
         target = f"{{epsilon: {_value_text(asked.epsilon)}, delta: {_value_text(asked.delta)}}}"
-        run = f"{{rate: {scalars.probability_text(asked.rate) or asked.rate}, steps: {asked.steps}}}"
-        mechanism["noise_multiplier"] = f"{{calibrated_to: {target}, by: {asked.by}, assuming: {run}}}"
+        mechanism["noise_multiplier"] = f"{{calibrated_to: {target}, by: {asked.by}, {asked.assuming}}}"
     mechanism |= {
         "also": f"[{', '.join(also)}]" if also else None,
         "votes": quoted(phase.votes) if phase.votes else None,

@@ -133,11 +133,13 @@ def _opacus_accountant(call: ast.Call, tree: ast.Module) -> object:
 
     It is gdp, whose noise may be the least, wherever a file names it: as an argument, a default, a class.
     """
-    nodes, (bound, anything) = list(ast.walk(tree)), bound_names(tree)
+    nodes: list[Any] = list(ast.walk(tree))
+    bound, anything = bound_names(tree)
     words = {getattr(node, key, None) for node in nodes for key in ("value", "id", "attr", "name")}
     if words & {"gdp", "GaussianAccountant"}:
         return "gdp"
-    owner, word = call, "rdp"
+    owner: ast.expr | None = call
+    word = "rdp"
     if called_name(call) != "get_noise_multiplier":  # its engine has the accountant, if nothing can replace that
         owner, word = getattr(call.func, "value", None), "prv"
         if isinstance(owner, ast.Name) and len(bound[owner.id]) == 1:
@@ -146,7 +148,7 @@ def _opacus_accountant(call: ast.Call, tree: ast.Module) -> object:
         is_replaced = any(getattr(node, "attr", "") == "accountant" and type(node.ctx) is ast.Store for node in nodes)
         if anything or is_replaced or not isinstance(owner, ast.Call) or called_name(owner) != "PrivacyEngine":
             return None
-    stated = literal_value(owner)
+    stated = literal_value(owner) if owner else None
     return stated.keywords.get("accountant", word) if isinstance(stated, Call) else None
 
 

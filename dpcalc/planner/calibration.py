@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import NamedTuple
 
-from dpcalc.errors import InputError
+from dpcalc.errors import ConvergenceError, InputError
 from dpcalc.guarantee import CONDITIONAL, shown_number
 from dpcalc.records import dataclass
 from dpcalc.work import FAILURES
@@ -49,9 +49,11 @@ LIBRARIES = {
     "jax-privacy.rdp": Library(*_JAX, orders=_JAX_ORDERS),
     "prv-accountant.prv": Library("prv_accountant 0.1 to 0.2", "find_noise_multiplier", above=0.1),
 }
-FOUND_NOISE = "calibrated noise"
+FOUND_NOISE = "assumed run"
 """Name of the bound that is the target itself, for the run that the library assumed."""
-LIMITS = {"epsilon": (0.1, 40.0), "delta": (1e-9, 0.01), "rate": (1e-5, 1.0), "steps": (1, 10**5)}
+ROUND_OFF = "steps / delta"
+"""What the round-off of composed losses grows with, which their accountants do not count; that of a step is 1e-16."""
+LIMITS = {"epsilon": (0.1, 40.0), "delta": (1e-9, 0.01), "rate": (1e-5, 1.0), "steps": (1, 10**5), ROUND_OFF: (1, 1e11)}
 """Where the accountants were compared with certified bounds and under-reported nowhere (tests/peers)."""
 _LEAST, _MOST = 0.05, 1e5  # noise that is looked for
 _FINEST, _FARTHEST = 2e-5, 0.1  # relative distance from the noise that the search finds to one surely too small
@@ -70,56 +72,49 @@ class Calibration:
 
     @property
     def words(self) -> str:
-        orders = " at its default orders" if LIBRARIES[self.by].orders else ""
-        run = f"for {self.steps} Poisson steps at the rate {self.rate}"
-        return f"target {self.epsilon:g} (delta {self.delta:g}) by {self.by}{orders} {run}"
-
-    @property
-    def limit(self) -> float:
-        """Epsilon that its accountant reports at most."""
-        return self.epsilon + LIBRARIES[self.by].above
-
-    @property
-    def least(self) -> str:
-        return f"noise >= {shown_number('lower', self.noise)}"
+        return (
+            f"noise >= {shown_number('lower', self.noise)}, if {self.by} at its default settings was told of "
+            f"{self.steps} Poisson steps at the rate {self.rate} and the target {self.epsilon:g} (delta {self.delta:g})"
+        )
 
     @property
     def note(self) -> str:
-        """What an answer rests on, in short."""
-        return f"{CONDITIONAL}{self.words}: {self.least}, if that accountant reports no less than the truth"
+        """What an answer rests on."""
+        return f"{CONDITIONAL}{self.words}, and its accountant reports no less than the truth"
 
     @property
     def assumption(self) -> str:
-        """What must be true of the library and the training code, in a sentence."""
+        """What must be true of the library and the training code."""
         library = LIBRARIES[self.by]
         return (
-            f"the noise is what {library.call} of {library.versions} returns for the {self.words}, and its accountant "
-            f"reports no less than the truth for them: then {self.least}"
+            f"{self.words}, by {library.call} of {library.versions}, and its accountant reports no less than the truth"
         )
 
-    def beside_solution(self, name: str) -> str:
-        """What a solver held, or what the library chooses beside dpcalc's own smallest noise for the declared run."""
-        if name != "sigma":
-            run = f"assuming: {{rate: {self.rate}, steps: {self.steps}}}"
-            return f"the noise is held: keep `{run}`, for another run {self.by} finds other noise"
-        return f"{self.words}: {self.least}; this is dpcalc's own smallest"
+    @property
+    def assuming(self) -> str:
+        """The run that the library was told of, as a config states it."""
+        return f"assuming: {{rate: {self.rate}, steps: {self.steps}}}"
+
+    @property
+    def limit(self) -> float:
+        """Epsilon that the accountant reports at most for the noise that was found."""
+        return self.epsilon + LIBRARIES[self.by].above
 
     @property
     def noise(self) -> float:
         """The least noise multiplier that the library can have returned; InputError where that is not known."""
+        orders, why = LIBRARIES[self.by].orders, ""
         for name, (low, high) in LIMITS.items():
-            value = float(getattr(self, name))
-            if not low <= value <= high:
-                raise InputError(
-                    f"{name}: expected {low:g} to {high:g}, where {self.by} was compared with certified bounds, got "
-                    f"{value:g}; correct what the library was asked, or state the noise that ran"
+            value = self.steps / self.delta if name == ROUND_OFF else float(getattr(self, name))
+            if not low <= value <= high and not (name == ROUND_OFF and orders):
+                why = (
+                    f"{name}: expected {low:g} to {high:g}, where it was compared with certified bounds, got {value:g}"
                 )
-        noise = _least_noise(LIBRARIES[self.by].orders, self.limit, self.delta, self.rate, self.steps)
+                break
+        noise = 0.0 if why else _least_noise(orders, self.limit, self.delta, self.rate, self.steps)
         if not noise:
-            raise InputError(
-                f"calibrated_to: expected a target for which {self.by} finds noise between {_LEAST:g} and {_MOST:g} "
-                f"that can be bounded, got epsilon {self.epsilon:g} for {self.steps} steps at the rate {self.rate}"
-            )
+            why = why or f"it finds no noise between {_LEAST:g} and {_MOST:g} that can be bounded"
+            raise InputError(f"{self.by}, {why}; correct what the library was asked, or state the noise that ran")
         return noise
 
 
@@ -127,7 +122,7 @@ class Calibration:
 def _least_noise(orders: tuple[float, ...], target: float, delta: float, rate: Fraction, steps: int) -> float:
     """Return noise for which the accountant reports more than the target, just below where it does no longer; or 0."""
     from dpcalc.accountants.composed_loss import LOWER
-    from dpcalc.accountants.inversion import largest_inversion
+    from dpcalc.accountants.inversion import inversion
     from dpcalc.accountants.pld import epsilon_bounds
     from dpcalc.losses.moments import Steps
     from dpcalc.losses.pair import MixturePair
@@ -135,21 +130,15 @@ def _least_noise(orders: tuple[float, ...], target: float, delta: float, rate: F
     from dpcalc.planner.compare import renyi_epsilon
     from dpcalc.planner.published import flat_pair
 
-    def lower_end(counts: Steps) -> float:
-        return epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0]
-
     def epsilon(noise: float, *, is_certified: bool) -> float:
         """Return what the accountant reports: that of its orders; else an estimate, or what it cannot be below."""
         if orders:  # its own formulas are rounded in another way
             return renyi_epsilon([(rate, noise, steps)], orders, delta) * (1 - _ROUND_OFF)
-        p, q = flat_pair(rate, 1, at=1)
-        both: dict[str, Steps] = {
-            name: {MixturePair.of(*pair, deviation=noise): steps}
-            for name, pair in {"ahead": (p, q), "back": (q, p)}.items()
-        }
-        if is_certified:
-            return max(map(lower_end, both.values()))
-        return largest_inversion(both, delta=delta, otherwise=lambda counts, _: lower_end(counts))[0].epsilon
+        counts: Steps = {MixturePair.of(*flat_pair(rate, 1, at=1), deviation=noise): steps}
+        if not is_certified:
+            with suppress(ConvergenceError):
+                return inversion(counts, delta=delta)
+        return epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0]
 
     def excess(log_noise: float) -> float:
         return math.log(min(max(epsilon(math.exp(log_noise), is_certified=False), 1e-9), 1e9) / target)

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from dpcalc.guarantee import Adjacency, shown_number
+from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.planner.composition import Composition
@@ -71,8 +71,7 @@ def mechanism_text(phase: Phase) -> str:
     """Return a mechanism's name and its words or, without any, its finite numbers; a Gaussian's with its other sums."""
     mechanism = phase.mechanism
     if phase.calibration is not None:
-        least = shown_number("lower", phase.calibration.noise)
-        return f"gaussian, noise multiplier >= {least}: {phase.calibration.words}{other_sums_text(mechanism)}"
+        return f"gaussian, {phase.calibration.words}{other_sums_text(mechanism)}"
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
     stated = {key: value for key, value in asdict(mechanism).items() if key not in {"max_grad_norm", "relation"}}

@@ -116,8 +116,12 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     words = [
         f"{counted(len(outcomes), 'point', ',')}",
         f"{kinds[Kind.ESTIMATE]:,} by estimate",
-        f"{kinds[Kind.UPPER] + kinds[Kind.CONDITIONAL]:,} certified",
+        f"{kinds[Kind.UPPER]:,} certified",
     ]
+    if number := kinds[Kind.CONDITIONAL]:
+        words.append(
+            f"{number:,} conditional (a library counts as told of each point's run, unless `assuming` is stated)"
+        )
     words += [f"{fits[True]:,} within the budget", f"{fits[False]:,} over it"] if fits[True] or fits[False] else []
     words += [f"{unknown:,} without an answer"] if unknown else []
     return ", ".join(words)

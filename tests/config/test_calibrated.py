@@ -12,8 +12,9 @@ from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Budget
 from tests.config.texts import varied
 
-RUN = "target 8 (delta 1e-05) by opacus.prv for 14100 Poisson steps at the rate 1/235"
-NOTE = f"conditional: {RUN}: noise >= 0.655383, if that accountant reports no less"
+TOLD_OF = "if opacus.prv at its default settings was told of {} Poisson steps at the rate 1/235 and the target 8"
+RUN = f"noise >= 0.655383, {TOLD_OF.format(14_100)} (delta 1e-05)"
+NOTE = f"conditional: {RUN}, and its accountant reports no less than the truth"
 TOLD = "assuming: {rate: 1/235, steps: 14_100}"
 RATE = Fraction(1, 235)
 
@@ -106,7 +107,7 @@ def test_what_the_run_costs(changes, epsilon, by):
     found = guarantee(loaded(changes).plan)
     assert found.epsilon == (epsilon if by == "opacus.prv" else pytest.approx(epsilon, rel=0.02))
     assert (found.kind, found.method, found.epsilon_lower) == ("conditional", by, None)
-    assert any(note.startswith("conditional: target 8") for note in found.notes)
+    assert any(note.startswith("conditional: noise >= ") for note in found.notes)
 
 
 def test_no_lower_end_is_claimed():
@@ -145,7 +146,9 @@ def test_the_gate_is_the_budget_or_else_the_target(changes, budget):
 @pytest.mark.parametrize(
     ("command", "in_words"),
     [
-        ("epsilon run.yaml", f"noise multiplier >= 0.655383: {RUN}"),
+        ("epsilon run.yaml", f"gaussian, {RUN}, clipped"),
+        ("epsilon run.yaml", "add `assuming: {rate: 1/235, steps: 14100}` to hold it"),
+        ("epsilon run.yaml --steps 10", f"noise >= 0.352101, {TOLD_OF.format(10)}"),
         ("delta run.yaml --epsilon 2", NOTE),
         ("risk run.yaml", NOTE),
         ("compare run.yaml", NOTE),
@@ -153,6 +156,11 @@ def test_the_gate_is_the_budget_or_else_the_target(changes, budget):
         ("solve-steps run.yaml --target-eps 4", "keep `assuming: {rate: 1/235, steps: 14100}`"),
         ("curve profile run.yaml", NOTE),
         ("sweep run.yaml --over training.steps=10,14090", "14090 8.00 conditional opacus.prv"),
+        (
+            "sweep run.yaml --over training.steps=10,14090",
+            "2 conditional (a library counts as told of each point's run",
+        ),
+        ("check run.yaml --max-epsilon 7", "(unit example, delta 1e-05, conditional)"),
         ("check run.yaml", NOTE),
         ("lock run.yaml", NOTE),
         ("check run.yaml --against old.yaml", NOTE),
@@ -178,7 +186,7 @@ def test_noise_that_is_solved_for_is_no_longer_conditional(real, tmp_path):
     ended = real("solve-sigma", str(path))
     assert "solution.value: 10.3" in ended.out
     assert "kind: upper" in ended.out
-    assert f"{RUN}: noise >= 0.655383; this is" in ended.err
+    assert f"{RUN}; this is dpcalc's own smallest" in ended.err
     assert "conditional" not in ended.err
 
 
