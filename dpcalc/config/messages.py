@@ -28,13 +28,7 @@ from dpcalc.sampling.hierarchy import Episodes
 # Hints for unknown words in a config: synonyms of other tools, settings that are not covered, and misspellings.
 
 # A key that several kinds of sections have is looked for in these sections last.
-_LAST_HOMES = (
-    "mechanism",
-    "mechanism.also",
-    "tuning",
-    "sampling.episodes",
-    *(each for each in SECTIONS if NOISE in each),
-)
+_LAST_HOMES = ("mechanism", "mechanism.also", "tuning", "sampling.episodes", *(x for x in SECTIONS if NOISE in x))
 # Accounting methods that dpcalc knows by name and does not offer, with the advice for each.
 PLANNED_METHODS = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",

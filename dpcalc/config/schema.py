@@ -298,15 +298,12 @@ TUNING = {
 
 CALIBRATED = {
     "calibrated_to": declare(
-        _reference("Target"),
-        "The epsilon and delta for which a library looked for the noise; where it assumed this run, that epsilon is "
-        "what the run costs, if its accountant keeps its word.",
-        advice="add `calibrated_to: {epsilon: 8}`",
+        _reference("Target"), "The target for which the library looked.", advice="add `calibrated_to: {epsilon: 8}`"
     ),
     "by": declare(
         Word(tuple(LIBRARIES)),
         "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like.",
-        advice=f"one of {', '.join(LIBRARIES)}: which accountant it was decides how much noise there is at least",
+        advice=f"one of {', '.join(LIBRARIES)}",
     ),
     "assuming": declare(
         _reference("Assumed"),
@@ -316,9 +313,7 @@ CALIBRATED = {
 }
 
 TARGET = {
-    "epsilon": declare(
-        exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="state the target, e.g. `epsilon: 8`"
-    ),
+    "epsilon": declare(exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="e.g. `epsilon: 8`"),
     "delta": declare(
         exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
         "Its delta; by default `privacy.delta`.",
@@ -327,10 +322,8 @@ TARGET = {
 }
 
 ASSUMED_RUN = {
-    "rate": declare(
-        DRAW["rate"].kind, "The sampling rate, 1 / len(loader) under Opacus.", advice="state `rate: 1/BATCHES`"
-    ),
-    "steps": declare(COUNT, "The steps of that run.", advice="state `steps`: epochs times the batches of one"),
+    "rate": declare(DRAW["rate"].kind, "Its sampling rate, 1 / len(loader) under Opacus.", advice="e.g. `rate: 1/235`"),
+    "steps": declare(COUNT, "Its steps.", advice="state `steps`: epochs times the batches of one"),
 }
 
 PART = {

@@ -287,15 +287,11 @@ def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: I
         configs = [each for each in (*stated.arguments, *stated.keywords.values()) if isinstance(each, Call)]
         others += [key for each in configs for key in each.keywords]
         stated = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
-    if stated == "gdp":
-        raise InputError(
-            f"{name} accountant: expected rdp or prv, got gdp, which the file names: its noise may cost more than the "
-            "target; give --noise-multiplier"
-        )
+    others += ["accountant gdp, which the file names"] if stated == "gdp" else []
     if others:
         raise InputError(
-            f"{name} {others[0]}: expected none where noise is looked for, whose least is known for the library's own "
-            "settings and plain Poisson draws of single examples; give --noise-multiplier"
+            f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
+            "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
         )
     if stated in {"rdp", "prv", "pld"}:
         accountant = str(stated)
@@ -311,18 +307,15 @@ def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: I
         steps = int(float(given["epochs"]) / float(rate))
     else:  # int(math.ceil(epochs * n / batch_size))
         steps = math.ceil(float(given["epochs"]) * float(given["n"]) / float(given["batch_size"]))
-    floor = given.get("noise_lbd")
+    floor, by, target = given.get("noise_lbd"), f"{library.lower()}.{accountant}", float(given["target_epsilon"])
     if name == "compute_noise" and isinstance(floor, Fraction) and isinstance(delta, Fraction):
-        target = float(given["target_epsilon"])
-        asked = Calibration(epsilon=target, delta=float(delta), by="tf-privacy.rdp", rate=rate, steps=steps)
-        if floor > asked.noise:
-            raise InputError(
-                f"{name} noise_lbd: expected at most {asked.noise:.6g}, the noise for the target, got {shown(floor)}; "
-                "then it returns 0, which is no noise"
-            )
+        least = Calibration(epsilon=target, delta=float(delta), by=by, rate=rate, steps=steps).noise
+        if floor > least:
+            more = "the noise for the target, above which it returns 0, no noise"
+            raise InputError(f"{name} noise_lbd: expected at most {least:.6g}, {more}; got {shown(floor)}")
     elif name == "compute_noise":
         unknown.append("noise_lbd: less than the noise for the target, else compute_noise returns 0")
-    found_by = f"by: {library.lower()}.{accountant}, assuming: {{rate: {number_text(rate)}, steps: {steps}}}"
+    found_by = f"by: {by}, assuming: {{rate: {number_text(rate)}, steps: {steps}}}"
     return replace(run, found_by=found_by, unknown=tuple(unknown))
 
 

@@ -96,8 +96,6 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
     """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known."""
-    if composed(plan).stated.calibrations:
-        return 0.0
     composition = composed(plan).attained
     worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
     if worst is None:

@@ -300,7 +300,7 @@ class Plan:
             asked is not None
             and len(self.phases) == phase.hierarchy.depth == phase.clip == level.redraw_every == self.group_size == 1
             and self.tuning is None
-            and self.adjacency is Adjacency.ADD_REMOVE
+            and self.adjacency is not Adjacency.REPLACE_ONE  # a Poisson draw of zeroes is that of nobody
             and level.scheme == Poisson(probability=asked.rate)
             and phase.mechanism == replace(phase.gaussian, also=())
             and phase.noise_multiplier == asked.noise

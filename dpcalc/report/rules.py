@@ -184,11 +184,9 @@ RULES: dict[str, Rule] = {
     "DPC213": Rule(
         title="calibrated noise",
         rule="The noise is what another library found for a target epsilon, so that the answer is conditional.",
-        reason="That noise is not in the config. Its least value follows from what the library was asked, if the "
-        "library's own accountant reports no less than the truth; the epsilon of the declared run is that of this "
-        "least noise.",
-        fix="Nothing is wrong. Where the noise that ran is known, state it as a number: then nothing is assumed of "
-        "the library.",
+        reason="That noise is not in the config. The epsilon is that of the least noise which the library can have "
+        "returned for what it was told, if its accountant reports no less than the truth.",
+        fix="Nothing is wrong. Where the noise that ran is known, state it as a number: then nothing is assumed.",
     ),
     "DPC301": Rule(
         title="over budget",
