@@ -57,7 +57,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
-from dpcalc.planner.calibration import LIBRARIES, Calibration
+from dpcalc.planner.calibration import Calibration
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
@@ -760,25 +760,22 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
     asked, noise = run.asked, run.node("mechanism", "noise_multiplier")
     if asked is None or noise is None:
         return phase
-    level, is_by_loader, target = phase.hierarchy.level(1), LIBRARIES[asked.by].is_by_loader, asked.calibrated_to
-    if asked.assuming is not None:
-        rate, steps = asked.assuming.rate, asked.assuming.steps
-    else:
+    level, is_opacus, told, target = phase.hierarchy.level(1), "opacus" in asked.by, asked.assuming, asked.calibrated_to
+    if told is None:
         rate, steps, epochs = level.scheme.share(level.count), phase.steps, run.training.epochs
-        why = ""
-        if run.path:
-            why = "of a run with phases it is not known which of them the library was told of"
-        elif phase.hierarchy.depth > 1 or not isinstance(level.scheme, Poisson) or level.redraw_every > 1:
-            why = "the library assumed Poisson draws of single examples, and this run draws otherwise"
-        elif is_by_loader and rate.numerator != 1:
-            why = f"Opacus assumes 1 / len(loader), and the declared rate {rate} is no such"
-        if why:
+        is_flat = phase.hierarchy.depth == level.redraw_every == 1 and isinstance(level.scheme, Poisson)
+        if run.path or not is_flat or (is_opacus and rate.numerator != 1):
+            why = (
+                "lacks `assuming`: a library is told of one phase of Poisson draws of single examples (Opacus: with a "
+            )
+            why += "rate 1 / len(loader)), and this run is no such"
             hint = "add `assuming: {rate: 1/BATCHES, steps: N}` beside `by`, what the library was told"
-            raise ConfigError([noise.fault("DPC103", f"lacks `assuming`: {why}", hint)])
-        if is_by_loader and epochs is not None:  # Opacus: int(epochs / sample_rate)
+            raise ConfigError([noise.fault("DPC103", why, hint)])
+        if is_opacus and epochs is not None:  # Opacus: int(epochs / sample_rate)
             steps = min(steps, int(float(epochs) / float(rate)))
+        told = SimpleNamespace(rate=rate, steps=steps)
     delta = delta if target.delta is None else float(target.delta)
-    found = Calibration(epsilon=float(target.epsilon), delta=delta, by=asked.by, rate=rate, steps=steps)
+    found = Calibration(epsilon=float(target.epsilon), delta=delta, by=asked.by, rate=told.rate, steps=told.steps)
     try:
         return replace(phase.with_noise(found.noise), calibration=found)
     except InputError as cause:

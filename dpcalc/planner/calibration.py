@@ -32,7 +32,6 @@ class Library(NamedTuple):
     versions: str  # in which its search and its accountant were read
     call: str  # that returns the noise
     orders: tuple[float, ...] = ()  # of Renyi divergences; () where it composes losses, which are bounded from below
-    is_by_loader: bool = False  # whether the rate that it assumes is 1 / len(loader)
     above: float = 0.0  # by how much its accountant may report more than the target, as it says itself
 
 
@@ -40,8 +39,8 @@ _OPACUS = ("Opacus 1.4 to 1.6", "make_private_with_epsilon or get_noise_multipli
 _DP_ACCOUNTING = ("dp_accounting 0.4 to 0.6", "calibrate_dp_mechanism")
 _JAX = ("JAX-Privacy 1.0 to 2.0", "calibrate_noise_multiplier")
 LIBRARIES = {
-    "opacus.prv": Library(*_OPACUS, is_by_loader=True),
-    "opacus.rdp": Library(*_OPACUS, orders=OPACUS_ORDERS, is_by_loader=True),
+    "opacus.prv": Library(*_OPACUS),
+    "opacus.rdp": Library(*_OPACUS, orders=OPACUS_ORDERS),
     "dp-accounting.pld": Library(*_DP_ACCOUNTING),
     "dp-accounting.rdp": Library(*_DP_ACCOUNTING, orders=TF_PRIVACY_ORDERS),
     "tf-privacy.rdp": Library("TF-Privacy 0.8 to 0.9", "compute_noise (not 0)", orders=_COMPUTE_NOISE_ORDERS),
@@ -85,10 +84,8 @@ class Calibration:
     @property
     def assumption(self) -> str:
         """What must be true of the library and the training code."""
-        library = LIBRARIES[self.by]
-        return (
-            f"{self.words}, by {library.call} of {library.versions}, and its accountant reports no less than the truth"
-        )
+        versions, call, *_ = LIBRARIES[self.by]
+        return f"{self.words}, by {call} of {versions}, and its accountant reports no less than the truth"
 
     @property
     def assuming(self) -> str:
@@ -110,12 +107,10 @@ class Calibration:
                 why = (
                     f"{name}: expected {low:g} to {high:g}, where it was compared with certified bounds, got {value:g}"
                 )
-                break
-        noise = 0.0 if why else _least_noise(orders, self.limit, self.delta, self.rate, self.steps)
-        if not noise:
-            why = why or f"it finds no noise between {_LEAST:g} and {_MOST:g} that can be bounded"
-            raise InputError(f"{self.by}, {why}; correct what the library was asked, or state the noise that ran")
-        return noise
+        if not why and (noise := _least_noise(orders, self.limit, self.delta, self.rate, self.steps)):
+            return noise
+        why = why or f"it finds no noise between {_LEAST:g} and {_MOST:g} that can be bounded"
+        raise InputError(f"{self.by}, {why}; correct what the library was asked, or state the noise that ran")
 
 
 @lru_cache(maxsize=256)

@@ -191,11 +191,10 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     composition = composed(plan)
     if found := composition.stated.calibrations:  # they print the target for noise of which only the least is known
         promised = composition.stated.promised_epsilon
-        note = "the target, for which it looked for the noise"
-        note += "; valid if its accountant reports no less than the truth" if promised else " of another run"
-        kind = Kind.CONDITIONAL if promised else Kind.AS_PUBLISHED
-        name, epsilon = found[0].by, promised or found[0].epsilon
-        return (Row(method=name, bound=FOUND_NOISE, epsilon=epsilon, kind=kind, valid=bool(promised), note=note),)
+        kind, whose = (Kind.CONDITIONAL, "this") if promised else (Kind.AS_PUBLISHED, "another")
+        note, epsilon = f"the target, for which it looked for noise for {whose} run", promised or found[0].epsilon
+        row = Row(method=found[0].by, bound=FOUND_NOISE, epsilon=epsilon, kind=kind, valid=bool(promised), note=note)
+        return (row,)
     flat = flat_poisson_row(composition)
     if flat.epsilon is None and opacus_steps(composition) is not None:
         return (flat,)  # it does not apply to the noise

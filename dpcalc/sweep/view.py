@@ -139,11 +139,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
     series = []
-    for kind, name in (
-        (Kind.ESTIMATE, "inversion"),
-        (Kind.UPPER, "certified"),
-        (Kind.CONDITIONAL, "certified, conditional"),
-    ):
+    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified"), (Kind.CONDITIONAL, "conditional")):
         ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in ordered)
         methods = {outcome.method for outcome in ordered if outcome.kind is kind and outcome.method}
         if any(y is not None for y in ys):

@@ -62,9 +62,12 @@ def test_what_the_library_was_asked(changes, asked):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"sampling": SHUFFLED["sampling"]}, "lacks `assuming`: the library assumed Poisson draws"),
-        ({"sampling": "{scheme: poisson, expected: 256}"}, "1 / len(loader), and the declared rate 8/1875"),
-        ({"training": None, "phases": "[{training: {steps: 9}}]"}, "of a run with phases"),
+        ({"sampling": SHUFFLED["sampling"]}, "lacks `assuming`: a library is told of one phase"),
+        (
+            {"sampling": "{scheme: poisson, expected: 256}"},
+            "(Opacus: with a rate 1 / len(loader)), and this run is no such",
+        ),
+        ({"training": None, "phases": "[{training: {steps: 9}}]"}, "told of one phase of Poisson draws"),
         (noise("by: opacus.gdp"), "may lie below the truth"),
         (noise("by: opacus"), "must be opacus.prv"),
         (noise(""), "noise_multiplier.by` is missing"),
