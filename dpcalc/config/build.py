@@ -765,12 +765,9 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
         rate, steps, epochs = level.scheme.share(level.count), phase.steps, run.training.epochs
         is_flat = phase.hierarchy.depth == level.redraw_every == 1 and isinstance(level.scheme, Poisson)
         if run.path or not is_flat or (is_opacus and rate.numerator != 1):
-            why = (
-                "lacks `assuming`: a library is told of one phase of Poisson draws of single examples (Opacus: with a "
-            )
-            why += "rate 1 / len(loader)), and this run is no such"
+            why = "libraries are told of Poisson draws of examples, in one phase, Opacus at the rate 1 / len(loader)"
             hint = "add `assuming: {rate: 1/BATCHES, steps: N}` beside `by`, what the library was told"
-            raise ConfigError([noise.fault("DPC103", why, hint)])
+            raise ConfigError([noise.fault("DPC103", f"lacks `assuming`: {why}", hint)])
         if is_opacus and epochs is not None:  # Opacus: int(epochs / sample_rate)
             steps = min(steps, int(float(epochs) / float(rate)))
         told = SimpleNamespace(rate=rate, steps=steps)

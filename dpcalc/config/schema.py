@@ -67,6 +67,9 @@ def _reference(name: str) -> Structure:
     return Structure({"$ref": f"#/$defs/{name}"})
 
 
+_DELTAS = (Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1")
+
+
 class _Delta(Exact):
     """A delta, for which a config may state a power."""
 
@@ -264,7 +267,7 @@ PRIVACY = {
         default=None,
     ),
     "delta": declare(
-        _Delta(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
+        _Delta(*_DELTAS, quotients=True),
         "The delta of the guarantee, by which an event may be more likely beyond the factor e^epsilon; also as a "
         "quotient such as 1/1000000, or {power: 1.1} for 1 / n^1.1 rounded down, n the fewest protected units; well "
         "below 1 / number of protected units to mean anything.",
@@ -314,11 +317,7 @@ CALIBRATED = {
 
 TARGET = {
     "epsilon": declare(exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="e.g. `epsilon: 8`"),
-    "delta": declare(
-        exact(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
-        "Its delta; by default `privacy.delta`.",
-        default=None,
-    ),
+    "delta": declare(exact(*_DELTAS, quotients=True), "Its delta; by default `privacy.delta`.", default=None),
 }
 
 ASSUMED_RUN = {

@@ -298,9 +298,7 @@ def no_number(key: str, text: str) -> str:
     if key == "max_grad_norm" and word in _NO_NORM:
         return "not covered: without clipping no noise hides a unit, epsilon is infinite"
     if key == "noise_multiplier" and word in {"auto", "calibrated", "calibrate", "none", "null"}:
-        return (
-            "a number; or, where a library finds it, `noise_multiplier: {calibrated_to: {epsilon: 8}, by: opacus.prv}`"
-        )
+        return "a number, or where a library finds it `{calibrated_to: {epsilon: 8}, by: opacus.prv}`"
     if key in {"delta", "rate"} and re.search(r"[a-z(^*/]", word):
         return f"a formula: state its value{', rounded down' if key == 'delta' else ''}"
     return "state the number" if key in {"examples", "count"} and re.fullmatch(r"len\(.*\)|n", word) else ""

@@ -270,12 +270,8 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
     if target is not None:
         run = _looking_for_noise(name, library, given, run, delta)
-    return replace(
-        run,
-        origin=f"a call of {name} on line {call.line}",
-        delta=decimal_down(delta) if isinstance(delta, Fraction) else "",
-        target_epsilon=None if target is None else float(finite_number(target, "target_epsilon", low=1e-9)),
-    )
+    delta_text = decimal_down(delta) if isinstance(delta, Fraction) else ""
+    return replace(run, origin=f"a call of {name} on line {call.line}", delta=delta_text)
 
 
 def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: ImportedRun, delta: Any) -> ImportedRun:
@@ -287,8 +283,7 @@ def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: I
         configs = [each for each in (*stated.arguments, *stated.keywords.values()) if isinstance(each, Call)]
         others += [key for each in configs for key in each.keywords]
         stated = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
-    others += ["accountant gdp, which the file names"] if stated == "gdp" else []
-    if others:
+    if others := others + (["accountant gdp, which the file names"] if stated == "gdp" else []):
         raise InputError(
             f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
             "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
@@ -307,7 +302,8 @@ def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: I
         steps = int(float(given["epochs"]) / float(rate))
     else:  # int(math.ceil(epochs * n / batch_size))
         steps = math.ceil(float(given["epochs"]) * float(given["n"]) / float(given["batch_size"]))
-    floor, by, target = given.get("noise_lbd"), f"{library.lower()}.{accountant}", float(given["target_epsilon"])
+    floor, by = given.get("noise_lbd"), f"{library.lower()}.{accountant}"
+    target = float(finite_number(given["target_epsilon"], "target_epsilon", low=1e-9))
     if name == "compute_noise" and isinstance(floor, Fraction) and isinstance(delta, Fraction):
         least = Calibration(epsilon=target, delta=float(delta), by=by, rate=rate, steps=steps).noise
         if floor > least:
@@ -316,7 +312,7 @@ def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: I
     elif name == "compute_noise":
         unknown.append("noise_lbd: less than the noise for the target, else compute_noise returns 0")
     found_by = f"by: {by}, assuming: {{rate: {number_text(rate)}, steps: {steps}}}"
-    return replace(run, found_by=found_by, unknown=tuple(unknown))
+    return replace(run, found_by=found_by, target_epsilon=target, unknown=tuple(unknown))
 
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:

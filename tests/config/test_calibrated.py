@@ -62,12 +62,12 @@ def test_what_the_library_was_asked(changes, asked):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"sampling": SHUFFLED["sampling"]}, "lacks `assuming`: a library is told of one phase"),
+        ({"sampling": SHUFFLED["sampling"]}, "lacks `assuming`: libraries are told of Poisson draws"),
         (
             {"sampling": "{scheme: poisson, expected: 256}"},
-            "(Opacus: with a rate 1 / len(loader)), and this run is no such",
+            "Opacus at the rate 1 / len(loader)",
         ),
-        ({"training": None, "phases": "[{training: {steps: 9}}]"}, "told of one phase of Poisson draws"),
+        ({"training": None, "phases": "[{training: {steps: 9}}]"}, "in one phase"),
         (noise("by: opacus.gdp"), "may lie below the truth"),
         (noise("by: opacus"), "must be opacus.prv"),
         (noise(""), "noise_multiplier.by` is missing"),
