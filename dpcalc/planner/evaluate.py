@@ -19,10 +19,11 @@ from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, costliest_release
 from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted, require_order
-from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
+from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Result, Row
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work, unused_order
+from dpcalc.planner.calibration import FOUND_NOISE
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
@@ -100,7 +101,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     main = Guarantee(
         epsilon=math.inf,
         delta=delta,
-        kind=Kind.UPPER,
+        kind=composition.stated.bound_kind,
         unit=run.unit_name,
         adjacency=run.adjacency,
         group_size=run.group_size,
@@ -148,9 +149,14 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 accountant = bound.result.note or "pld"
                 note = LOOSER_NOTE if accountant == "rdp" and run.knows_losses else ""
             main = replace(main, epsilon=bound.result.epsilon, method=accountant, direction=bound.direction)
+    # Where the library assumed this run, its target is the sharper bound, under the same condition.
+    promised = composition.stated.promised_epsilon
+    if promised is not None and promised < main.epsilon and name == "auto":
+        by = composition.stated.calibrations[0].by
+        main = replace(main, epsilon=promised, method=by, bound=FOUND_NOISE, direction="")
     cause = "" if main.finite else _infinite_note(composition)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(main, notes=tuple(filter(None, (note, cause, rough))))
+    return replace(main, notes=tuple(filter(None, (note, cause, rough, *composition.stated.conditions))))
 
 
 class WorkBound(NamedTuple):
@@ -254,7 +260,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
         tuning, rows, notes = composition.plan.tuning, list[Row](), tuple[Note, ...]()
         if tuning is not None and main.finite:
             alone = guarantee(composition.one_run)
-            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
+            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=alone.kind, valid=False)
             rows.append(replace(row, note=ONE_RUN_NOTE))
             text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
             notes = (Note(text=text, epsilons=(alone.epsilon,)),)
@@ -347,8 +353,9 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         require_order("delta", lower, upper.delta)
         lower = min(lower, upper.delta)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    notes = (*best.notes, rough, missing, *unused_order(composition))
-    return replace(best, delta_lower=lower, notes=tuple(filter(None, notes)))
+    conditions = composition.stated.conditions
+    notes = (*best.notes, rough, missing, *unused_order(composition), *conditions)
+    return replace(best, delta_lower=None if conditions else lower, notes=tuple(filter(None, notes)))
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
@@ -394,7 +401,7 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResul
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
     """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer."""
     composition = composed(plan)
-    row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
+    row = Row(method=name, bound=BOUND, epsilon=None, kind=composition.stated.bound_kind, valid=False)
     try:
         with allowance(_MOMENT_WORK if name == "rdp" else _SHARP_WORK):
             answer, _ = worst_direction(
