@@ -322,7 +322,7 @@ TARGET = {
 
 ASSUMED_RUN = {
     "rate": declare(DRAW["rate"].kind, "Its sampling rate, 1 / len(loader) under Opacus.", advice="e.g. `rate: 1/235`"),
-    "steps": declare(COUNT, "Its steps.", advice="state `steps`: epochs times the batches of one"),
+    "steps": declare(COUNT, "The steps of that run.", advice="state `steps`: epochs times the batches of one"),
 }
 
 PART = {
