@@ -14,7 +14,7 @@ from dpcalc.guarantee import Kind, Result, html_table, shown_number
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
 from dpcalc.report.guarantees import epsilon_text, unit_json
-from dpcalc.report.output import Output, diagnostics_json
+from dpcalc.report.output import Output, Table, cell, diagnostics_json
 from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
@@ -92,23 +92,6 @@ class Chart(Result):
         from dpcalc.charts.plot import chart_picture
 
         return chart_picture(self, file_format)
-
-
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def cell(text: str) -> str:
-    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped."""
-    # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
-    # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
-    shown = visible(text)
-    if not text.startswith(_FORMULA):
-        return shown
-    try:
-        float(text)
-    except ValueError:
-        return f"'{shown}"
-    return shown if text.isprintable() else f"'{shown}"
 
 
 # Charts as tables, CSV and JSON
@@ -208,7 +191,7 @@ def chart_csv(chart: Chart) -> str:
 
 
 def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
-    """Return the result of `curve KIND` for JSON."""
+    """Return the result of `curve KIND` as a table, CSV and JSON."""
     sources = []
     for loaded in configs:
         named = {"path": loaded.path, "name": loaded.plan.name, "config_hash": loaded.config_hash}
@@ -219,6 +202,7 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
         points = [{"x": x, "y": y, "answer": y is not None} for x, y in pairs]
         named = {"name": series.name, "kind": str(series.kind)}
         lines.append({**named, "method": series.method or None, "points": points})
+    columns, *rows = chart_rows(chart)
     return Output(
         command="curve",
         result={
@@ -230,6 +214,8 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
             "limits": [dataclasses.asdict(limit) for limit in chart.limits],
             "diagnostics": diagnostics_json(each for loaded in configs for each in loaded.diagnostics),
         },
+        table=Table(headline=chart.title, columns=(*columns, "note"), rows=[(*row, "") for row in rows]),
+        csv=chart_csv(chart),
     )
 
 

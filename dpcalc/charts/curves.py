@@ -418,7 +418,7 @@ def _tradeoff(request: CurveRequest) -> Chart:
             series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     return Chart(
-        title="true positive rate of the best attacker over the false positive rate",
+        title="ROC curve of the best attacker",
         subtitle=request.subtitle("delta"),
         x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
         y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate, upper bound"),
@@ -450,10 +450,10 @@ def _divergences(request: CurveRequest) -> Chart:
         words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")
     return Chart(
-        title="Renyi divergence over its order",
+        title="Rényi divergence over its order",
         subtitle=request.subtitle("delta"),
         x=Axis(name="order", scale=LOG),
-        y=Axis(name="rdp", scale=LOG, title="Renyi divergence"),
+        y=Axis(name="rdp", scale=LOG, title="Rényi divergence"),
         series=tuple(series),
     )
 

@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
-# Okabe and Ito's colours, which people with any colour vision tell apart; without colour, dashes and markers do.
+# Okabe and Ito's colours, which people with any colour vision tell apart. The style is the claim of a line.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_STYLES = ("-", "--", "-.", ":")
-_MARKERS = "oxs^vD*+"
+_STYLES = {Kind.UPPER: "-", Kind.LOWER: "--"}  # others are no bounds, and dotted
+_VISIBLE_BAND = 0.01  # relative difference of two ends from which on there is a band to see
 _DECADE_RATIO = 1e3  # ratio of the ends of a logarithmic axis from which on only powers of ten are labelled
 _SUBTITLE_WIDTH = 110  # characters of a line of small letters
+_SMALL_LINE = 10  # points that it is high
 _MAX_HALF_ENTRY = 45  # characters of the longest legend entry for which the legend has two columns
 _HEIGHT, _LEGEND_ROW = 4.5, 0.2  # inches: of a picture with up to two rows of legend; of each row more
 _DASHES = ((6, 3), (2, 2), (8, 2, 2, 2))  # of limits
@@ -97,14 +98,16 @@ def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:
-    axes.figure.suptitle(plain_text(title))
+    """Write the title and, smaller, the subtitle above the axes."""
     lines: list[str] = []
     for text in subtitle.split("\n"):
         # Lines about equally long: so no word is left alone in the last one.
         count = len(textwrap.wrap(text, _SUBTITLE_WIDTH, break_on_hyphens=False))
         widths = (textwrap.wrap(text, width, break_on_hyphens=False) for width in range(40, _SUBTITLE_WIDTH + 1))
         lines += next(wrapped for wrapped in widths if len(wrapped) <= count)
-    axes.set_title("\n".join(map(plain_text, lines)), fontsize=8)
+    text = "\n".join(map(plain_text, lines))
+    axes.annotate(text, (0.5, 1), (0, 5), "axes fraction", "offset points", ha="center", va="bottom", fontsize=8)
+    axes.set_title(plain_text(title), pad=8 + _SMALL_LINE * len(lines))
 
 
 def tick_text(number: float) -> str:
@@ -131,16 +134,10 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
         for number, line in enumerate(chart.series):
             is_second_end = number > 0 and _are_ends(chart.series[number - 1], line)
             colors.append(colors[-1] if is_second_end else next(fresh))
-            # Lines can coincide: the first of several is wide and pale, and each has dashes and markers of its own.
-            is_below = number == 0 and len(chart.series) > 1
             style: dict[str, Any] = {
                 "color": colors[number],
-                "linestyle": _STYLES[number % len(_STYLES)],
-                "linewidth": 4.5 if is_below else 1.6,
-                "alpha": 0.5 if is_below else 1.0,
-                "marker": _MARKERS[number % len(_MARKERS)],
-                "markersize": 5,
-                "markevery": (number % 4, min(4, len(chart.series))),
+                "linestyle": _STYLES.get(line.kind, ":"),
+                "linewidth": 1.8,
             }
             if line.is_reference:
                 style = {"color": "gray", "linestyle": ":", "linewidth": 1.2}
@@ -153,11 +150,13 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
             if _are_ends(upper, lower):
                 high, low = np.array([upper.ys, lower.ys], dtype=float)
                 known = np.isfinite(high) & np.isfinite(low)
+                if not np.any(high[known] - low[known] > _VISIBLE_BAND * np.abs(high[known])):
+                    continue
                 style = {"color": colors[number], "alpha": 0.2, "linewidth": 0}
                 axes.fill_between(upper.xs, low, high, where=known, label=label, gid=f"band-{number}", **style)
                 label = "_"  # one entry of the legend is enough: names that begin so are left out
 
-        for number, limit in enumerate(chart.limits):
+        for number, limit in enumerate(dict.fromkeys(chart.limits)):
             across = axes.axhline if limit.axis == "y" else axes.axvline
             dashes = (0, _DASHES[number % len(_DASHES)])
             label = plain_text(f"{limit.name} {limit.value!r}")

@@ -185,6 +185,17 @@ Quiet = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.")]
+FORMATS = ("table", "csv", "markdown", "json")
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(FORMATS),
+        help="Print a table, CSV or JSON (numbers in full), or Markdown.",
+        show_default="a table on a terminal, else lines",
+        autocompletion=one_of(FORMATS),
+    ),
+]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")]
 
 
@@ -253,5 +264,8 @@ SHARED: dict[str, tuple[Any, object]] = {
         for option, (metavar, text, words) in OVERRIDES.items()
     },
     "timeout": (Timeout, None),
+    "form": (Format, None),
+    "as_json": (Json, False),
+    "as_csv": (Csv, False),
 }
 """(declaration, default) of each, by the name of its parameter."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, remarks
+from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks
 from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError
 
@@ -87,7 +87,6 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         target_advantage: TargetAdvantage = None,
         phase: PhaseName = None,
         write: Write = False,
-        as_json: options.Json = False,
         quiet: Quiet = False,
     ) -> CommandResult:
         if (target_tpr is None) != (at_fpr is None):
@@ -141,9 +140,9 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                 kept = ", ".join(each.name for each in fixed)
                 notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {kept}"]
             asides = _remarks(loaded, plan, notes, quiet=quiet)
-            if quiet and not as_json:
+            if not request.form and (quiet or not on_terminal()):
                 asides = (*asides, f"{output.headline}; {dict(output.rows)['best']}")
-            return CommandResult(text=output_text(output, as_json=as_json, quiet=quiet), code=1, asides=asides)
+            return CommandResult(text=output_text(output, quiet=quiet, form=request.form), code=1, asides=asides)
 
         if name == "sigma" and len(lacking) == len(plan.phases):
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
@@ -167,7 +166,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                 refusal = (f"error: {error}",)
         output = solution_output(f"solve-{name}", solution, loaded, written=written)
         return CommandResult(
-            text=output_text(output, as_json=as_json, quiet=quiet),
+            text=output_text(output, quiet=quiet, form=request.form),
             code=2 if refusal else 0,
             asides=(*_remarks(loaded, solution.plan, notes, quiet=quiet), *refusal),
             changed=(loaded.path,) if written else (),

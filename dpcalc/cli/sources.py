@@ -45,6 +45,7 @@ class Request:
     key: str  # dotted path of the section of the file that is the config, or ""
     assignments: tuple[str, ...]
     unset: tuple[str, ...]
+    form: str = ""  # of --format, which holds --json and --csv too; "" for the form that fits where it goes
     flags: tuple[tuple[str, str], ...]  # the other overriding options with their texts
 
     def overrides(self, assumed: Sequence[str] = ()) -> Overrides:

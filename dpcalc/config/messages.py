@@ -148,6 +148,8 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     elif isinstance(node, Section):
         found = (meaning(section_kind(node.path.rpartition(".")[0]), word) for word in entries_of(node))
         hint = next((each.hint for each in found if each), "")
+    elif node.path == "budget" and scalars.number_of(node) is not None:
+        hint = f"write {{epsilon: {node.text}}}"
     elif expected in {"a text", "a name"} and not isinstance(scalars.value(node), str):
         hint = "quote it to make it a text"
     else:

@@ -310,13 +310,12 @@ def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose:
         "unknown": list(result.run.unknown),
     }
     (source, *unknown), (name, *facts) = lines(added), output.lines
-    run, *rows = output.rows
     return replace(
         output,
         command="import",
         result={**output.result, **added, "config_text": result.text},
         lines=[name, source, *facts, *unknown],
-        rows=[run, source, *rows, *(("not in the file", text) for _, text in unknown)],
+        rows=[source, *output.rows, *(("not in the file", text) for _, text in unknown)],
     )
 
 

@@ -55,7 +55,7 @@ def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note,
         pass
     elif composition.plan.is_gaussian:
         others += _tool_notes(composition, uncut, epsilon)
-        for change, changed in _changes(composition):
+        for change, changed in changes(composition):
             lower = cost(changed)
             if epsilon > WORTH_SAYING * lower:
                 text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
@@ -255,7 +255,7 @@ def _nearly_free_cap(
 # Changes of the run.
 
 
-def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
+def changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
 
     Runs equal to the plan are left out, and clip levels that surely shorten no distance.

@@ -1,5 +1,9 @@
 """The rules with a code (DPC101), for `dpcalc explain` and docs/rules.md. A code never changes its meaning."""
 
+import os
+import re
+from functools import cache
+
 from dpcalc.records import dataclass
 
 
@@ -301,6 +305,28 @@ RULES: dict[str, Rule] = {
         fix="Please report it with what DPCALC_TRACEBACK=1 prints.",
     ),
 }
+
+
+@cache
+def rules_address() -> str:
+    """Return the address of docs/rules.md: DPCALC_RULES, or the repository that dpcalc was installed from; else ""."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    if (stated := os.environ.get("DPCALC_RULES")) is not None:
+        return stated if re.fullmatch(r"https://[\w./:-]+", stated) else ""
+    try:
+        origin = json.loads(distribution("dpcalc-privacy").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return ""
+    commit, url = origin.get("vcs_info", {}).get("commit_id"), str(origin.get("url", "")).removesuffix(".git")
+    return f"{url}/blob/{commit}/docs/rules.md" if commit and re.fullmatch(r"https://[\w./-]+", url) else ""
+
+
+def rule_address(code: str) -> str:
+    """Return the address of a rule in the documentation; "" where it is not known, or there is no such rule."""
+    page = rules_address() if code in RULES else ""
+    return page and f"{page}#{code}-{re.sub('[^a-z0-9]+', '-', RULES[code].title)}".replace("DPC", "dpc")
 
 
 def rules_list() -> str:

@@ -110,10 +110,14 @@ def test_a_picture_of_a_few_runs_says_in_what_they_differ_and_has_a_band_for_eac
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert ">clinic: gaussian, noise multiplier 1.1<" in picture
     assert ">c1: gaussian, noise multiplier 3.3<" in picture
+    assert 'id="band-' not in picture  # the ends are one line
+    loose = [*names[:3], "--set", "sampling={scheme: shuffle, size: 10}"]
+    assert real(*STEPS, *loose, "--plot", "b.svg").code == 0
+    picture = (tmp_path / "b.svg").read_text(encoding="utf-8")
     assert picture.count('id="band-') == 3
     assert picture.count("where the exact value lies") == 1
-    assert real(*STEPS, *names, "--plot", "b.svg").code == 0
-    assert 'id="band-' not in (tmp_path / "b.svg").read_text(encoding="utf-8")
+    assert real(*STEPS, *names, *loose[3:], "--plot", "c.svg").code == 0
+    assert 'id="band-' not in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
 def test_the_rate_of_a_nested_draw_names_its_level(real, file, tmp_path):
@@ -169,7 +173,7 @@ def test_a_trade_off_shows_small_false_positive_rates(real, file):
     [
         ("steps --plot a.jpg", "ending in svg, png, pdf"),
         ("steps --plot missing/a.svg", "an existing folder"),
-        ("steps --csv --json", "leave out --csv or --json"),
+        ("steps --csv --json", "got json and csv; leave out all but one"),
         ("steps --range 1:2", "A:B:N"),
         ("steps --range 1:0:0", "whole number from 1"),
         ("steps --range 0:5:3:log", "ends > 0"),

@@ -38,12 +38,27 @@ PAPER = TerminalTheme(
         (90,) * 3,
     ],
 )
+NIGHT = TerminalTheme(
+    (13, 17, 23),
+    (201, 209, 217),
+    [
+        (201, 209, 217),
+        (255, 123, 114),
+        (86, 211, 100),
+        (227, 179, 65),
+        (121, 192, 255),
+        (210, 168, 255),
+        (86, 212, 221),
+        (150,) * 3,
+    ],
+)
 FORMAT = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: {char_height}px; line-height: {line_height}px; }}
 .{unique_id}-title {{ font-family: sans-serif; font-size: 16px; }}
+.picture-card {{ fill: #ffffff; stroke: #d0d7de; }}
 {styles}
 </style>
 <defs>
@@ -67,7 +82,16 @@ def drawn(title, *parts):
     console = Console(record=True, width=88, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False)
     for part in parts:
         console.print(part)
-    picture = console.export_svg(title=title, theme=PAPER, code_format=FORMAT, unique_id="picture")
+    picture, night = (
+        console.export_svg(title=title, theme=theme, code_format=FORMAT, unique_id="picture", clear=theme is NIGHT)
+        for theme in (PAPER, NIGHT)
+    )
+    if not title:  # a picture of a web page keeps its paper
+        colours = "\n".join(re.findall(r"^\.picture-r\d+ .*$", night, flags=re.MULTILINE))
+        dark = f".picture-card {{ fill: #0d1117; stroke: #30363d; }}\n{colours}"
+        media = f"@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n</style>"
+        picture = picture.replace("</style>", media, 1)
+    picture = re.sub(r'<rect fill="#ffffff" stroke="[^"]*"', '<rect class="picture-card"', picture, count=1)
     return "".join(f"{line.rstrip()}\n" for line in picture.splitlines())
 
 

@@ -134,7 +134,7 @@ def test_axes(prepared, text, values):
     [
         ((*OVER, "--over", "privacy.delta=1e-5,1e-6", "--plot", "a.svg"), "one or two --over, got 3"),
         ((*OVER, "--plot", "a.jpg"), "ending in svg, png, pdf"),
-        ((*OVER, "--csv", "--json"), "leave out --csv or --json"),
+        ((*OVER, "--csv", "--json"), "got json and csv; leave out all but one"),
         ((*OVER, "--scheduler", "tcp://127.0.0.1:1"), "--executor dask"),
         ((*OVER, "--executor", "magic"), "'magic' is not one of "),
         (("--over", "training.stpes=1"), "unknown key"),
