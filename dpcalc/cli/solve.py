@@ -103,6 +103,8 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         from dpcalc.config.edit import Rewrite
         from dpcalc.config.edit import write as written_into
         from dpcalc.config.normal import assumes_in_phases
+        from dpcalc.planner.advice import unused_order
+        from dpcalc.planner.composition import composed
         from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
         from dpcalc.report.solution import no_solution_output, solution_output
 
@@ -165,10 +167,11 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             except InputError as error:  # the value is known: say it all the same
                 refusal = (f"error: {error}",)
         output = solution_output(f"solve-{name}", solution, loaded, written=written)
+        unused = () if quiet or solution.plan.tuning else unused_order(composed(solution.plan))
         return CommandResult(
             text=output_text(output, quiet=quiet, form=request.form),
             code=2 if refusal else 0,
-            asides=(*_remarks(loaded, solution.plan, notes, quiet=quiet), *refusal),
+            asides=(*_remarks(loaded, solution.plan, [*notes, *unused], quiet=quiet), *refusal),
             changed=(loaded.path,) if written else (),
         )
 

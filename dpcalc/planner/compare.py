@@ -20,6 +20,7 @@ from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import accountant_row, guarantee
 from dpcalc.planner.lower_end import LOWER_WORK, epsilon_lower
@@ -357,6 +358,8 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         for name, part in others.items():  # those that fail or need too much work are left out
             found, _ = optional(name, part, ())
             rows += [row for row in found if row is not None]
+        notes = (rows[place].note, *unused_order(composition))
+        rows[place] = replace(rows[place], note="; ".join(filter(None, notes)))
     if not any(row.valid and row.epsilon is not None for row in rows):  # every accountant needs too much work
         main = guarantee(composition, method="auto")
         note = "; ".join(main.notes)

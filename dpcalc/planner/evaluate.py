@@ -22,7 +22,7 @@ from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkEx
 from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
-from dpcalc.planner.advice import Note, advice, advice_work
+from dpcalc.planner.advice import Note, advice, advice_work, unused_order
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
@@ -45,6 +45,7 @@ CLOSED_FORM_NOTE = (
 _SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
 _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
+_MANY_PLACES = 8  # of a group, each of which a changed run composes by itself
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
 _SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
@@ -269,7 +270,8 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
             groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
             rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
 
-            # Advice, but not where the guarantee is in closed form: a changed run would hardly take less work.
+            # Advice, but not where the guarantee is in closed form: a changed run would hardly take less work. A pass
+            # in secret order serves all places of a group, while of other draws each place has its own.
             def cost(changed: Composition) -> float:
                 spend(1.0)  # nothing once the allowance for advice is used up
                 if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
@@ -278,11 +280,14 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
                         return rough
                 return guarantee(changed).epsilon
 
-            units = 0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition)
+            is_shared = any(bound.secret for bounds in composition.bounds for bound in bounds)
+            is_heavy = CLOSED_FORM_NOTE in main.notes or (is_shared and len(composition.units) > _MANY_PLACES)
+            units = 0.0 if is_heavy else advice_work(composition)
             notes, missing = optional("advice", lambda: advice(composition, known, cost), (), units=units)
             if missing:
                 tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
                 main = replace(main, notes=(*main.notes, tried))
+            notes = (*notes, *(Note(text=text) for text in unused_order(composition)))
         return Evaluation(
             guarantee=main,
             alternatives=tuple(rows),
@@ -337,7 +342,8 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         require_order("delta", lower, upper.delta)
         lower = min(lower, upper.delta)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(best, delta_lower=lower, notes=tuple(filter(None, (*best.notes, rough, missing))))
+    notes = (*best.notes, rough, missing, *unused_order(composition))
+    return replace(best, delta_lower=lower, notes=tuple(filter(None, notes)))
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:

@@ -29,6 +29,7 @@ from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Result
 from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
@@ -330,7 +331,7 @@ def risk(
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
-        notes=(ROUGH_NOTE,) if is_rough else (),
+        notes=((ROUGH_NOTE,) if is_rough else ()) + unused_order(composition),
     )
 
 

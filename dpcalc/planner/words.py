@@ -136,7 +136,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
             when = "in every pass" + ("" if is_used else _ANY_ORDER)
             if is_used:
-                lines.append(UNKNOWN_ORDER)
+                lines.append(UNKNOWN_ORDER + (", and each phase begins with a new pass" if phases[1:] else ""))
         elif any(level.scheme.is_allocated for level in levels):
             when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
         else:
