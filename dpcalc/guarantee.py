@@ -104,6 +104,8 @@ MAX_REGRET = 0.01
 
 At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
 
+CONDITIONAL = "conditional: "
+"""Begins the note of a guarantee that holds if another library keeps its word; what it must keep follows."""
 INFINITE = "epsilon is infinite: "
 """Begins the note of a guarantee without a finite epsilon; the cause follows."""
 ROUGH_COUNTS = (
@@ -118,6 +120,7 @@ class Kind(StrEnum):
 
     Attributes:
         UPPER: certified upper bound for every data set; never below the truth.
+        CONDITIONAL: upper bound for every data set if another library kept its word, as a note says.
         LOWER: certified lower bound, attained by one pair of data sets; never above the truth.
         ESTIMATE: numerically accurate, without a certificate.
         APPROXIMATION: value of a limit theorem; may lie on either side of the truth.
@@ -125,6 +128,7 @@ class Kind(StrEnum):
     """
 
     UPPER = "upper"
+    CONDITIONAL = "conditional"
     LOWER = "lower"
     ESTIMATE = "estimate"
     APPROXIMATION = "approximation"

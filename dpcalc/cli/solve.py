@@ -150,7 +150,11 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
         written: tuple[str, ...] = ()
         refusal: tuple[str, ...] = ()
-        notes = []
+        held = "the noise is held: keep `{}`, for another run {} finds other noise"
+        notes = [
+            f"{each.words}; this is dpcalc's own smallest" if name == "sigma" else held.format(each.assuming, each.by)
+            for each in plan.calibrations
+        ]
         if write:
             rewrite = Rewrite(
                 path=loaded.path,
@@ -162,8 +166,8 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             )
             try:
                 written = written_into(rewrite)
-                notes = [f"wrote {change}" for change in written]
-                notes = notes or [f"{loaded.path} has this value already: nothing was written"]
+                changes = [f"wrote {change}" for change in written]
+                notes += changes or [f"{loaded.path} has this value already: nothing was written"]
             except InputError as error:  # the value is known: say it all the same
                 refusal = (f"error: {error}",)
         output = solution_output(f"solve-{name}", solution, loaded, written=written)
@@ -209,9 +213,10 @@ def _solution(name: str, loaded: Loaded, goal: Goal, phase: str | None) -> Solut
 
 
 def _remarks(loaded: Loaded, plan: Plan, notes: Sequence[str], *, quiet: bool) -> tuple[str, ...]:
-    """Return the findings and, unless quiet, the notes; no warning of zero noise if the plan has noise."""
-    noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
-    diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
+    """Return the findings and, unless quiet, the notes; none on noise that was looked for."""
+    gone = {"DPC207"} if all(phase.noise_multiplier != 0 for phase in plan.phases) else set()
+    gone |= set() if plan.calibrations else {"DPC213"}
+    diagnostics = [finding for finding in loaded.diagnostics if finding.code not in gone]
     return remarks(diagnostics, notes, quiet=quiet)
 
 

@@ -67,7 +67,7 @@ def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note,
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
     """Yield notes on the epsilon that Opacus would print, if it is no valid bound here and over 1 % too low."""
-    steps = opacus_steps(uncut)
+    steps = None if uncut.stated.calibrations else opacus_steps(uncut)  # what it prints for noise that is known
     if steps is None or (uncut is composition and are_one_step_bounds(composition, steps)):
         return
     printed = opacus_epsilon(uncut)

@@ -64,6 +64,7 @@ PROMISES = {
 }
 KINDS = {
     Kind.UPPER: "an upper bound, proved for every data set",
+    Kind.CONDITIONAL: "an upper bound for every data set, conditional",
     Kind.ESTIMATE: "an estimate without a certificate",
     Kind.APPROXIMATION: "an approximation, no guarantee",
     Kind.AS_PUBLISHED: "as published, no guarantee",
@@ -111,6 +112,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             f"result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by at most "
             f"{as_given(guarantee.delta)} on top of that."
         )
+        promise += "".join(f" This is {note}." for note in plan.conditions)
         rows["epsilon"] = f"at most {epsilon}"
     if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
         promise = f"{promise[:-1]}: {causes[0]}."
@@ -192,16 +194,16 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             "group_size": size,
             "epsilon": bound,
             "finite": None if bound is None else math.isfinite(bound),
-            "kind": "upper",
+            "kind": str(guarantee.kind),
         }
         for size, bound in statement.groups
     ]
     result: Json = {
         "config": config_json(loaded),
         "guarantee": guarantee.to_dict(),
-        "gdp": None if statement.gdp is None else gdp_json(statement.gdp),
-        "attack": {"kind": "upper", "advantage": attack.advantage, "detection": detection},
-        "without_amplification": {"epsilon": statement.unsampled, "kind": "upper"},
+        "gdp": None if statement.gdp is None else gdp_json(statement.gdp, guarantee.kind),
+        "attack": {"kind": str(guarantee.kind), "advantage": attack.advantage, "detection": detection},
+        "without_amplification": {"epsilon": statement.unsampled, "kind": str(guarantee.kind)},
         "groups": groups,
         "steps": evaluation.steps,
         "phases": list(map(phase_json, evaluation.phases)),
