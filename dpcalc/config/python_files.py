@@ -406,18 +406,22 @@ class _Reader(Forms):
             if len(same) * len(given) > MAX_ARGUMENTS:
                 general.append(f"more than {MAX_ARGUMENTS:,} arguments in calls of `{name}`")
             for key, values in given.items() if name else ():
-                problems = general
+                problems, found = [*general], [self._once(value) for value, _ in values]
                 if not any(general):
                     inside = [x for _, call in values for x in ast.walk(call)]
-                    told = {x.arg for x in inside if isinstance(x, ast.keyword)} | {*texts_in(inside)} | {key}
-                    left_out = frozenset(map(id, inside))
-                    problems = [self._changed(x, left_out) for x in sorted(filter(None, told))]
+                    told = {x.arg for x in inside if isinstance(x, ast.keyword) and x.arg} | {key}
+                    told |= {text for x in inside if isinstance(x, ast.Dict) for text in texts_in(filter(None, x.keys))}
+                    # `kwargs["sigma"] = sigma`, where `sigma` is what the calls give.
+                    for text in self.texts.get(key, ()):
+                        value = getattr(self.above[id(self.above[id(text)])], "value", None)
+                        if isinstance(value, ast.Name) and ast.dump(self._once(value)) == ast.dump(found[0]):
+                            inside.append(text)
+                    problems = [self._changed(x, frozenset(map(id, inside))) for x in sorted(told)]
                 if "**" in given and name != "dict":
                     problems.append(f"not all arguments of `{name}` are written there")
                 most = max(len(call.args) for call in same) if name != "dict" else 0
                 if most > min(len(call.args) for _, call in values):
                     problems.append(f"another call of `{name}` has arguments without names")
-                found = [self._once(value) for value, _ in values]
                 if len({ast.dump(x) for x in found}) > 1:
                     lines = sorted({x.lineno for x, _ in values})[:3]
                     problems.append(f"calls of `{name}` give other values of `{key}`, in lines {and_(lines)}")
