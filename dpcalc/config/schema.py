@@ -548,7 +548,7 @@ def json_schema() -> Schema:
     }
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
-    for name, taken in {**SCHEMES, LOADER: ("drop_last", "order", *LOADER_KEYS)}.items():
+    for name, taken in {**SCHEMES, LOADER: ("drop_last", "order", "size", *LOADER_KEYS)}.items():
         others = [{"required": [key]} for key in DRAW | LOADER_KEYS if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
