@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import Diagnostic, Severity
-from dpcalc.gate.costs import Costs, Fit, LowerBound, cost_relevant, is_fallback
+from dpcalc.gate.costs import Costs, Request, cost_relevant, is_fallback
 from dpcalc.gate.diff import PLAIN_READER, Case, ConfigReader, at_costliest_change, base_costs, cases, regressions
 from dpcalc.gate.launches import overridden
 from dpcalc.gate.lock import Lock, lock_problems, missing_configs
@@ -48,14 +48,15 @@ def check(
         try:
             if case.new is not None and _wants_lower_bound(case.new.plan, costs, demands):
                 plan = case.new.plan
-                lower_bounds.append(LowerBound(plan=cost_relevant(plan), guarantee=costs.guarantee(plan)))
+                upper = costs.guarantee(plan)
+                lower_bounds.append(Request(plan=cost_relevant(plan), quantity="lower", upper=upper))
         except Exception:  # noqa: BLE001, S112  reported where the file is judged
             continue
     costs.compute(lower_bounds)
     results = [_judgement(case, costs, demands) for case in judged]
 
     # After all verdicts, with the time that is left: a suggestion that comes too late changes none of them.
-    requests: dict[int, list[Fit]] = {}
+    requests: dict[int, list[Request]] = {}
     for index, (case, result) in enumerate(zip(judged, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
         if demands.suggestions and over and case.new and result.limit and len(requests) < MAX_SUGGESTIONS:
@@ -76,11 +77,11 @@ def check(
     return (*results, *stale)
 
 
-def fits(plan: Plan, limit: float) -> list[Fit]:
+def fits(plan: Plan, limit: float) -> list[Request]:
     """Return the questions how much noise and, of a single phase, how many steps keep a plan within a limit."""
     # Of several phases nobody knows which one should become shorter.
     quantities = ("sigma", "steps") if len(plan.phases) == 1 else ("sigma",)
-    return [Fit(plan=plan, quantity=each, limit=limit) for each in quantities]
+    return [Request(plan=plan, quantity=each, limit=limit) for each in quantities]
 
 
 def fit_text(values: Sequence[float | None]) -> str:

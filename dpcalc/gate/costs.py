@@ -17,23 +17,15 @@ CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, so
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
-    """Request for the "sigma" or "steps" that keeps a plan, as `cost_relevant` returns it, within a limit > 0."""
+class Request:
+    """What to compute about a plan, as `cost_relevant` returns it."""
 
     plan: Plan
-    quantity: str
-    limit: float
+    quantity: str = "epsilon"  # the upper bound, "lower" to add the lower one to `upper`, "sigma" or "steps" that fit
+    upper: Guarantee | None = None
+    limit: float = 0.0  # of epsilon, > 0, within which sigma or steps keep the plan
 
 
-@dataclass(frozen=True, kw_only=True)
-class LowerBound:
-    """Request for the certified lower bound beside an upper bound on a plan, as `cost_relevant` returns it."""
-
-    plan: Plan
-    guarantee: Guarantee
-
-
-Request = Plan | Fit | LowerBound
 Answer = Guarantee | float | int
 
 
@@ -73,36 +65,30 @@ class Costs:
         for path, plan in plans:
             files.setdefault(plan, path)
         self._files |= files
-        self.compute(files)
+        self.compute(Request(plan=plan) for plan in files)
 
     def compute(self, requests: Iterable[Request]) -> None:
-        """Compute the requests whose answers are not yet known, plans first; remember what failed as its exception."""
-        missing = [request for request in dict.fromkeys(requests) if request not in self._known]
-        # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
-        for is_plan in (True, False):
-            batch = [request for request in missing if isinstance(request, Plan) is is_plan]
+        """Compute the requests whose answers are not yet known; remember what failed as its exception."""
+        batch = [request for request in dict.fromkeys(requests) if request not in self._known]
 
-            def report(part: float, batch: list[Request] = batch) -> None:
-                # The file of the next request, if any is left; a single one does not report the part 0.
-                done = round(part * len(batch))
-                if done < len(batch):
-                    request = batch[done]
-                    plan = request if isinstance(request, Plan) else request.plan
-                    self._on_file(self._files.get(plan, ""), len(batch))
-                if part or len(batch) > 1:
-                    self._on_progress(part)
+        def report(part: float) -> None:
+            # The file of the next request, if any is left; a single one does not report the part 0.
+            done = round(part * len(batch))
+            if done < len(batch):
+                self._on_file(self._files.get(batch[done].plan, ""), len(batch))
+            if part or len(batch) > 1:
+                self._on_progress(part)
 
-            report(0.0)
-            finished = self._workers.finished(batch, deadline=self._deadline)
-            for done, (number, answer) in enumerate(finished, start=1):
-                self._known[batch[number]] = answer  # at once: Ctrl-C leaves what is finished
-                report(done / len(batch))
-            late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
-            self._known = dict.fromkeys(batch, late) | self._known
+        report(0.0)
+        for done, (number, answer) in enumerate(self._workers.finished(batch, deadline=self._deadline), start=1):
+            self._known[batch[number]] = answer  # at once: Ctrl-C leaves what is finished
+            report(done / len(batch))
+        late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
+        self._known = dict.fromkeys(batch, late) | self._known
 
     def guarantee(self, plan: Plan) -> Guarantee:
         """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
-        answer = self._answer(cost_relevant(plan))
+        answer = self._answer(Request(plan=cost_relevant(plan)))
         if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
@@ -110,12 +96,12 @@ class Costs:
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
         """Return the guarantee with its lower bound; unchanged if that fails."""
         try:
-            answer = self._answer(LowerBound(plan=cost_relevant(plan), guarantee=guarantee))
+            answer = self._answer(Request(plan=cost_relevant(plan), quantity="lower", upper=guarantee))
         except Exception:  # noqa: BLE001  the upper bound holds without it
             return guarantee
         return answer if isinstance(answer, Guarantee) else guarantee
 
-    def fit(self, request: Fit) -> float | int | None:
+    def fit(self, request: Request) -> float | int | None:
         """Return the smallest noise (multiplier or factor) or the most steps that fit a limit; None if not computed."""
         try:
             answer = self._answer(request)
@@ -150,10 +136,10 @@ def compute_answer(request: Request) -> Answer:
     """Compute in this process an upper bound, a lower bound, or the most steps or the smallest noise that fits."""
     from dpcalc.planner import evaluate
 
-    if isinstance(request, Plan):
-        return evaluate.guarantee(request, method="auto")
-    if isinstance(request, LowerBound):
-        return evaluate.with_lower_bound(request.plan, request.guarantee)
+    if request.quantity == "epsilon":
+        return evaluate.guarantee(request.plan, method="auto")
+    if request.upper is not None:
+        return evaluate.with_lower_bound(request.plan, request.upper)
 
     from dpcalc.planner.search import EpsilonGoal
     from dpcalc.planner.solve import solve

@@ -1,4 +1,4 @@
-"""The comment on a pull request: of a report made by anybody, rows of ours alone; the event says which pull request."""
+"""The comment on a pull request: of a report made by somebody, our rows alone; the event says which request."""
 
 import io
 import json
