@@ -4,11 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from dpcalc.config.source import Diagnostic
-    from dpcalc.planner.search import Goal, Value
+from typing import Any, NamedTuple
 
 FIX_INPUT, NO_VERDICT = 2, 3  # exit codes
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
@@ -46,9 +42,9 @@ class ConfigError(InputError):
         diagnostics: one a place, with its rule code, line and column (`dpcalc.config.source.Diagnostic`).
     """
 
-    def __init__(self, diagnostics: "Iterable[Diagnostic]") -> None:
+    def __init__(self, diagnostics: Iterable[Any]) -> None:
         """Store what is wrong."""
-        self.diagnostics = tuple(diagnostics)
+        self.diagnostics: tuple[Any, ...] = tuple(diagnostics)
         super().__init__(self.diagnostics)
 
     def __str__(self) -> str:
@@ -74,7 +70,7 @@ class NoSolution(DpcalcError):
         best_reached: what the goal measures there, an upper bound.
     """
 
-    def __init__(self, name: str, goal: "Goal", best_value: "Value", best_reached: float) -> None:
+    def __init__(self, name: str, goal: Any, best_value: Any, best_reached: float) -> None:
         """Compose the text from the parts."""
         super().__init__(
             f"{name}: no value gives {goal.name} <= {goal.limit!r}; "
