@@ -108,6 +108,8 @@ MAX_REGRET = 0.01
 
 At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
 
+CONDITIONAL = "conditional: "
+"""Begins the note of a guarantee that holds if another library keeps its word; what it must keep follows."""
 INFINITE = "epsilon is infinite: "
 """Begins the note of a guarantee without a finite epsilon; the cause follows."""
 ROUGH_COUNTS = (
@@ -122,6 +124,7 @@ class Kind(StrEnum):
 
     Attributes:
         UPPER: certified upper bound for every data set; never below the truth.
+        CONDITIONAL: upper bound for every data set if another library kept its word, as a note says.
         LOWER: certified lower bound, attained by one pair of data sets; never above the truth.
         ESTIMATE: numerically accurate, without a certificate.
         APPROXIMATION: value of a limit theorem; may lie on either side of the truth.
@@ -129,6 +132,7 @@ class Kind(StrEnum):
     """
 
     UPPER = "upper"
+    CONDITIONAL = "conditional"
     LOWER = "lower"
     ESTIMATE = "estimate"
     APPROXIMATION = "approximation"
@@ -182,14 +186,14 @@ class Guarantee(Result):
 
     def __str__(self) -> str:
         """Return the guarantee as a sentence, such as "epsilon <= 2.39 at delta = 1e-05, tight: one example, ..."."""
-        sign = {Kind.UPPER: "<=", Kind.LOWER: ">="}.get(self.kind, "=")
+        sign = {Kind.UPPER: "<=", Kind.CONDITIONAL: "<=", Kind.LOWER: ">="}.get(self.kind, "=")
         digits = shown_number("lower" if self.kind is Kind.LOWER else "", self.epsilon, 3)
         bound = f"epsilon {sign} {digits}" if self.finite else "epsilon is infinite"
         lower = self.epsilon_lower
         other = (
             ", tight" if self.tight else f", at least {shown_number('lower', lower, 3)}" if lower is not None else ""
         )
-        kind = "" if self.kind in {Kind.UPPER, Kind.LOWER} else f" ({self.kind}, no bound)"
+        kind = "" if self.kind in {Kind.UPPER, Kind.LOWER} else f" ({self.kind})"
         return f"{bound}{kind} at delta = {self.delta!r}{other}: {self._protected}, {self.adjacency}"
 
     def _rows(self) -> list[tuple[str, str]]:

@@ -74,7 +74,7 @@ def plan(
     sampling: Mapping[str, object] | None = None,
     unit: str | None = None,
     clip: str | None = None,
-    noise_multiplier: Number | None = None,
+    noise_multiplier: Number | Mapping[str, object] | None = None,
     steps: Number | None = None,
     epochs: Number | None = None,
     sample_rate: Number | None = None,
@@ -96,7 +96,8 @@ def plan(
         unit: with `levels`, the protected one.
         clip: with `levels`, the one whose vectors are clipped; by default the last.
         noise_multiplier: noise standard deviation / clip norm of one step, >= 0. With 0 or None epsilon is infinite;
-            `solve` finds a value.
+            `solve` finds a value. Or what a library was asked that found it: `{"calibrated_to": {"epsilon": 8}, "by":
+            "opacus.prv", "assuming": {"rate": "1/235", "steps": 14_100}}`; then all that is said is conditional.
         steps: number of noisy updates, a whole number; either this or `epochs`.
         epochs: passes over the data, > 0, rounded up to whole steps.
         sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
@@ -322,10 +323,12 @@ def _plan_with_warnings(loaded: Loaded, *, above: int) -> Plan:
     return loaded.plan
 
 
-def _option_text(value: Number, name: str) -> str:
-    """Return a text unchanged and unchecked, a number as exact decimal or fraction; InputError for any other value."""
+def _option_text(value: Number | Mapping[str, object], name: str) -> str:
+    """Return a text unchanged and unchecked, a number exactly, a calibrated noise as JSON; InputError for others."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping) and name == "--noise-multiplier":
+        return json.dumps(value, default=_as_json)
     # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction. True is a Rational.
     if not isinstance(value, Rational) or isinstance(value, bool):
         return repr(real_number(value, _with_argument_names(name)))

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average
+from dpcalc.amplification.bound import StepBound, with_largest_lengths
+from dpcalc.amplification.counts import Average, Bound, Part
 from dpcalc.arrays import Array
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.records import dataclass
@@ -179,10 +179,10 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson or `all`."""
+    """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson, cut or `all`."""
     levels = hierarchy.levels[: len(path.counts)]
     return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
-        level.scheme.is_simple for level in levels
+        level.scheme.is_simple or level.scheme.is_cut for level in levels
     )
 
 
@@ -201,9 +201,9 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
                 # Each mate is taken as a unit of largest sizes.
                 max_each = math.prod(below.max_drawn for below in inner_levels)
                 each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-                places, rate = level.scheme.tried(level.count)  # of which the unit takes one
+                places, rate = path.schemes[number - 1].tried(level.count)  # of which the unit takes one
                 law = sum_upper(each or {max_each: Fraction(1)}, places - 1, rate)
-            else:
+            elif not level.scheme.is_cut:  # of a full one the path alone knows how many are drawn
                 law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=most)
         laws[number] = {most: Fraction(1)} if law is None else law
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -332,6 +332,24 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
             for at, members in sorted(merged.items())
         )
     )
+
+
+def with_few_parts(bound: Bound) -> Bound:
+    """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
+    largest = bound.largest if isinstance(bound, MatesAverage) else bound
+    if not isinstance(largest, Average):
+        return largest
+    kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
+    parts: list[tuple[Fraction, Part]] = []
+    for chance, part in largest.parts:
+        if isinstance(part, StepBound):
+            kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
+        else:
+            parts.append((chance, part))
+    for members in kinds.values():
+        chance = sum((share for share, _ in members), start=Fraction(0))
+        parts.append((chance, with_largest_lengths([part for _, part in members])))
+    return Average(parts=tuple(parts))
 
 
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:

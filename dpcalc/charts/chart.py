@@ -105,6 +105,7 @@ NO_ANSWER = "-"
 LOWER = "lower"  # the method of lower bounds, whose name says their kind
 KINDS = {
     Kind.UPPER: "upper bound",
+    Kind.CONDITIONAL: "conditional upper bound",
     Kind.LOWER: "lower bound",
     Kind.ESTIMATE: "estimate",
     Kind.APPROXIMATION: "approximation",

@@ -154,7 +154,7 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
     except FAILURES:
         return MethodEpsilon(None, kind, method)
     words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
-    return MethodEpsilon(main.epsilon, Kind.UPPER, words)
+    return MethodEpsilon(main.epsilon, main.kind, words)
 
 
 # Curves of epsilon over one quantity
@@ -392,7 +392,7 @@ def _profile(request: CurveRequest) -> Chart:
         about = differing_facts(plan, request.runs, without=("delta",))
         methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
         name, upper = request.line_name(label, "delta"), tuple(answer.delta for answer in answers)
-        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, method=methods, about=about))
+        series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=upper, method=methods, about=about))
         lower = tuple(answer.delta_lower for answer in answers)
         if any(delta is not None for delta in lower):
             name = request.line_name(label, "delta, lower bound")
@@ -420,7 +420,7 @@ def _tradeoff(request: CurveRequest) -> Chart:
         about = differing_facts(plan, request.runs, without=("delta",))
         for detected, rates in (("in the data", present), ("not in the data", absent)):
             name, ys = request.line_name(label, detected), tuple(map(float, rates))
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about))
+            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, method="pld", about=about))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     claims = 'the attacker claims "in the data", or "not in the data", and is right or wrong'
     return Chart(
@@ -447,7 +447,7 @@ def _divergences(request: CurveRequest) -> Chart:
         ys = tuple(map(_finite_or_none, _divergence_bounds(plan, np.array(grid) - 1)))
         if any(y is not None for y in ys):
             name = request.line_name(label, "rdp")
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about))
+            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, about=about))
         for published in published_rdp_bounds(plan):
             name = request.line_name(label, published.name)
             ys = tuple(_finite_or_none(published.divergence(order)) for order in whole)

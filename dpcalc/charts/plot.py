@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "png", "pdf")
 # Okabe and Ito's colours, which people with any colour vision tell apart. The style is the claim of a line.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_STYLES = {Kind.UPPER: "-", Kind.LOWER: "--"}  # others are no bounds, and dotted
+_STYLES = {Kind.UPPER: "-", Kind.CONDITIONAL: "-.", Kind.LOWER: "--"}  # others are no bounds, and dotted
 _ONE_LINE = 1e-3  # relative difference of two ends up to which they are one line
 _VISIBLE_BAND = 0.01  # relative difference of two ends from which on there is a band to see
 _DECADE_RATIO = 1e3  # ratio of the ends of a logarithmic axis from which on only powers of ten are labelled

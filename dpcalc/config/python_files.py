@@ -10,6 +10,7 @@ either is an assumption, which `Document.defaults` hands on. Names:
     Class.field      dataclasses and attributes of plain classes
     NAME             constants of the module, also dictionaries (NAME.key)
     get_config.a.b   what a function without conditions sets on the ml_collections.ConfigDict that it returns
+    calls.name.x     a named argument that all calls of `name` give alike, also below it: calls.ConfigDict.dp.sigma
 """
 
 import ast
@@ -18,6 +19,7 @@ import re
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from dpcalc.config.files import Refusal, refusal_at
@@ -46,8 +48,10 @@ _BINDING = {
 _COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # as Python finds it
 MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
 MAX_NAMES = 500  # classes, and functions, of a file
+MAX_ARGUMENTS = 2_000  # in calls of one name
 # Options in a text: alone, or in a command line.
 _OPTIONS = re.compile(r"^--[^= ]+|(?<=[\s\"'])--[\w-]+(?=[= ]+[\"']?[-+.\d])")
+_OF_A_TEST = re.compile("(test|val|valid|eval)(_|$)")  # names of data that no gradient is computed from
 MAX_TEXT = 10_000  # characters of a text that are searched for them
 MAX_FAMILY = 20  # classes that inherit from each other
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -259,7 +263,7 @@ class _Reader:
         self.texts: dict[str, list[ast.Constant]] = defaultdict(list)
         self.options: dict[str, list[int]] = defaultdict(list)  # texts such as "--sigma", and their lines
         self.keywords: dict[str, list[ast.keyword]] = defaultdict(list)
-        self.arithmetic: dict[str, list[int]] = defaultdict(list)  # `sigma = args.sigma * 2`
+        self.arithmetic: dict[str, list[ast.expr]] = defaultdict(list)  # `sigma = args.sigma * 2`
         self.calls: list[ast.Call] = []
         self.functions: list[_Function] = []
         self.classes: list[ast.ClassDef] = []
@@ -285,8 +289,10 @@ class _Reader:
                     | ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value)
                     | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 ) if isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp):
-                    if name in map(_last_name, ast.walk(value)):
-                        self.arithmetic[name].append(value.lineno)
+                    others = ast.walk(self.above[id(node)]) if isinstance(node, ast.keyword) else ()
+                    is_of_a_test = any(isinstance(x, ast.Name) and _OF_A_TEST.match(x.id) for x in others)
+                    if name in map(_last_name, ast.walk(value)) and not is_of_a_test:
+                        self.arithmetic[name].append(value)
             match node:
                 case ast.Attribute(attr=name):
                     self.uses[_ATTRIBUTE, name].append(node)
@@ -294,8 +300,12 @@ class _Reader:
                     self.texts[text].append(node)
                     around = self.above[id(node)]
                     is_told = isinstance(around, ast.Expr) or getattr(around, "arg", "") in _TELLING
+                    parts = around.values if isinstance(around, ast.JoinedStr) else []
+                    after = next((x for before, x in pairwise(parts) if before is node), None)
+                    handed = f"--{_last_name(getattr(after, 'value', None))}"  # f"--sigma {args.sigma}": the same value
                     for option in _OPTIONS.findall(text[:MAX_TEXT]) if not is_told else ():
-                        self.options[option].append(node.lineno)
+                        if option.replace("-", "_") != handed.replace("-", "_") or text.rstrip(" =") != option:
+                            self.options[option].append(node.lineno)
                 case ast.keyword(arg=str(name)):
                     self.keywords[name].append(node)
                 case ast.Call():
@@ -329,6 +339,9 @@ class _Reader:
             key: [x for x in nodes if not isinstance(getattr(x, "ctx", None), ast.Load)]
             for key, nodes in self.uses.items()
         }
+        self.named: dict[str, list[Key]] = defaultdict(list)
+        for key in self.uses:
+            self.named[key[1]].append(key)
         self.own_keys = {
             key for key, nodes in self.bindings.items() if not all(isinstance(x, ast.alias) for x in nodes)
         }
@@ -453,16 +466,20 @@ class _Reader:
         written = shortened(self._written(above if isinstance(above, ast.Import | ast.ImportFrom) else code))
         return f"line {getattr(node, 'lineno', 0)} has `{name}` in `{written}`, which may change it"
 
-    def _changed(self, name: str) -> str:
-        """Return the first place that gives a flag or field of this name another value; "" if there is none."""
-        if name not in self.changes:
-            lines = [*self.arithmetic[name]]
+    def _changed(self, name: str, left_out: frozenset[int] = frozenset()) -> str:
+        """Return the first place that gives a name another value, but for the code of these ids; "" if none does."""
+        if name not in self.changes or left_out:
+            lines = [x.lineno for x in self.arithmetic[name]]
             lines += [x.lineno for x in self._bound((_ATTRIBUTE, name)) if _base(x) != "self"]  # type: ignore[attr-defined]
-            lines += [x.lineno for x in self.texts.get(name, ()) if self._is_set(x)]
+            lines += [x.lineno for x in self.texts.get(name, ()) if id(x) not in left_out and self._is_set(x)]
             for each in self.keywords.get(name, ()):
-                if self._called(self.above[id(each)]) in _MAKING and name != _last_name(each.value):
+                is_making = id(each) not in left_out and self._called(self.above[id(each)]) in _MAKING
+                if is_making and name != _last_name(each.value):
                     lines.append(each.value.lineno)
-            self.changes[name] = f"line {min(lines)} gives another `{name}`" if lines else ""
+            said = f"line {min(lines)} gives another `{name}`" if lines else ""
+            if left_out:
+                return said
+            self.changes[name] = said
         return self.changes[name]
 
     def _is_set(self, text: ast.Constant, *, merged: bool = False) -> bool:
@@ -829,10 +846,11 @@ class _Reader:
                 entries[node.name] = self._section(node.name, found)
         entries |= self._section("", self._constants()).entries
         flags = self._section("flags", self._flags())
-        if flags.entries:
-            if "flags" in entries:
-                self.refused["flags"] = self._refusal(self.tree, "`flags` is a name of the file, too", "")
-            entries["flags"] = flags
+        for name, section in (("flags", flags), ("calls", self._section("calls", self._calls()))):
+            if section.entries:
+                if name in entries:
+                    self.refused[name] = self._refusal(self.tree, f"`{name}` is a name of the file, too", "")
+                entries[name] = section
         whole = Section(entries=entries, mark=self._mark(self.tree), key=None, path="")
         return Document(whole, self.refused, self.defaults)
 
@@ -875,6 +893,14 @@ class _Reader:
                 }
                 twice = frozenset(name for name, count in times.items() if count > 1)
                 return Section(entries=parts, mark=mark, key=None, path=path, repeated=twice)
+            case ast.Call(func=ast.Name(id="dict"), args=[]) if depth < 20 and "dict" not in self.own | set(
+                self.imports
+            ):
+                given = _keywords(node)
+                written = ast.Dict(
+                    keys=[ast.Constant(key) if key != "**" else None for key in given], values=[*given.values()]
+                )
+                return self._literal(ast.copy_location(written, node), path, depth=depth)
         found = literal_text(node, self.source.lines)
         if found is None:
             is_none = isinstance(node, ast.Constant) and node.value is None
@@ -970,8 +996,11 @@ class _Reader:
         ]
         imported += [self._other_form(x) for x in self.uses.get((_MODULE, "argv"), ()) if isinstance(x, ast.alias)]
         general = [*imported, self._strange(self._of_argv, (_ATTRIBUTE, "argv")), self.dynamic]
+        true = {flag.keys[0] for flag in flags if times[flag.keys] == 1 and _is_constant(flag.value, True)}
         for flag in flags:
             (name,) = flag.keys
+            # `sigma = args.sigma if args.dp else None`, with `dp` true by default.
+            self.arithmetic[name] = [x for x in self.arithmetic[name] if not self._is_chosen(x, name, true)]
             twice = f"`{name}` is defined more than once" if times[flag.keys] > 1 else ""
             problems = [twice, *flag.problems, self._changed(name), *general]
             # Given again in a text of the file: `subprocess.run(["train.py", "--sigma", "2"])`.
@@ -985,6 +1014,19 @@ class _Reader:
                     f"its default is converted by `{shortened(self._written(flag.kind))}`, which is not run"
                 )
             yield flag._replace(problems=problems)
+
+    def _is_chosen(self, value: ast.expr, name: str, true: set[str]) -> bool:
+        """Return True for `args.NAME if args.x else 1`, x being a flag that is true by default and never changed."""
+        match value:
+            case ast.IfExp(test=ast.Attribute(attr=test) as on, body=ast.Attribute(attr=body) as read, orelse=other):
+                is_one = ast.dump(on.value) == ast.dump(read.value) and body == name
+                return (
+                    is_one
+                    and test in true
+                    and not self._changed(test)
+                    and literal_text(other, self.source.lines) is not None
+                )
+        return False
 
     def _defined(self) -> Iterator[_Stated]:
         """Yield the flags of argparse and absl, and those of the classes that HfArgumentParser gets."""
@@ -1088,6 +1130,8 @@ class _Reader:
                     orelse=[],
                 ):
                     pass
+                case ast.If(test=ast.Name() as test) if inner in above.body and _is_constant(self._once(test), True):
+                    pass
                 case ast.expr():
                     return "it is part of another expression"
                 case _:
@@ -1096,6 +1140,70 @@ class _Reader:
                     return f"it stands under the `{word}` of line {getattr(above, 'lineno', 0)}"
             inner = above
         return ""
+
+    def _once(self, value: ast.expr) -> ast.expr:
+        """Return what a name stands for that is bound once, under no condition; other code as it is."""
+        key = self._key(value) if isinstance(value, ast.Name) else (_MODULE, "")
+        bound = self._bound(key)
+        found = (
+            self._bound_to(bound[0])
+            if len(bound) == 1 and not isinstance(self.above[id(bound[0])], ast.Tuple)
+            else None
+        )
+        return value if found is None or self._condition(found) or self.dynamic else found
+
+    def _calls(self) -> Iterator[_Stated]:
+        """Yield the named arguments of calls, by the name that is called."""
+        calls: dict[str, list[ast.Call]] = defaultdict(list)
+        for call in self.calls:
+            calls[_last_name(call)].append(call)
+        for name, same in calls.items():
+            given = defaultdict[str, list[tuple[ast.expr, ast.Call]]](list)
+            for call in same:
+                for key, value in self._arguments(call):
+                    given[key].append((value, call))
+            general = [
+                self.dynamic,
+                f"`{name}` is defined in the file" if name in {*self.defined, *self.class_of} else "",
+            ]
+            for node in (x for key in self.named[name] for x in self.uses[key]):
+                above = self.above[id(node)]
+                if not isinstance(node, ast.alias) and not (isinstance(above, ast.Call) and above.func is node):
+                    general.append(self._other_form(node))
+            if len(same) * len(given) > MAX_ARGUMENTS:
+                general.append(f"more than {MAX_ARGUMENTS:,} arguments in calls of `{name}`")
+            for key, values in given.items() if name else ():
+                problems = general
+                if not any(general):
+                    inside = [x for _, call in values for x in ast.walk(call)]
+                    told = {x.arg for x in inside if isinstance(x, ast.keyword)} | {*_texts(inside)} | {key}
+                    left_out = frozenset(map(id, inside))
+                    problems = [self._changed(x, left_out) for x in sorted(filter(None, told))]
+                if "**" in given and name != "dict":
+                    problems.append(f"not all arguments of `{name}` are written there")
+                most = max(len(call.args) for call in same) if name != "dict" else 0
+                if most > min(len(call.args) for _, call in values):
+                    problems.append(f"another call of `{name}` has arguments without names")
+                found = [self._once(value) for value, _ in values]
+                if len({ast.dump(x) for x in found}) > 1:
+                    lines = sorted({x.lineno for x, _ in values})[:3]
+                    problems.append(f"calls of `{name}` give other values of `{key}`, in lines {_and(lines)}")
+                for _, call in values:
+                    outer: ast.AST = call
+                    while isinstance(above := self.above[id(outer)], ast.expr | ast.keyword):
+                        if not isinstance(above, ast.Call | ast.keyword | ast.Attribute | ast.Dict):
+                            problems.append("it is part of another expression")
+                        outer = above
+                    problems.append(self._condition(self.above[id(outer)] if isinstance(above, ast.Return) else outer))
+                yield _Stated((name, key), found[0], values[0][1], problems, ())
+
+    def _arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
+        """Yield the named arguments of a call, also those of one dictionary that it gets: `ConfigDict(dict(a=1))`."""
+        match call.args, call.keywords:
+            case [ast.Call(func=ast.Name(id="dict"), args=[]) as inner], [] if self._is_config_dict(call):
+                yield from _keywords(inner).items()
+            case _:
+                yield from _keywords(call).items()
 
     def _is_config_dict(self, value: ast.AST | None) -> bool:
         name = self._dotted(value.func) if isinstance(value, ast.Call) else ""

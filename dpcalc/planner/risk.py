@@ -29,6 +29,7 @@ from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Result, shown_number
 from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
@@ -266,7 +267,7 @@ class Risk(Result):
 
     def __str__(self) -> str:
         """Return the bounds on an attacker in a line."""
-        return "; ".join(f"{name} <= {text}" for name, text in self._rows() if name != "note")
+        return "; ".join(f"{name}{': ' if name == 'note' else ' <= '}{text}" for name, text in self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:
         """Return the bounds: advantage, true positive rates, belief, successes, mu."""
@@ -343,7 +344,7 @@ def risk(
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
-        notes=(ROUGH_NOTE,) if is_rough else (),
+        notes=((ROUGH_NOTE,) if is_rough else ()) + unused_order(composition),
     )
 
 

@@ -181,6 +181,13 @@ RULES: dict[str, Rule] = {
         reason="A default is the value of the run only if nobody gives another one; the files cannot show that.",
         fix="State the value here if launches give it; `check` fails where a tracked script gives another one.",
     ),
+    "DPC213": Rule(
+        title="calibrated noise",
+        rule="The noise is what another library found for a target epsilon, so that the answer is conditional.",
+        reason="That noise is not in the config. The epsilon is that of the least noise which the library can have "
+        "returned for what it was told, if its accountant reports no less than the truth.",
+        fix="Nothing is wrong. Where the noise that ran is known, state it as a number: then nothing is assumed.",
+    ),
     "DPC301": Rule(
         title="over budget",
         rule="epsilon is larger than the budget, or than `--max-epsilon`.",

@@ -122,25 +122,34 @@ def test_many_pure_steps(shape, local):
 # Steps that are attained: every label is told, and mates tell a label of the mixture with chance 1/q, else their own.
 
 
-def labels_run(random, pair, batches, q, is_adaptive):
-    """Law of the outputs where x tells a label by `pair` and mates by their mixture or a letter of their own."""
+def labels_run(random, pair, batches, q, is_adaptive, is_unlike=False):
+    """Law of the outputs where x tells a label by `pair` and mates by their mixture or a letter of their own.
+
+    If `is_unlike` each mate never tells one of the labels, at each step another one; the last value is what divergence
+    of factor q that makes at most.
+    """
     labels = pair.shape[1]
     outcomes = labels + 1
-    kernels = {}
+    kernels, own, never, unlike = {}, {}, {}, [0.0]
 
     def kernel(step, past):
         if not is_adaptive:
             return np.eye(labels, outcomes)
         return kernels.setdefault((step, past), random.dirichlet(np.full(outcomes, 0.3), size=labels))
 
-    own = {}
-
+    @functools.cache
     def laws(step, past, other):
         through = kernel(step, past)
         letter = np.eye(outcomes)[-1] if not is_adaptive else None
         if letter is None:
             letter = own.setdefault((step, past, other), random.dirichlet(np.full(outcomes, 0.3)))
-        return pair[0] @ through, pair[1] @ through, pair.mean(axis=0) @ through / q + (1 - 1 / q) * letter
+        p, p_other = pair @ through
+        mate = (p + p_other) / 2 / q + (1 - 1 / q) * letter
+        if is_unlike:
+            at = never.setdefault((step, past if is_adaptive else (), other), random.integers(labels))
+            mate = mate + mate[at] * (np.eye(outcomes)[-1] - np.eye(outcomes)[at])
+            unlike[0] = max(unlike[0], *(float(np.maximum(each - q * mate, 0).sum()) for each in (p, p_other)))
+        return p, p_other, mate
 
     total = [{}, {}]
     for order in itertools.permutations(range(batches)):
@@ -151,7 +160,7 @@ def labels_run(random, pair, batches, q, is_adaptive):
                 chance *= (p[told[step]], p_other[told[step]]) if who == 0 else w[told[step]]
             for law, each in zip(total, chance, strict=True):
                 law[told] = law.get(told, 0.0) + each
-    return [np.array([law[told] for told in sorted(law)]) for law in total]
+    return [np.array([law[told] for told in sorted(law)]) for law in total], unlike[0]
 
 
 def random_pair(random, labels):
@@ -171,7 +180,7 @@ def check_labels(seed, labels, batches, q, *, is_adaptive):
     bound = shuffled_pass(atoms_of(pair), approximate_pair(math.log(q)), ((Fraction(1), batches),), 1e-12)
     if bound is None:
         return
-    laws = labels_run(random, pair, batches, q, is_adaptive)
+    laws, _ = labels_run(random, pair, batches, q, is_adaptive)
     assert_dominates(bound, *laws)
     if not is_adaptive:  # and is not much above: q is taken a thousandth larger, and C is spread over a lattice
         for epsilon in EPSILONS[:5]:
@@ -191,6 +200,38 @@ def test_steps_that_tell_labels(labels, batches, is_adaptive):
 def test_many_steps_that_tell_labels(labels, batches, is_adaptive):
     for seed in range(60):
         check_labels(1000 + seed, labels, batches, (1.02, 1.2, 1.5, 2.0, 4.0)[seed % 5], is_adaptive=is_adaptive)
+
+
+def check_unlike(seed, labels, batches, q, *, is_adaptive, rare):
+    """A rare label of x, or a common one, is never told by some mate: it counts once a pass, whoever that is."""
+    random = np.random.default_rng(seed)
+    pair = random_pair(random, labels) * np.array([1] * (labels - 1) + [rare])
+    pair /= pair.sum(axis=1, keepdims=True)
+    laws, unlike = labels_run(random, pair, batches, q, is_adaptive, is_unlike=True)
+    mates = approximate_pair(math.log(q), unlike)
+    for budget in (1e-9, 0.1):
+        bound = shuffled_pass(atoms_of(pair), mates, ((Fraction(1), batches),), budget)
+        if bound is not None:
+            assert bound.infinity_mass <= 1.1 * unlike * (1 + 1e-9) + budget
+            assert_dominates(bound, *laws)
+
+
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize(("labels", "batches"), [(2, 2), (2, 3), (3, 3), (2, 4)])
+def test_mates_that_never_tell_a_label(labels, batches, is_adaptive):
+    for seed in range(4):
+        rare = (1, 1e-2, 1e-4)[seed % 3]
+        check_unlike(seed, labels, batches, (1.0, 1.5, 3.0)[seed % 3], is_adaptive=is_adaptive, rare=rare)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize(("labels", "batches"), [(2, 2), (2, 3), (2, 4), (2, 5), (3, 2), (3, 3), (4, 3)])
+def test_many_mates_that_never_tell_a_label(labels, batches, is_adaptive):
+    for seed in range(40):
+        rare = (1, 0.1, 1e-2, 1e-4)[seed % 4]
+        q = (1.0, 1.02, 1.2, 1.5, 2.0, 4.0)[seed % 6]
+        check_unlike(2000 + seed, labels, batches, q, is_adaptive=is_adaptive, rare=rare)
 
 
 # Gaussian noise: two batches, vectors that depend on what was told, in the plane, by sums over a fine grid.
@@ -577,3 +618,15 @@ def test_answers_by_randomized_response(shape, truth):
         p, q = (law_of_outputs(ways, tell(own, truths), steps, size + 1) for own in (0, 1))
         for bound in bounds:
             assert_dominates(bound, p, q)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e-9, 1e-7, 5e-7])
+def test_the_delta_of_a_promise_counts_once_a_pass(far):
+    kind = f"approximate-dp, epsilon: 0.1, delta: {far}"
+    text = FLAT.format(users=2350, size=10, steps=235, group=1, kind=kind, adjacency="replace-one")
+    (alone,), (bound,) = (secret_bounds(each.replace("delta: 0.3", "delta: 1e-5")) for each in (PURE, text))
+    assert far <= bound.infinity_mass <= 1.1 * far + 1e-6
+    assert bound.epsilon(2e-6) <= 1.05 * alone.epsilon(1e-6)
+
+
+PURE = FLAT.format(users=2350, size=10, steps=235, group=1, kind="pure-dp, epsilon: 0.1", adjacency="replace-one")

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from dpcalc import delta, epsilon, load, risk
+from dpcalc.planner import composition
 from tests.thinning import thinned
 
 BINS = """
@@ -101,3 +102,22 @@ def test_exponential_steps_cost_no_more_than_pure_ones(sampling, size, steps, ad
     assert answers["exponential"][0] <= answers["pure-dp"][0] * (1 + 1e-9)
     for narrow, wide in zip(answers["exponential"][1], answers["pure-dp"][1], strict=True):
         assert narrow <= wide * (1 + 1e-9) + 1e-279
+
+
+NESTED_LAPLACE = """
+version: 1
+data: {{levels: [{{name: a, count: 24}}, {{name: b, count: 48}}, {{name: c, count: 3}}]}}
+sampling: {{a: {{scheme: poisson, rate: .55}}, b: {{scheme: fixed, size: 46}}, c: {{scheme: poisson, rate: .011}}}}
+mechanism: {{type: laplace, noise_multiplier: .0969, clip: c}}
+training: {{steps: 217}}
+privacy: {{unit: c, adjacency: {adjacency}, delta: {delta}, group_size: 2}}
+"""
+
+
+@pytest.mark.parametrize("adjacency", thinned(["zero-out", "replace-one"], 1))
+def test_a_choice_that_takes_much_work_leaves_the_steps_amplified(tmp_path, monkeypatch, adjacency):
+    """One of the valid bounds used all work up, and the run was answered without amplification: 4354.6."""
+    config = run(tmp_path, NESTED_LAPLACE, adjacency=adjacency, delta=1e-5)
+    found = epsilon(config).epsilon
+    monkeypatch.setattr(composition, "_LAWS_WORK", 1e3)
+    assert 58 < found <= epsilon(config).epsilon < 100

@@ -88,6 +88,26 @@ def test_heavy_runs_are_answered_within_the_budget(config):
     assert 0 < found.guarantee.epsilon < 2000
 
 
+@pytest.mark.heavy
+def test_many_phases_share_the_work():
+    """500 phases of three nested levels took 6.6 units; a step has as much work as is left, then its largest part."""
+    draws = {"a": {"scheme": "poisson", "rate": 0.01}, "b": {"scheme": "fixed", "size": 3}}
+    config = {
+        "version": 1,
+        "data": {"levels": [{"name": name, "count": count} for name, count in (("a", 100), ("b", 10), ("c", 20))]},
+        "sampling": {**draws, "c": {"scheme": "poisson", "rate": 0.1}},
+        "mechanism": {"noise_multiplier": 2.0},
+        "phases": [
+            {"sampling": {"a": {"rate": round(0.01 + at / 2000, 4)}}, "training": {"steps": 10 + at}}
+            for at in range(500)
+        ],
+        "privacy": {"unit": "c", "adjacency": "add-remove", "delta": 1e-5},
+    }
+    spent, found = spent_on(plan_of(config))
+    assert spent <= 4 * work.SECOND
+    assert 0 < found.guarantee.epsilon < 500
+
+
 @pytest.mark.parametrize(
     ("seed", "place"),
     [*((2, place) for place in (0, 1, 23, 42)), *(pytest.param(3, n, marks=pytest.mark.slow) for n in range(150))],
