@@ -20,7 +20,7 @@ from dpcalc.config.overrides import FLAGS, SCHEME_QUESTION, Overrides, missing_f
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.config.words import Beside, meaning
-from dpcalc.errors import InputError, require_whole
+from dpcalc.errors import InputError, nearest, one_of, require_whole
 from dpcalc.planner.plan import Plan
 
 MAPPING = "<mapping>"  # the name in messages of a config that is no file
@@ -104,8 +104,9 @@ def plan(
         batch_size: examples drawn in a step; for Poisson sampling the expected number.
         dataset_size: number of examples; required with `batch_size`.
         scheme: how the loader draws: "shuffle" (a pass through shuffled data), "poisson" (a coin for each example),
-            "fixed" (so many afresh in each step), "with-replacement" or "all"; required with `batch_size`, while a
-            `sample_rate` alone is that of Poisson sampling.
+            "fixed" (so many afresh in each step), "with-replacement", "all" or "any-order" (draw everything); required
+            with `batch_size`, while a `sample_rate` alone is that of Poisson sampling. "balls-in-bins",
+            "random-allocation", "cyclic-poisson" and "loader" have keys of their own: state them in `sampling`.
         adjacency: "add-remove", "replace-one" or "zero-out".
         group_size: examples that are protected together, >= 1 (the default), at most `dataset_size`.
         method: the accountant; "auto" is the tightest valid one.
@@ -150,9 +151,14 @@ def plan(
         overrides = Overrides(flags=_flags(given), assumed=() if has_noise else (NO_NOISE,))
         if missing := missing_flags(overrides):
             question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
-            raise InputError(
-                _with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it{question}")
-            )
+            told = f"plan: expected {' and '.join(missing)} too, got none; add it{question}"
+            if "--set" in told:  # an amount of a scheme that no argument states
+                key = missing[0].removeprefix("--set ").removesuffix("=N").rpartition(".")[2]
+                told = (
+                    f"plan: expected {key} of {scheme}, which is no argument; give levels={{'example': N}}, "
+                    f"sampling={{'example': {{'scheme': {scheme!r}, {key!r}: N}}}} and unit='example'"
+                )
+            raise InputError(_with_argument_names(told))
         with _errors_about_arguments():
             loaded = load_from_flags(overrides)
     # Zero noise (DPC207) is worth a warning only if it was stated.
@@ -218,7 +224,7 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
     if unit is not None:
         names = [level.name for level in source.phases[0].hierarchy.levels]
         if unit not in names:
-            raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
+            raise one_of("unit", names, unit)
         source = replace(source, unit=names.index(unit) + 1)
     if group_size is not None:
         group_size = require_whole("group_size", group_size, "a whole number >= 1")
@@ -285,6 +291,10 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
     elif argument in inspect.signature(plan).parameters:
         more = f"give {argument} to `plan`"
+    elif near := nearest(name, known):
+        more = f"did you mean {near}?"
+    elif near := nearest(name, inspect.signature(plan).parameters):
+        more = f"did you mean {near}? give it to `plan`"
     else:
         more = "a config says more, e.g. `load({...})`"
     raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")

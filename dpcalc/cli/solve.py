@@ -13,7 +13,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks
 from dpcalc.cli.sources import Request
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, NoSolution
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
@@ -105,7 +105,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         from dpcalc.config.normal import assumes_in_phases
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
-        from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
+        from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
         from dpcalc.report.solution import no_solution_output, solution_output
 
         if target_tpr is not None and at_fpr is not None:

@@ -18,8 +18,16 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, costliest_release
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted, require_order
-from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Result, Row
+from dpcalc.errors import (
+    ConvergenceError,
+    InputError,
+    UnsupportedError,
+    WorkExceededError,
+    counted,
+    one_of,
+    require_order,
+)
+from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Result, Row, shown_number
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
 from dpcalc.planner.advice import Note, advice, advice_work, unused_order
@@ -88,6 +96,17 @@ class DeltaResult(Result):
     method: str = "pld"
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the bounds in a line."""
+        return ", ".join(f"{name} {text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the bounds and the epsilon that they are for."""
+        rows = [("delta", f"<= {shown_number('', self.delta, 3)}")]
+        if self.delta_lower is not None:
+            rows.append(("at least", shown_number("lower", self.delta_lower, 3)))
+        return [*rows, ("at epsilon", f"{self.epsilon!r}"), *(("note", note) for note in self.notes)]
+
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
     """Return the guarantee without a lower end; where auto or rdp run out of work by a looser bound, with a note."""
@@ -97,7 +116,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if tuning is not None and name not in {"auto", "rdp"}:
         raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {name!r}")
     if name not in {CLOSED_FORM, *METHODS}:
-        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
+        raise one_of("method", METHODS, name)
     main = Guarantee(
         epsilon=math.inf,
         delta=delta,

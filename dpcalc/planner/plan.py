@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted, listed
-from dpcalc.guarantee import Adjacency, Kind
+from dpcalc.guarantee import Adjacency, Kind, html_table
 from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
@@ -244,6 +244,14 @@ class Plan:
         together = f"{self.group_size} of " if self.group_size > 1 else ""
         protected = f"{together}{self.unit_name}, {self.adjacency}, delta {self.delta:g}"
         return f"Plan({label}{'; '.join(phases)}; protects {protected})"
+
+    def _repr_html_(self) -> str:
+        """Return the facts of the run as a table for a notebook."""
+        from dpcalc.planner.words import facts
+
+        rows = [(name, text) for name, text in facts(self).items() if text]
+        rows += [] if self.budget is None else [("budget", f"epsilon {self.budget.epsilon!r}")]
+        return html_table(("", self.name or "Plan"), rows)
 
     def independent(self, *, attained: bool = False) -> "Plan":
         """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""

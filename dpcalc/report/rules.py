@@ -15,7 +15,7 @@ class Rule:
         title: a few words.
         rule: the condition that it finds.
         reason: why the condition matters.
-        fix: the way out.
+        fix: what to do.
     """
 
     title: str
@@ -112,7 +112,7 @@ RULES: dict[str, Rule] = {
     "DPC203": Rule(
         title="delta is large",
         rule="delta is at least 1 / number of protected units.",
-        reason="With such a delta, publishing the records of one unit at random is still called private.",
+        reason="With this delta, releasing the records of a random unit in full would satisfy the definition.",
         fix="Choose a delta well below 1 / number of units.",
     ),
     "DPC204": Rule(

@@ -7,12 +7,12 @@ from fractions import Fraction
 from dpcalc.config.load import Loaded
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.source import visible
-from dpcalc.errors import counted
+from dpcalc.errors import NoSolution, counted
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import DeltaResult
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import Risk
-from dpcalc.planner.search import Goal, NoSolution, Value
+from dpcalc.planner.search import Goal, Value
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.vary import replace_phase, with_epochs, with_level
 from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text, with_thousands_separators

@@ -19,7 +19,7 @@ from dpcalc.amplification import counts as revealed_count_distributions
 from dpcalc.amplification.groups import large_group
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
-from dpcalc.errors import DpcalcError, WorkExceededError
+from dpcalc.errors import DpcalcError, NoSolution, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS
 from dpcalc.losses.atoms import chained
 from dpcalc.losses.pair import MixturePair
@@ -30,7 +30,7 @@ from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
-from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
+from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 from dpcalc.planner.solve import ROUGH_SEARCH, solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, WithReplacement
