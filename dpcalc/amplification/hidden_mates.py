@@ -48,7 +48,7 @@ def hidden_mates_profile(average: Average, plain: Loss, *, noise_multiplier: flo
         sides = [_Kind(parts, noise_multiplier, is_swapped=is_swapped) for parts in kinds.values()]
 
         def deltas(epsilons: Array, sides: Sequence[_Kind] = sides) -> Array:
-            return np.array([side.deltas(epsilons) for side in sides]).sum(axis=0)
+            return np.asarray(sum(side.deltas(epsilons) for side in sides))
 
         at_0 = found.delta(0.0)
         largest = max(part.shift for _, part in average.parts if isinstance(part, StepBound)) / noise_multiplier
