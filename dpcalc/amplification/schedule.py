@@ -53,7 +53,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 
 # Profiles of steps, and releases of phases.
 
-_UNLIKE_MATES = 1 / 20  # share of delta for mates whose outputs are unlike the unit's
+_UNLIKE_MATES = 1 / 2  # share of delta for mates whose outputs are unlike the unit's
 _INFINITE, _TRIES = 0.4, 4  # share of delta for infinite losses of a group, and how often it is sought
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
