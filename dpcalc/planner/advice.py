@@ -55,7 +55,7 @@ def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note,
         pass
     elif composition.plan.is_gaussian:
         others += _tool_notes(composition, uncut, epsilon)
-        for change, changed in _changes(composition):
+        for change, changed in changes(composition):
             lower = cost(changed)
             if epsilon > WORTH_SAYING * lower:
                 text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
@@ -67,7 +67,7 @@ def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note,
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
     """Yield notes on the epsilon that Opacus would print, if it is no valid bound here and over 1 % too low."""
-    steps = opacus_steps(uncut)
+    steps = None if uncut.stated.calibrations else opacus_steps(uncut)  # what it prints for noise that is known
     if steps is None or (uncut is composition and are_one_step_bounds(composition, steps)):
         return
     printed = opacus_epsilon(uncut)
@@ -260,7 +260,7 @@ def _nearly_free_cap(
 # Changes of the run.
 
 
-def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
+def changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
 
     Runs equal to the plan are left out, and clip levels that surely shorten no distance.

@@ -26,7 +26,7 @@ from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_
 from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
-from dpcalc.guarantee import Result
+from dpcalc.guarantee import Result, shown_number
 from dpcalc.losses.moments import total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.advice import unused_order
@@ -264,6 +264,19 @@ class Risk(Result):
     gdp: GaussianSummary
     reconstructions: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the bounds on an attacker in a line."""
+        return "; ".join(f"{name}{': ' if name == 'note' else ' <= '}{text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the bounds: advantage, true positive rates, belief, successes, mu."""
+        rows = [("advantage", self.advantage)]
+        rows += [(f"true positive rate at {each.false_positive_rate:g}", each.present) for each in self.detections]
+        rows += [(f"belief, from {self.prior:g}", self.belief)]
+        rows += [(f"success of inference, from {baseline:g}", success) for baseline, success in self.reconstructions]
+        rows += [("mu", self.gdp.mu)]
+        return [(name, shown_number("", value, 3)) for name, value in rows] + [("note", note) for note in self.notes]
 
 
 def attack_bounds(

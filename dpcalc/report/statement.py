@@ -1,4 +1,4 @@
-"""The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown, LaTeX and JSON.
+"""The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown, HTML, LaTeX and JSON.
 
 A `StatementView` has the whole contents: sections of prose, rows and points for people, a dict for JSON. Every form is
 a function of it and adds nothing; `dpcalc.report.registry` holds a further one.
@@ -7,6 +7,8 @@ a function of it and adds nothing; `dpcalc.report.registry` holds a further one.
 import math
 import re
 import textwrap
+from base64 import b64encode
+from html import escape
 
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
@@ -15,8 +17,8 @@ from dpcalc.guarantee import INFINITE, Adjacency, Kind
 from dpcalc.planner.statement import Statement, has_secret_order
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
-from dpcalc.report.guarantees import budget_limit, budget_text, gdp_json, gdp_text, method_name, phase_json, units_text
-from dpcalc.report.output import Json, config_json, json_document, origin_json
+from dpcalc.report.guarantees import budget_limit, budget_used, gdp_json, gdp_text, method_name, phase_json, units_text
+from dpcalc.report.output import Json, config_json, escaped, json_document, origin_json
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
@@ -62,6 +64,7 @@ PROMISES = {
 }
 KINDS = {
     Kind.UPPER: "an upper bound, proved for every data set",
+    Kind.CONDITIONAL: "an upper bound for every data set, conditional",
     Kind.ESTIMATE: "an estimate without a certificate",
     Kind.APPROXIMATION: "an approximation, no guarantee",
     Kind.AS_PUBLISHED: "as published, no guarantee",
@@ -88,6 +91,7 @@ class StatementView:
     result: Json
     name: str  # that of the run, or its path
     published: str = ""  # date of the release, YYYY-MM-DD, "" where it was not given
+    picture: bytes = b""  # a chart as SVG, for the one format that shows it
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
@@ -108,6 +112,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             f"result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by at most "
             f"{as_given(guarantee.delta)} on top of that."
         )
+        promise += "".join(f" This is {note}." for note in plan.conditions)
         rows["epsilon"] = f"at most {epsilon}"
     if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
         promise = f"{promise[:-1]}: {causes[0]}."
@@ -124,7 +129,8 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             rows["mu-GDP"] = gdp_text(statement.gdp)
         rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
     if limit is not None:
-        rows["budget"] = budget_text(guarantee.epsilon, limit)
+        exceeded = "" if guarantee.epsilon <= limit else ": exceeded"
+        rows["budget"] = f"{as_given(limit)}, {budget_used(guarantee.epsilon, limit)}{exceeded}"
     sections = [StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))]
 
     if guarantee.finite:
@@ -188,16 +194,16 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             "group_size": size,
             "epsilon": bound,
             "finite": None if bound is None else math.isfinite(bound),
-            "kind": "upper",
+            "kind": str(guarantee.kind),
         }
         for size, bound in statement.groups
     ]
     result: Json = {
         "config": config_json(loaded),
         "guarantee": guarantee.to_dict(),
-        "gdp": None if statement.gdp is None else gdp_json(statement.gdp),
-        "attack": {"kind": "upper", "advantage": attack.advantage, "detection": detection},
-        "without_amplification": {"epsilon": statement.unsampled, "kind": "upper"},
+        "gdp": None if statement.gdp is None else gdp_json(statement.gdp, guarantee.kind),
+        "attack": {"kind": str(guarantee.kind), "advantage": attack.advantage, "detection": detection},
+        "without_amplification": {"epsilon": statement.unsampled, "kind": str(guarantee.kind)},
         "groups": groups,
         "steps": evaluation.steps,
         "phases": list(map(phase_json, evaluation.phases)),
@@ -219,8 +225,6 @@ def _percent(part: float) -> str:
 # The formats of `statement --format`; `dpcalc.report.formats` lists them
 
 
-_SPECIAL = re.compile(r"[\\`*\[\]<#|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=:)/(?=/)")
-_HOST = re.compile(r"(?i)www(?=\.)")
 LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
 
 
@@ -269,11 +273,47 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
     return "".join(f"{line}\n" for line in lines)
 
 
-def escaped(text: str) -> str:
-    """Return a text escaped for Markdown: no markup, no link, no HTML, no @mention."""
-    # A comment breaks a mention, or the name of a host of which GitHub makes a link, and no reader sees it; Markdown
-    # has no escape for them.
-    return _HOST.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->"))
+# `statement --format html`: one file that loads nothing and runs nothing, for a browser or its printer.
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+table {{ border-collapse: collapse; width: 100%; }}
+th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid #8884; }}
+th {{ font-weight: 600; width: 11rem; }} td {{ overflow-wrap: anywhere; }}
+img {{ width: 100%; background: #fff; border-radius: 8px; }}
+@media print {{ body {{ font-size: 11px; margin: 0; }} h2 {{ break-after: avoid; }} }}
+</style>
+<h1>{title}</h1>
+"""
+
+
+def statement_html(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  HTML has no columns
+    """Return a statement as an HTML page, all text escaped, the chart after its first section."""
+    lines = []
+    for section in view.sections:
+        lines += [f"<h2>{_html(section.heading)}</h2>", *(f"<p>{_html(each)}</p>" for each in section.prose)]
+        rows = [f"<tr><th>{_html(label)}</th><td>{_html(text)}</td></tr>" for label, text in section.rows]
+        lines += ["<table>", *rows, "</table>"] if rows else []
+        points = [f"<li>{_html(point)}</li>" for point in section.points]
+        lines += ["<ul>", *points, "</ul>"] if points else []
+        if section is view.sections[0] and view.picture:  # as an image it can load and run nothing
+            data = b64encode(view.picture).decode()
+            lines.append(f'<p><img alt="epsilon over the steps" src="data:image/svg+xml;base64,{data}"></p>')
+    return _PAGE.format(title=_html(view.title)) + "".join(f"{line}\n" for line in lines)
+
+
+def _html(text: str) -> str:
+    """Return a text escaped for HTML, without what a CI runner would read as a command."""
+    return escape(text).replace("#", "&#35;")
 
 
 # `statement --format latex`: a document that pdfLaTeX, XeLaTeX and LuaLaTeX compile, every text escaped.
