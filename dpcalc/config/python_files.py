@@ -409,8 +409,9 @@ class _Reader(Forms):
                 problems, found = [*general], [self._once(value) for value, _ in values]
                 if not any(general):
                     inside = [x for _, call in values for x in ast.walk(call)]
-                    told = {x.arg for x in inside if isinstance(x, ast.keyword) and x.arg} | {key}
-                    told |= {text for x in inside if isinstance(x, ast.Dict) for text in texts_in(filter(None, x.keys))}
+                    below = [x for value, _ in values for x in ast.walk(value)]  # names in the value itself
+                    told = {x.arg for x in below if isinstance(x, ast.keyword) and x.arg} | {key}
+                    told |= {text for x in below if isinstance(x, ast.Dict) for text in texts_in(filter(None, x.keys))}
                     # `kwargs["sigma"] = sigma`, where `sigma` is what the calls give.
                     for text in self.texts.get(key, ()):
                         value = getattr(self.above[id(self.above[id(text)])], "value", None)

@@ -70,6 +70,7 @@ VALUES = [  # file, path, text, line
     ("a = L(d, n=3)\nb = L(e, n=3)\nL(f)\n", "calls.L.n", "3", 1),
     ("def main():\n  dp = True\n  s = 1.1\n  if dp:\n    p = K(sigma=s)\n", "calls.K.sigma", "1.1", 3),
     ("x = 1.1\nL(d['n'], s=x)\nkw['s'] = x\nM(n={'n': 3})\n", "calls.L.s", "1.1", 1),
+    ("K(s=1.1, n=2)\nx.n = 3\n", "calls.K.s", "1.1", 1),
     ("def f():\n  return App(config=K(sigma=1.1))\n", "calls.K.sigma", "1.1", 2),
     ("@wrap\ndef get(c):\n  c.k = ConfigDict(dict(\n    dp=dict(n=dict(s=1.1))))\n  return c\n",
      "calls.ConfigDict.dp.n.s", "1.1", 4),
