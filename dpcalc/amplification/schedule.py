@@ -179,7 +179,7 @@ def _chained_pass(
     step: Loss, mates: Loss, places: tuple[tuple[Fraction, int], ...], links: int, delta: float, passes: int
 ) -> Loss | None:
     """Return a pass for a group of `links` units that change one by one; one for all placements of a group."""
-    budget = _UNLIKE_MATES * delta / passes
+    budget = _UNLIKE_MATES * delta / (passes * links)
     for _ in range(_TRIES):
         one = shuffled_pass(step, mates, places, budget)
         if one is None:
