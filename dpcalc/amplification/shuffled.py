@@ -72,8 +72,10 @@ def _uniform_pass(step: Loss, mates: Loss, batches: int, budget: float) -> Loss 
     def unlike(log_q: float) -> tuple[float, float]:
         # A mate's law is at least U / q but for a mass of d / q. That raises the profile of a pass by this factor, and
         # by as much of d, an infinite loss.
-        more = math.exp(min(batches * mates.delta(log_q) * math.exp(-log_q), 1.0)) * (1 + _ROUNDED)
-        return more, more * mates.delta(log_q)
+        missing = mates.delta(log_q)
+        log_more = batches * missing * math.exp(-log_q)
+        more = math.exp(log_more) * (1 + _ROUNDED) if log_more < 1 else math.inf  # no use above
+        return more, more * missing
 
     low, high = 0.0, _MOST_HIDDEN
     allowed = budget / 2 + 1.1 * mates.delta(high)  # of a promise some is unlike whatever q is
