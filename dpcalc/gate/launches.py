@@ -12,7 +12,7 @@ from dpcalc.config.documents import Default
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
 from dpcalc.config.readers import read_document
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, read_bytes, shortened
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
 from dpcalc.config.tree import entry
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import tracked_files
@@ -194,7 +194,8 @@ def _is_of_another(default: Default, root: Path, text: str, match: re.Match[str]
     scripts = _scripts(text, match)
     if not scripts or any(_is_own(default, script) for script in scripts):
         return False
-    return all(_defines(root, script, _name(default)) for script in scripts)
+    stem = PurePosixPath(default.name).stem
+    return all(_defines(root, script, _name(default)) or _knows_nothing_of(root, script, stem) for script in scripts)
 
 
 def _start(match: re.Match[str]) -> str | None:
@@ -209,14 +210,27 @@ def _is_short_for(default: Default, root: Path, text: str, match: re.Match[str])
 
 
 @cache
+def _script(root: Path, script: str) -> Source | None:
+    """Return the only tracked file of this name; None if there is none, or several."""
+    places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
+    try:
+        return decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0]) if len(places) == 1 else None
+    except ConfigError:
+        return None
+
+
+def _knows_nothing_of(root: Path, script: str, stem: str) -> bool:
+    """Return True if exactly one tracked file has this name, and it does not name a module: it cannot hand words on."""
+    source = _script(root, script)
+    return source is not None and not re.search(rf"\b{re.escape(stem)}\b", source.text)
+
+
+@cache
 def _defines(root: Path, script: str, name: str) -> bool:
     """Return True if exactly one tracked file has this name and defines the flag."""
-    places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
-    if len(places) != 1:
-        return False
+    source = _script(root, script)
     try:
-        source = decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0])
-        flags = entry(read_document(source, ".py").tree, "flags")
-    except (ConfigError, Refusal):
+        flags = entry(read_document(source, ".py").tree, "flags") if source else None
+    except Refusal:
         return False
     return entry(flags, name) is not None

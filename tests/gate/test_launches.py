@@ -11,12 +11,13 @@ from tests.config.texts import flat
 
 TRAIN = 'p.add_argument("--noise-multiplier", "-s", type=float, default=1.1)\n'
 OTHER = 'p.add_argument("--noise-multiplier", default=3)\n'
+SCRIPTS = {"other.py": OTHER, "alone.py": "print(1)\n", "wrap.py": "import train\ntrain.main()\n"}
 NOTEBOOK = json.dumps({"cells": [{"source": ["!python train.py --noise-multiplier VALUE\n"]}]})
 PATH = "${train.py:flags.noise_multiplier}"
 
 
 def problems(folder, files, reference=PATH, tracked=True):
-    for name, text in {"train.py": TRAIN, "other.py": OTHER, **files}.items():
+    for name, text in {"train.py": TRAIN, **SCRIPTS, **files}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "dpcalc.yaml").write_text(flat({"mechanism": f"{{noise_multiplier: '{reference}'}}"}), encoding="utf-8")
@@ -51,6 +52,7 @@ OTHERS = {
     "a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "0.5"), (1, 42)),
     "a sweep": ("s.yaml", "program: train.py\nparameters:\n  noise_multiplier:\n    value: 0.5\n", (3, 3)),
     "keys of YAML": ("job.yml", "run: python train.py\nargs: {noise-multiplier: '0.5'}\n", (2, 8)),
+    "a script that hands words on": ("run.sh", "python wrap.py --noise-multiplier 0.5\n", (1, 16)),
     "a script of nobody": ("run.sh", "python unknown.py --noise-multiplier 0.5\n", (1, 19)),
     "both scripts": ("run.sh", "python other.py train.py --noise-multiplier 0.5\n", (1, 26)),
 }
@@ -73,6 +75,7 @@ SAME = {
     "the beginning of another option": ("run.sh", "python train.py --noisy 3 --no-cuda 1\n"),
     "a letter of another script": ("run.sh", "python x.py -s 3\nls -s 3\n"),
     "Python without quotes": ("a.py", '"""Usage: train.py --noise-multiplier 3"""\n'),
+    "a script that knows nothing of it": ("run.sh", "python alone.py --noise-multiplier 3\n"),
     "a key beside another script": ("job.yaml", "run: other.py\nargs: {noise_multiplier: 0.5}\n"),
     "another config": ("b.yaml", "steps: ${train.py:flags.n}\nnoise_multiplier: 3\n"),
     "the same key": ("job.yaml", "run: train.py\nargs: {noise_multiplier: 1.10}\n"),
