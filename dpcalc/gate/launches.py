@@ -88,9 +88,11 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 ):
                     continue
                 tried += 1
-                if _start(match) is not None and (tried > MAX_TRIED or not _is_short_for(default, root, text, match)):
+                if _start(match) is not None and (
+                    tried > MAX_TRIED or not _is_short_for(default, root, name, text, match)
+                ):
                     continue
-                if tried <= MAX_TRIED and _is_of_another(default, root, text, match):
+                if tried <= MAX_TRIED and _is_of_another(default, root, name, text, match):
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
@@ -179,20 +181,32 @@ def _launches(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple(texts)
 
 
-def _scripts(text: str, match: re.Match[str]) -> list[str]:
-    """Return the Python files that the command at a match names before it."""
+def _scripts(root: Path, name: str, text: str, match: re.Match[str]) -> list[str]:
+    """Return the Python files that the command at a match names before it, from the top where that is certain."""
     ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
-    return _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    found = _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    if _changes_folder(text):
+        return found
+    beside = [posixpath.normpath(posixpath.join(posixpath.dirname(name), script)) for script in found]
+    tracked = frozenset(tracked_files(root)) if found else frozenset()
+    return [f"/{at}" if at in tracked else script for at, script in zip(beside, found, strict=True)]
 
 
-def _is_own(default: Default, script: str) -> bool:
+@cache
+def _changes_folder(text: str) -> bool:
+    return bool(re.search(r"\b(cd|chdir|pushd|workdir|directory)\b|-C\b", text, re.IGNORECASE))
+
+
+def _is_own(default: Default, root: Path, script: str) -> bool:
+    if script.startswith("/"):
+        return os.path.realpath(root / script[1:]) == os.path.realpath(default.value.mark.source.path)
     return posixpath.basename(script) == PurePosixPath(default.name).name
 
 
-def _is_of_another(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+def _is_of_another(default: Default, root: Path, name: str, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs other scripts of the repository that define the flag themselves."""
-    scripts = _scripts(text, match)
-    if not scripts or any(_is_own(default, script) for script in scripts):
+    scripts = _scripts(root, name, text, match)
+    if not scripts or any(_is_own(default, root, script) for script in scripts):
         return False
     stem = PurePosixPath(default.name).stem
     return all(_defines(root, script, _name(default)) or _knows_nothing_of(root, script, stem) for script in scripts)
@@ -203,16 +217,19 @@ def _start(match: re.Match[str]) -> str | None:
     return next((text for key, text in match.groupdict().items() if key.startswith("start") and text is not None), None)
 
 
-def _is_short_for(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+def _is_short_for(default: Default, root: Path, name: str, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs the script of the default, which has no other option of that name."""
-    start, scripts = _start(match), [script for script in _scripts(text, match) if _is_own(default, script)]
+    start, scripts = _start(match), [x for x in _scripts(root, name, text, match) if _is_own(default, root, x)]
     return bool(scripts) and not (start and _defines(root, scripts[0], start.replace("-", "_")))
 
 
 @cache
 def _script(root: Path, script: str) -> Source | None:
     """Return the only tracked file of this name; None if there is none, or several."""
-    places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
+    if script.startswith("/"):
+        places = [script[1:]]
+    else:
+        places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
     try:
         return decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0]) if len(places) == 1 else None
     except ConfigError:
