@@ -414,8 +414,8 @@ class _Reader(Forms):
                     told |= {text for x in below if isinstance(x, ast.Dict) for text in texts_in(filter(None, x.keys))}
                     # `kwargs["sigma"] = sigma`, where `sigma` is what the calls give.
                     for text in self.texts.get(key, ()):
-                        value = getattr(self.above[id(self.above[id(text)])], "value", None)
-                        if isinstance(value, ast.Name) and ast.dump(self._once(value)) == ast.dump(found[0]):
+                        set_to = getattr(self.above[id(self.above[id(text)])], "value", None)
+                        if isinstance(set_to, ast.Name) and ast.dump(self._once(set_to)) == ast.dump(found[0]):
                             inside.append(text)
                     problems = [self._changed(x, frozenset(map(id, inside))) for x in sorted(told)]
                 if "**" in given and name != "dict":
