@@ -526,6 +526,9 @@ def mechanism_written_out(mechanism: Node | None) -> Node | None:
         hint = "state the noise of the whole sum"
         raise ConfigError([at.fault("DPC107", "goes with type gaussian alone, and parties with one sum", hint)])
     noise_node = entry(mechanism, "noise_multiplier")
+    if isinstance(noise_node, Section):
+        hint = "one clip norm, and no parties, beside `calibrated_to`"
+        raise ConfigError([at.fault("DPC107", "goes with a noise multiplier that is stated as a number", hint)])
     noise = scalars.number_of(noise_node) if isinstance(noise_node, Scalar) else None
     if noise_node is None or noise is None or noise < 0:
         return without_keys(mechanism, "parties")  # an error by itself

@@ -9,7 +9,7 @@ import numpy as np
 from dpcalc.config.source import visible
 from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, PateMechanism
 from dpcalc.pate.answer import DataDependentResult, PateAnswer
-from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
+from dpcalc.report.guarantees import assumes_rows, epsilon_text, guarantee_lines, quiet_line, row_json
 from dpcalc.report.output import Json, Lines, Output, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
 
@@ -135,7 +135,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
             *published,
             *(("target", text) for _, text in targets),
             *costliest,
-            assumes_row(assumptions),
+            *assumes_rows(assumptions),
         ],
         quiet_text=quiet_line(safe_epsilon),
     )
