@@ -42,7 +42,7 @@ from dpcalc.config.python_names import (
     words_in,
 )
 from dpcalc.config.source import Source, shortened
-from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, nested
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, nested, walk
 
 WAY_OUT = (
     "write a literal there, or gate the run in a test of your own: `assert epsilon(plan(...)).epsilon <= target` with "
@@ -138,14 +138,14 @@ class _Reader(Forms):
             if each.keys in leaves:
                 continue
             place = ".".join((path, *each.keys)).removeprefix(".")
-            if each.options is not None:
-                self.defaults[place] = each.options
             problem = next(filter(None, each.problems), "")
             if each.value is None:
                 problem = problem or f"`{place}` has no default: a launch gives it"
                 leaves[each.keys] = Scalar(text="", plain=True, mark=self._mark(each.at), key=None, path=place)
             else:
                 leaves[each.keys] = self._literal(each.value, place, converts=_converts(each))
+            if each.options is not None:
+                self.defaults |= dict.fromkeys((path for path, _ in walk(leaves[each.keys], place)), each.options)
             if problem:
                 self.refused[place] = self._refusal(each.at, problem)
         return nested(leaves, self._mark(self.tree), path)
@@ -414,8 +414,8 @@ class _Reader(Forms):
                     told |= {text for x in below if isinstance(x, ast.Dict) for text in texts_in(filter(None, x.keys))}
                     # `kwargs["sigma"] = sigma`, where `sigma` is what the calls give.
                     for text in self.texts.get(key, ()):
-                        value = getattr(self.above[id(self.above[id(text)])], "value", None)
-                        if isinstance(value, ast.Name) and ast.dump(self._once(value)) == ast.dump(found[0]):
+                        set_to = getattr(self.above[id(self.above[id(text)])], "value", None)
+                        if isinstance(set_to, ast.Name) and ast.dump(self._once(set_to)) == ast.dump(found[0]):
                             inside.append(text)
                     problems = [self._changed(x, frozenset(map(id, inside))) for x in sorted(told)]
                 if "**" in given and name != "dict":
