@@ -94,11 +94,11 @@ def inversion(counts: Steps, *, delta: float) -> float:
     It is 0 for no steps, and infinite if the infinity mass is at least delta; ConvergenceError if its integral
     converges slowly.
     """
-    return _invert(counts, _starting_bound(counts, delta), delta).epsilon if counts else 0.0
+    return largest_inversion({"": counts}, delta=delta)[0].epsilon
 
 
 def largest_inversion(
-    releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps, ConvergenceError], float]
+    releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps], float] | None = None
 ) -> tuple[InversionResult, str]:
     """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
 
@@ -113,8 +113,10 @@ def largest_inversion(
             break
         try:
             result = _invert(releases[name], starts[name], delta)
-        except ConvergenceError as error:
-            result = InversionResult(otherwise(releases[name], error))
+        except ConvergenceError:
+            if otherwise is None:
+                raise
+            result = InversionResult(otherwise(releases[name]))
         if not costliest or result.epsilon > largest.epsilon:
             largest, costliest = result, name
     return largest, costliest

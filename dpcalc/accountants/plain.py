@@ -172,15 +172,21 @@ def _dominating_moves(a: Moves, b: Moves) -> Moves:
     by_distance = []
     for distances, logs in (a, b):
         order = np.argsort(-distances, kind="stable")
-        by_distance.append((distances[order], np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)))
-    ends = np.unique(np.concatenate([own for _, own in by_distance]))
-    farthest = []
-    for far, own in by_distance:
-        at = np.searchsorted(own, ends, side="left")
-        farthest.append(np.append(far, 0.0)[np.minimum(at, far.size)])
+        by_distance.append((np.append(distances[order], 0.0), np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)))
+    (first, second), log_masses = _at_common_ends(by_distance)
+    return np.maximum(first, second), log_masses
+
+
+def _at_common_ends(laws: list[tuple[Array, Array]]) -> tuple[list[Array], Array]:
+    """Return each law's value in every cell between any two of their cumulative masses, and the log masses of cells.
+
+    `laws` are (values, cumulative masses); a last value stands for what is above the last mass.
+    """
+    ends = np.unique(np.concatenate([own for _, own in laws]))
     masses = np.diff(ends, prepend=0.0)
     used = masses > 0
-    return np.maximum(*farthest)[used], np.log(masses[used])
+    places = ((values, np.searchsorted(own, ends[used], side="left")) for values, own in laws)
+    return [values[np.minimum(at, values.size - 1)] for values, at in places], np.log(masses[used])
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
@@ -191,18 +197,14 @@ def _moves_of_pair(pair: MixturePair) -> Moves:
     is_p_left = float((gaps * centers).sum()) < 0
     # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
     # they were rounded by: then at least as much is moved over each distance or a larger one.
-    sums, places = [], []
+    sides = []
     for excess, from_left in ((gaps, is_p_left), (-gaps, not is_p_left)):
         order = np.flatnonzero(excess > 0)[:: 1 if from_left else -1]
-        sums.append(np.cumsum(excess[order]) * (1 + _ROUNDED))
-        places.append(centers[order])
-    if not places[0].size or not places[1].size:
+        sides.append((centers[order], np.cumsum(excess[order]) * (1 + _ROUNDED)))
+    (_, moved), (_, filled) = sides
+    if not moved.size or not filled.size:
         return np.zeros(0), np.zeros(0)
     # Both sums are the total variation of the weights, but for rounding: the last of each goes as far as the larger.
-    sums[0][-1] = sums[1][-1] = max(sums[0][-1], sums[1][-1])
-    ends = np.unique(np.concatenate(sums))
-    start, goal = (
-        place[np.minimum(np.searchsorted(own, ends, side="left"), place.size - 1)]
-        for own, place in zip(sums, places, strict=True)
-    )
-    return np.abs(start - goal) * (1 + _ROUNDED), np.log(np.diff(ends, prepend=0.0))
+    moved[-1] = filled[-1] = max(moved[-1], filled[-1])
+    (start, goal), log_masses = _at_common_ends(sides)
+    return np.abs(start - goal) * (1 + _ROUNDED), log_masses

@@ -13,7 +13,6 @@ import numpy as np
 from dpcalc.accountants.composed_loss import (
     UPPER,
     BoundSide,
-    CompositionSettings,
     EpsilonBound,
     composed_loss,
     epsilon_at_delta,
@@ -21,6 +20,7 @@ from dpcalc.accountants.composed_loss import (
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError
+from dpcalc.losses.cells import Resolution
 from dpcalc.losses.composition import TailCap, cap_pessimistic, capped
 from dpcalc.losses.moments import ComposedMoments, Steps, together, total_infinity_mass
 from dpcalc.losses.quadrature import LossMoments
@@ -176,7 +176,7 @@ def _attempted(
     if finite_delta <= 0:
         return EpsilonBound(epsilon=math.inf if side is UPPER else 0.0, steepness=1.0)
     best = best_delta(counts, epsilon=guess, truncated_mass=rare.truncated_mass)
-    settings = CompositionSettings(
+    settings = Resolution(
         tilt=best.order,
         budget=budget * min(max(steepness, _MIN_STEEPNESS), max(best.order * guess, 1.0)),
         truncated_mass=rare.truncated_mass,

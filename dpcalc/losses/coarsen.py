@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.losses.pmf import LossPmf, powers, powers_beyond
+from dpcalc.losses.pmf import LossPmf
 from dpcalc.numerics.convolution import in_rows, sum_by_index
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
@@ -249,12 +249,6 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
     return places, points
 
 
-def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of all tilted mass if it is split over the ends of wide cells."""
-    offset: Array = np.arange(residues.size, dtype=np.float64) * (spacing / residues.size)
-    return float((residues * growth_by_rounding_up(offset, tilt, spacing)).sum()) / float(residues.sum())
-
-
 def growth_by_rounding_up(offset: Array, tilt: float, width: Array | float) -> Array:
     """Return the relative growth of a tilted mass `offset` above its cell's lower end if split over both ends."""
     share = np.expm1(-offset) / np.expm1(-width)
@@ -294,11 +288,3 @@ class SplitPmf:
         """Return the measure with masses that sum to 1 over both parts; log_norm keeps the factor."""
         total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
         return SplitPmf(bulk=self.bulk.over(total), jumps=self.jumps.over(total))
-
-
-def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return, for each k in counts, normalized bulk^k and, on the coarser lattice, (bulk + jumps)^k - bulk^k."""
-    bulk = powers(split.bulk, counts)
-    without = coarsened(split.bulk, split.gap, rounding)
-    jumps = powers_beyond(without, split.jumps, counts)
-    return [SplitPmf(bulk=a, jumps=b).normalized() for a, b in zip(bulk, jumps, strict=True)]

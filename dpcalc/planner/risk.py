@@ -21,7 +21,7 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp, closed_form_rdp_delta
-from dpcalc.accountants.pld import delta_bounds, delta_upper_curve
+from dpcalc.accountants.pld import delta_bounds, upper_profile
 from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_profile
 from dpcalc.accountants.result import StepCounts, costliest_release
 from dpcalc.arrays import Array
@@ -170,9 +170,7 @@ def _sharp_profiles(
         for index in dict.fromkeys(at):
             try:
                 with allowance(_COMPOSITION_WORK):
-                    lowest = np.minimum(
-                        lowest, delta_upper_curve(counts, epsilons=epsilons, around=float(epsilons[index]))
-                    )
+                    lowest = np.minimum(lowest, upper_profile(counts, around=float(epsilons[index]))(epsilons))
             except (ArithmeticError, UnsupportedError) as error:
                 is_rough |= isinstance(error, WorkExceededError)
         sides.append(lowest)
@@ -191,9 +189,8 @@ def _sharp_profiles(
             last = decides
             try:
                 with allowance(_COMPOSITION_WORK):
-                    side = delta_upper_curve(
-                        both_counts[forward], epsilons=epsilons, around=float(epsilons[decides]), min_difference=rate
-                    )
+                    around = float(epsilons[decides])
+                    side = upper_profile(both_counts[forward], around=around, min_difference=rate)(epsilons)
             except (ArithmeticError, UnsupportedError):
                 break
             lowest = np.minimum(known.backward if forward else known.forward, side)

@@ -186,7 +186,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     if len(known) == len(exact):
         return max(known, key=attrgetter("value"), default=Estimate(0.0))
 
-    def certified(counts: StepCounts, _: ConvergenceError) -> float:
+    def certified(counts: StepCounts) -> float:
         try:
             return epsilon_bounds(counts, delta=run.delta, sides=(UPPER,))[0]
         except ConvergenceError:
