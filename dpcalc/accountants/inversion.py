@@ -105,7 +105,13 @@ def largest_inversion(
     Epsilon 0 of "" without any step.
     """
     # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
-    starts = {name: _starting_bound(counts, delta) for name, counts in releases.items() if counts}
+    starts: dict[str, MomentBound | None] = {}  # None if a step has few losses or the infinity mass uses up delta
+    for name, counts in releases.items():
+        if counts:
+            left = 0.0 if any(map(_has_few_losses, counts)) else delta - total_infinity_mass(counts)
+            truncated_mass = _truncated_mass(counts, left)
+            best = best_epsilon(counts, delta=delta, truncated_mass=truncated_mass) if left > 0 else None
+            starts[name] = best
     bounds = {name: math.inf if start is None else start.value for name, start in starts.items()}
     largest, costliest = InversionResult(0.0), ""
     for name in sorted(starts, key=lambda name: -bounds[name]):
@@ -132,14 +138,6 @@ def _has_few_losses(curve: Curve) -> bool:
     if isinstance(curve, PublicDraw):
         return all(_has_few_losses(step) for step, _ in curve.counts)
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.losses) < _MIN_VALUES)
-
-
-def _starting_bound(counts: Steps, delta: float) -> MomentBound | None:
-    """Return the moment bound to start from; None if a step has few losses or the infinity mass uses up delta."""
-    if any(_has_few_losses(curve) for curve in counts):
-        return None
-    left = delta - total_infinity_mass(counts)
-    return best_epsilon(counts, delta=delta, truncated_mass=_truncated_mass(counts, left)) if left > 0 else None
 
 
 def _invert(counts: Steps, start: MomentBound | None, delta: float) -> InversionResult:

@@ -24,7 +24,7 @@ import numpy as np
 from dpcalc.accountants.rdp import log_peak
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.arrays import Array
-from dpcalc.losses.loss import Loss, LossCurve
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve, PublicDraw, Steps, largest_loss, total_infinity_mass
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -116,7 +116,13 @@ def _log_moment(curve: Curve) -> LogMoment:
         case Loss() if not curve.segments:
             return _log_moment_of_atoms(curve)
 
-    distances, logs = _moves(curve)
+    # Chords lie below the profile of their pair: its moves cover their atoms as well.
+    parts = [(np.zeros(0), np.zeros(0))]
+    for part in curve.parts if isinstance(curve, Loss) else [curve.segments]:
+        halves = [_moves_of_pair(each.pair) for each in part]
+        far, logs_of_part = halves[0] if len(halves) == 1 else _dominating_moves(*halves)
+        parts.append((far, logs_of_part + math.log(part[0].weight)))
+    distances, logs = (np.concatenate([each[i] for each in parts]) for i in (0, 1))
     half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
     log_masses = np.full(half_squares.size, -math.inf)
     np.logaddexp.at(log_masses, place, logs)
@@ -154,17 +160,6 @@ def _log_expm1(x: Array) -> Array:
     with np.errstate(divide="ignore"):
         logs: Array = np.where(x < 1, np.log(np.expm1(np.minimum(x, 1.0))), x + np.log1p(-np.exp(-np.maximum(x, 1.0))))
     return logs
-
-
-def _moves(curve: LossCurve) -> Moves:
-    """Return moves that turn P into Q, of all parts of a step made of Gaussian mixtures."""
-    # Chords lie below the profile of their pair: its moves cover their atoms as well.
-    parts = [(np.zeros(0), np.zeros(0))]
-    for part in curve.parts if isinstance(curve, Loss) else [curve.segments]:
-        halves = [_moves_of_pair(each.pair) for each in part]
-        distances, logs = halves[0] if len(halves) == 1 else _dominating_moves(*halves)
-        parts.append((distances, logs + math.log(part[0].weight)))
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def _dominating_moves(a: Moves, b: Moves) -> Moves:

@@ -59,13 +59,11 @@ def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int
     length = norm(wrapped)
     for count in counts:
         # By squaring, since numpy's ** takes logarithms, whose round-off has no bound that is as simple.
-        raised, factor, remaining = None, spectrum, count
+        raised, factor, remaining = np.ones_like(spectrum), spectrum, count
         while remaining:
             if remaining & 1:
-                raised = factor if raised is None else raised * factor
-            remaining >>= 1
-            if remaining:
-                factor = factor * factor
+                raised = raised * factor
+            factor, remaining = factor * factor, remaining >> 1
         power = np.fft.irfft(raised, size)
         # No entry of the spectrum exceeds 1, so an error of the forward transform grows at most `count` times in the
         # power; repeated squaring adds its own round-off, and the inverse transform adds that of one more FFT.
