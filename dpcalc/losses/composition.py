@@ -13,11 +13,11 @@ import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
-from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, growth_by_rounding_up
+from dpcalc.losses.coarsen import Rounding, coarsened, growth_by_rounding_up
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve, PublicDraw
 from dpcalc.losses.pair import half_line_end
-from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, powers_beyond, refine, trim
+from dpcalc.losses.pmf import LossPmf, SplitPmf, add_measures, compose, powers, powers_beyond, refine, trim
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import in_rows
 from dpcalc.numerics.special import normal_log_cdf

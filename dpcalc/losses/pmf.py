@@ -80,6 +80,39 @@ class LossPmf:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitPmf:
+    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one.
+
+    One step that rarely draws the unit leaks next to nothing most of the time, and sometimes a lot. On one lattice fine
+    enough for the bulk the jumps would span millions of points. The part of (F + C)^m without a jump is F^m on the fine
+    lattice, the remainder (F + C)^m - F^m is on the coarse one. Rounding F to the coarse lattice is weighted by the
+    chance of a jump, so it costs little.
+    """
+
+    bulk: LossPmf  # on the finer lattice
+    jumps: LossPmf  # on the coarser lattice, with the same tilt, origin and log_norm; masses of both sum to about 1
+
+    @property
+    def gap(self) -> int:
+        """Number of doublings of the spacing from the bulk's lattice to that of the jumps."""
+        return self.jumps.level - self.bulk.level
+
+    @property
+    def log_norm(self) -> float:
+        """Log of the factor taken out of both."""
+        return self.bulk.log_norm
+
+    def to_longdouble(self) -> "SplitPmf":
+        """Return the measure with the bulk (not the jumps) in extended precision."""
+        return SplitPmf(bulk=self.bulk.to_longdouble(), jumps=self.jumps)
+
+    def normalized(self) -> "SplitPmf":
+        """Return the measure with masses that sum to 1 over both parts; log_norm keeps the factor."""
+        total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
+        return SplitPmf(bulk=self.bulk.over(total), jumps=self.jumps.over(total))
+
+
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     """Return the k-fold composition for each k in counts, by one FFT; TooLargeError above 2^22 entries."""
     lows, size = _windows(pmf, counts)

@@ -37,11 +37,10 @@ _LOG_MIN_DIVERGENCE = -230.0
 
 @dataclass(frozen=True)
 class LossMoments:
-    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes of its loss, 0 < z <= max_order."""
+    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes that reach far enough."""
 
     log_mass: Array  # log of the P mass of each node, shape (n,)
     loss: Array  # privacy loss at each node, shape (n,)
-    max_order: float  # largest z for which the nodes reach far enough
     infinity_mass: float = 0.0  # P mass where Q has none, which no node has
     only_other: float = 0.0  # Q mass where P has none
 
@@ -187,12 +186,12 @@ def loss_moments(
         pieces.append((log_mass[keep], loss[keep]))
     log_mass, loss = (np.concatenate(each) for each in zip(*pieces, (np.array(curve.log_masses), losses), strict=True))
     if not losses.size:
-        return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
+        return LossMoments(log_mass, loss)
     # Q mass where P has none: infinity_mass + P mass - Q mass of all nodes.
     only_other = curve.infinity_mass - float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())
     if only_other <= _ROUND_OFF:
         only_other = 0.0
-    return LossMoments(log_mass, loss, max_order, infinity_mass=curve.infinity_mass, only_other=only_other)
+    return LossMoments(log_mass, loss, infinity_mass=curve.infinity_mass, only_other=only_other)
 
 
 @cached_with_cost(4)
