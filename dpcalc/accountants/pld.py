@@ -109,9 +109,8 @@ def grid_epsilon_bounds(
         bound = epsilon_at_delta(loss, finite_delta, side)
         # A second attempt takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they
         # differ: then the cells must be finer, and the round-off of the transforms may matter, too.
-        local = bound.steepness / max(
-            settings.tilt * bound.epsilon, 1e-300
-        )  # order that acts at epsilon, over the tilt
+        # The order that acts at epsilon, over the tilt.
+        local = bound.steepness / max(settings.tilt * bound.epsilon, 1e-300)
         budget = max(WORST_WIDTH * bound.steepness / max(local, 1.0) ** 2, settings.budget / 16)
         is_rough = bound.roundoff > ROUNDED * bound.steepness
         if bound.epsilon and (is_rough or budget < settings.budget / 2):

@@ -68,11 +68,8 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 def _cell_sums(pmf: LossPmf, doublings: int) -> CellSums:
     """Sum the masses in cells of 2^doublings lattice points, the first from the multiple at or below pmf.start."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
-    block, head, width = (
-        1 << doublings,
-        pmf.start - (pmf.start >> doublings << doublings),
-        math.ldexp(pmf.spacing, doublings),
-    )
+    block, width = 1 << doublings, math.ldexp(pmf.spacing, doublings)
+    head = pmf.start % block
 
     def factors(place: Array) -> tuple[Array, Array]:  # that move tilted masses to the lower end; times the upper share
         offset = place * pmf.spacing

@@ -82,9 +82,8 @@ def contribution_distribution(
     poisson = next((at for at in reversed(range(drawn_with)) if below[at].scheme.is_independent), None)
     if poisson is not None:
         inside = below[poisson + 1 :]
-        most = math.prod(
-            level.max_drawn for level in inside
-        )  # that one unit draws, unless sizes let units differ in it
+        # The most that one unit draws, unless sizes let units differ in it.
+        most = math.prod(level.max_drawn for level in inside)
         if most == 1 or (most and all(level.is_equal for level in inside)):
             # A drawn unit contributes `most` if any of its contributions is nonempty, or every unit is drawn.
             some = below[poisson].rate * nonzero_probability(binomial(most, nonempty))
