@@ -13,8 +13,8 @@ One unit is about a nanosecond of one core of the year 2025. A logarithm or an e
 import math
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Hashable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -23,10 +23,12 @@ from dpcalc.errors import ConvergenceError, InputError, OutOfTimeError, TooLarge
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 ELEMENT = 12.0  # units of one transcendental function of one element of an array, with what is done around it
 TURN = 250.0  # units of a turn of a loop in Python
 SECOND = 1e9  # units of about a second
+_FEW = 8  # of many items that take about equal work: their work stands for that of all
 
 
 def fraction_units(number: int, bits: int) -> float:
@@ -68,6 +70,22 @@ def allowance(units: float) -> Iterator[Meter]:
     # No question may outspend the one around it.
     with own_allowance(units if outer is None else min(units, outer.left)) as meter:
         yield meter
+
+
+def share_of_work(shares: int) -> AbstractContextManager[Meter]:
+    """Context that limits work to one of `shares` equal parts of what the allowance around it has left."""
+    outer = _METER.get()
+    return allowance(math.inf if outer is None else outer.left / shares)
+
+
+def alike(items: Collection[Item]) -> Iterator[Item]:
+    """Yield items that take about equal work; WorkExceededError after a few if all would take far more than is left."""
+    meter = _METER.get()
+    before = 0.0 if meter is None else meter.spent
+    for at, item in enumerate(items):
+        if meter is not None and at == _FEW and (meter.spent - before) / _FEW * (len(items) - _FEW) > 2 * meter.left:
+            raise WorkExceededError(f"work: expected at most {meter.limit:.3g} units, needs more")
+        yield item
 
 
 @contextmanager
@@ -183,6 +201,7 @@ def optional(
     """
     try:
         with allowance(units):
+            spend(1.0)  # nothing is begun where nothing is left
             return compute(), ""
     except OutOfTimeError:
         raise

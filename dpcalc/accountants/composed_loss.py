@@ -23,7 +23,7 @@ from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, spend
+from dpcalc.work import ELEMENT, alike, spend
 
 # Times the budget that rounding down may cost before a step is cut finer, and how much finer. Once only: a second time
 # would take most of the work of a lower bound.
@@ -60,7 +60,7 @@ def composed_loss(
     budget = settings.budget / ((2 if len(counts) == 1 else 4) * len(counts))
     starts = [
         _discretized(curve, of_step, count, replace(settings, budget=budget), sides)
-        for (curve, count), (of_step, _) in zip(counts.items(), moments.parts, strict=True)
+        for (curve, count), (of_step, _) in alike([*zip(counts.items(), moments.parts, strict=True)])
     ]
     composed = []
     for i, side in enumerate(sides):

@@ -21,7 +21,7 @@ from itertools import takewhile
 from math import prod
 
 from dpcalc.amplification.allocation import allocated_steps, hidden_or_revealed, repeated_loss
-from dpcalc.amplification.bound import StepBound, with_largest_lengths
+from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import (
     Average,
     Bound,
@@ -32,7 +32,7 @@ from dpcalc.amplification.counts import (
 )
 from dpcalc.amplification.divergences import chained_divergences, step_divergences, unamplified_divergences
 from dpcalc.amplification.groups import Group
-from dpcalc.amplification.mates import MatesAverage, merge_close_parts
+from dpcalc.amplification.mates import MatesAverage, merge_close_parts, with_few_parts
 from dpcalc.amplification.phase import bound_with_redraws, native_bound, removal_paths
 from dpcalc.amplification.random_contents import hidden_unit_bound
 from dpcalc.amplification.schedule import (
@@ -252,7 +252,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
     try:
         return _amplified_step_loss(mechanism, bound)
     except WorkExceededError:
-        few = _with_few_parts(bound)
+        few = with_few_parts(bound)
     if few != bound or isinstance(mechanism, PairOnly):  # whose atoms are few: only other units used the work up
         with own_allowance(_WORK_OF_FEW_PARTS), suppress(WorkExceededError):
             return _amplified_step_loss(mechanism, few)
@@ -266,24 +266,6 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
             return _unamplified_atoms(mechanism, changes)
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses or divergences are known")
-
-
-def _with_few_parts(bound: Bound) -> Bound:
-    """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
-    largest = bound.largest if isinstance(bound, MatesAverage) else bound
-    if not isinstance(largest, Average):
-        return largest
-    kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
-    parts: list[tuple[Fraction, Part]] = []
-    for chance, part in largest.parts:
-        if isinstance(part, StepBound):
-            kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
-        else:
-            parts.append((chance, part))
-    for members in kinds.values():
-        chance = sum((share for share, _ in members), start=Fraction(0))
-        parts.append((chance, with_largest_lengths([part for _, part in members])))
-    return Average(parts=tuple(parts))
 
 
 def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Loss:

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average
+from dpcalc.amplification.bound import StepBound, with_largest_lengths
+from dpcalc.amplification.counts import Average, Bound, Part
 from dpcalc.arrays import Array
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.records import dataclass
@@ -125,7 +125,11 @@ class Surroundings:
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         batches: list[MissedBatch] = []
+        outer: tuple[int, ...] = ()
         for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
+            if not v:
+                continue
+            outer = outer or (tuple(law) if exchange_distance is operator.add else ())
             leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)
             batches += (
                 MissedBatch(v * p, exchange_distance(leaving, z), exchange_distance(leaving_swapped, z))
@@ -134,7 +138,12 @@ class Surroundings:
         batches += case.near
         missed, distances, swapped = zip(*batches, strict=True) if batches else ((), (), ())
         return StepBound(
-            inclusion=case.inclusion, shift=case.shift, missed=missed, distances=distances, distances_swapped=swapped
+            inclusion=case.inclusion,
+            shift=case.shift,
+            missed=missed,
+            distances=distances,
+            distances_swapped=swapped,
+            outer=outer,
         )
 
 
@@ -179,10 +188,10 @@ def few_counts(law: CountDistribution) -> CountDistribution:
 
 
 def _is_redrawn_with_unit(hierarchy: Hierarchy, path: Path, number: int) -> bool:
-    """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson or `all`."""
+    """Return True if levels `number` to the unit's share one period and all draws are fixed, Poisson, cut or `all`."""
     levels = hierarchy.levels[: len(path.counts)]
     return len({level.redraw_every for level in levels[number - 1 :]}) == 1 and all(
-        level.scheme.is_simple for level in levels
+        level.scheme.is_simple or level.scheme.is_cut for level in levels
     )
 
 
@@ -201,9 +210,9 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
                 # Each mate is taken as a unit of largest sizes.
                 max_each = math.prod(below.max_drawn for below in inner_levels)
                 each = contribution_distribution(hierarchy, unit=number, clip=clip, max_contributions=max_each)
-                places, rate = level.scheme.tried(level.count)  # of which the unit takes one
+                places, rate = path.schemes[number - 1].tried(level.count)  # of which the unit takes one
                 law = sum_upper(each or {max_each: Fraction(1)}, places - 1, rate)
-            else:
+            elif not level.scheme.is_cut:  # of a full one the path alone knows how many are drawn
                 law = contribution_distribution(hierarchy, unit=number - 1, clip=clip, max_contributions=most)
         laws[number] = {most: Fraction(1)} if law is None else law
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
@@ -332,6 +341,24 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
             for at, members in sorted(merged.items())
         )
     )
+
+
+def with_few_parts(bound: Bound) -> Bound:
+    """Return an upper bound with fewer parts: the largest over the mates, with parts of equal probabilities merged."""
+    largest = bound.largest if isinstance(bound, MatesAverage) else bound
+    if not isinstance(largest, Average):
+        return largest
+    kinds: dict[object, list[tuple[Fraction, StepBound]]] = {}
+    parts: list[tuple[Fraction, Part]] = []
+    for chance, part in largest.parts:
+        if isinstance(part, StepBound):
+            kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
+        else:
+            parts.append((chance, part))
+    for members in kinds.values():
+        chance = sum((share for share, _ in members), start=Fraction(0))
+        parts.append((chance, with_largest_lengths([part for _, part in members])))
+    return Average(parts=tuple(parts))
 
 
 def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:

@@ -7,7 +7,7 @@ Source: docs/theory.md, Theorem 4.6 and Theorem 7.1.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import fields, replace
 from fractions import Fraction
@@ -39,7 +39,7 @@ from dpcalc.mechanisms.kinds import Mechanism, Promise, change_of
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, FixedAtRate, Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import All, CheckIn, FixedAtRate, Poisson, RandomAllocation, Scheme, Shuffle
 
 
 def phase_bounds(
@@ -60,10 +60,9 @@ def phase_bounds(
     if native.plain is not None or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
-    check_in = _check_in_bound(hierarchy, path, clip, adjacency, group)
-    secret = _secret_order_bounds(hierarchy, path, clip, adjacency, group)
-    own = (bound for bound in (native, hidden, check_in) if bound is not None)
-    return (*own, *secret, *_ancestor_bounds(hierarchy, path, clip, adjacency, group))
+    others = (_told_draw_bounds, _secret_order_bounds, _ancestor_bounds)
+    more = (bound for others_of in others for bound in others_of(hierarchy, path, clip, adjacency, group))
+    return (native, *(() if hidden is None else (hidden,)), *more)
 
 
 def _secret_order_bounds(
@@ -137,8 +136,9 @@ def _allocated_bounds(
 
     # With the choice hidden: a bound for one unit covers several by links, and replace-one as a removal and an
     # addition. Members of a group choose several of all steps independently, so that no partition into passes is common
-    # to them.
-    if unit == allocated and (isinstance(hierarchy.allocation, BallsInBins) or group.size == 1):
+    # to them, but for a single one.
+    is_common = not isinstance(hierarchy.allocation, RandomAllocation) or hierarchy.allocation.times == 1
+    if unit == allocated and (is_common or group.size == 1):
         links, removal = "-" * group.size, adjacency
         if not _is_as_if_absent(adjacency, clip, unit):
             links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE
@@ -185,8 +185,8 @@ def averaged_choices(
 ) -> tuple[PhaseBound, ...]:
     """Return the choices of a phase with averages over random mates, added to them or in the place of a plain (K).
 
-    The choices are unchanged for episodes, for steps that units choose, and for other draws than fixed, Poisson and
-    `all` ones.
+    The choices are unchanged for episodes, for steps that units choose, and for draws that are made in passes or with
+    replacement.
 
     For one unit, if (K) is the only choice, every step draws anew and nothing is shared: its average, nowhere above
     (K), then the bound from joint distances. Else all choices, then the averages of the unit and its ancestors, or
@@ -196,7 +196,7 @@ def averaged_choices(
     """
     (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
     is_constructed = hierarchy.episodes is not None or hierarchy.allocation is not None
-    if is_constructed or not all(scheme.is_simple for scheme in path.schemes):
+    if is_constructed or not all(scheme.is_simple or scheme.is_cut for scheme in path.schemes):
         return choices
     if group.size > 1:
         average = None
@@ -223,29 +223,41 @@ def averaged_choices(
     return (*choices, *(bound for bound in (own, *ancestors) if isinstance(bound.bound, MatesAverage)))
 
 
-def _check_in_bound(
+def _told_draw_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> PhaseBound | None:
-    """Return a bound, with a CheckIn, of a step with one unit in it; None unless its Poisson draw is held above fresh.
+) -> tuple[PhaseBound, ...]:
+    """Return the bounds of a unit whose own draw is held above faster ones: with a CheckIn, and with that draw told.
 
-    Source: docs/theory.md, Theorem 7.8.
+    Source: docs/theory.md, Theorem 7.8 and Theorem 7.11.
     """
     unit, scheme = len(path.counts), path.schemes[-1]
-    level, above, below = hierarchy.level(unit), hierarchy.levels[: unit - 1], hierarchy.levels[unit:]
-    is_held_above_fresh = level.redraw_every > 1 and all(each.redraw_every == 1 for each in below)
-    is_random_below = all(each.is_whole for each in above) and not all(each.is_whole for each in below)
-    if not (is_held_above_fresh and is_random_below and scheme.is_independent and scheme.probability):
-        return None
-    if group.size > 1 or not _is_as_if_absent(adjacency, clip, unit):
-        return None
-    # A step that surely holds the unit: its level drawn whole, and all draws made anew.
+    level, below = hierarchy.level(unit), hierarchy.levels[unit:]
+    faster = [each.redraw_every for each in below if each.redraw_every < level.redraw_every and not each.is_whole]
+    if group.size > 1 or not faster or not all(each.is_simple for each in path.schemes):
+        return ()
+    # Steps that surely hold the unit, in the rhythm of the first faster draw. What Poisson draws below the unit hold as
+    # long as it is held is taken to be there.
+    rhythm = faster[0]
     levels = tuple(
-        replace(each, scheme=All() if at == unit else each.scheme, redraw_every=1)
+        each
+        if each.redraw_every <= rhythm
+        else replace(each, scheme=each.scheme if at > unit and each.scheme.has_stand_in else All(), redraw_every=rhythm)
         for at, each in enumerate(hierarchy.levels, start=1)
     )
-    present = replace(path, schemes=(*path.schemes[:-1], All()))
+    present = replace(path, schemes=(All(),) * unit)
     step = native_bound(replace(hierarchy, levels=levels), present, clip=clip, adjacency=adjacency, group=group)
-    return replace(step, allocation=CheckIn(rate=scheme.probability, length=level.redraw_every))
+    is_as_if_absent = _is_as_if_absent(adjacency, clip, unit)
+    is_check_in = rhythm == 1 and scheme.is_independent and scheme.probability and is_as_if_absent
+    bounds: tuple[PhaseBound, ...] = ()
+    if is_check_in and all(each.is_whole for each in hierarchy.levels[: unit - 1]):
+        bounds = (replace(step, allocation=CheckIn(rate=scheme.probability, length=level.redraw_every)),)
+    if adjacency is Adjacency.ADD_REMOVE and scheme.has_stand_in:  # another unit takes the place of a removed one
+        largest = max(path.contributions[-1], path.siblings[-1])
+        present = replace(present, contributions=(*path.contributions[:-1], largest))
+        step = native_bound(
+            replace(hierarchy, levels=levels), present, clip=clip, adjacency=Adjacency.REPLACE_ONE, group=group
+        )
+    return (*bounds, replace(step, revealed=_public_draws(hierarchy, path, group, range(1, unit + 1))))
 
 
 def _ancestor_bounds(
@@ -346,15 +358,22 @@ def bound_with_redraws(hierarchy: Hierarchy, path: Path, group: Group, bound: Ca
     unit = len(path.counts)
     hold = hierarchy.level(unit).redraw_every
     slow = [level for level in range(1, unit) if hierarchy.level(level).redraw_every > hold]
-    periods = groupby(slow, key=lambda level: hierarchy.level(level).redraw_every)
-    revealed = [(_chance_of_any_member(path, group, [*levels]), period) for period, levels in periods]
     drawn = pass_as_draw(path, group)
     schemes = tuple(All() if at in slow else scheme for at, scheme in enumerate(drawn.schemes, start=1))
     return PhaseBound(
         bound=average_over_cuts(replace(drawn, schemes=schemes), bound),
         hold=hold,
-        revealed=tuple((rate, period) for rate, period in revealed if rate < 1),
+        revealed=_public_draws(hierarchy, path, group, slow),
     )
+
+
+def _public_draws(
+    hierarchy: Hierarchy, path: Path, group: Group, levels: Iterable[int]
+) -> tuple[tuple[Fraction, int], ...]:
+    """Return (chance that draws of these levels reach any member, redraw period) by period, where that is not sure."""
+    periods = groupby(levels, key=lambda level: hierarchy.level(level).redraw_every)
+    revealed = [(_chance_of_any_member(path, group, [*those]), period) for period, those in periods]
+    return tuple((rate, period) for rate, period in revealed if rate < 1)
 
 
 def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
@@ -432,10 +451,13 @@ def average_over_cuts(path: Path, bound: Callable[[Path], Bound]) -> Bound:
                 cases = [case for case in by_size if case[0]]
         outcomes = [(chance * share, (*above, case)) for chance, above in outcomes for share, case in cases]
     parts: list[tuple[Fraction, Part]] = []
+    largest: list[tuple[Fraction, Part]] = []
     for chance, schemes in outcomes:
         part = bound(replace(path, schemes=schemes))
-        parts += [(chance * p, x) for p, x in part.parts] if isinstance(part, Average) else [(chance, part)]
-    return Average(parts=tuple(parts))
+        for found, each in (parts, part), (largest, part.largest if isinstance(part, MatesAverage) else part):
+            found.extend((chance * p, x) for p, x in (each.parts if isinstance(each, Average) else ((1, each),)))
+    whole = Average(parts=tuple(largest))
+    return whole if parts == largest else MatesAverage(parts=tuple(parts), largest=whole)
 
 
 def black_box_refusal(

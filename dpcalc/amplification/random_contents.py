@@ -67,10 +67,12 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     (K) if nothing but the draw is random; a CountPair for an outermost unit without stand-ins; else an Average.
     """
     laws, is_fixed = _random_contributions(hierarchy, path, clip), path.schemes[-1].has_stand_in
-    if laws is not None and len(path.counts) == 1 and not is_fixed:
-        # Without ancestors and stand-ins an empty unit leaves the batch of a missed one: the law of H says everything.
-        law: CountDistribution = {h: path.rate(1) * chance for h, chance in laws.own.items()}
-        law[0] = law.get(0, Fraction(0)) + 1 - path.rate(1)
+    unit = len(path.counts)
+    if laws is not None and not is_fixed and not any(path.missed(level) for level in range(1, unit)):
+        # Below what is surely drawn, without stand-ins, an empty unit leaves the batch of a missed one: the law of H
+        # says everything.
+        law: CountDistribution = {h: path.rate(unit) * chance for h, chance in laws.own.items()}
+        law[0] = law.get(0, Fraction(0)) + 1 - path.rate(unit)
         with suppress(WorkExceededError):
             return Member(own=1, stand_in=None, adjacency=adjacency).bound([(Fraction(1), law)])
         return path_bound(path, clip=clip, adjacency=adjacency)

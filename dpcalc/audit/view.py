@@ -161,7 +161,7 @@ def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
         x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
         y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate"),
         series=(
-            Series(name="certified", kind=Kind.UPPER, xs=rates, ys=certified),
+            Series(name="certified", kind=loaded.plan.bound_kind, xs=rates, ys=certified),
             Series(name=name, kind=Kind.ESTIMATE, xs=rates, ys=detected),
             Series(name="guessing", kind=Kind.LOWER, xs=rates, ys=rates, is_reference=True),
         ),

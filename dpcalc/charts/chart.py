@@ -70,6 +70,10 @@ class Chart(Result):
     series: tuple[Series, ...]
     limits: tuple[Limit, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the title and a table with a column for each line."""
+        return f"{self.title}\n{chart_lines(self)}".rstrip()
+
     def _repr_html_(self) -> str:
         """Return the chart as HTML: a picture, if matplotlib is installed, and a table with a column for each line."""
         from base64 import b64encode
@@ -101,24 +105,26 @@ NO_ANSWER = "-"
 LOWER = "lower"  # the method of lower bounds, whose name says their kind
 KINDS = {
     Kind.UPPER: "upper bound",
+    Kind.CONDITIONAL: "conditional upper bound",
     Kind.LOWER: "lower bound",
     Kind.ESTIMATE: "estimate",
     Kind.APPROXIMATION: "approximation",
-    Kind.AS_PUBLISHED: "as published",
+    Kind.AS_PUBLISHED: "as published, not proved here",
 }
 
 
-def legend(series: Series) -> str:
-    """Return "NAME: METHOD, KIND, FACTS" of a line for the legend, nothing said twice; of a reference only the name."""
+def legend(series: Series, chart: Chart) -> str:
+    """Return "NAME: METHOD, KIND, FACTS" of a line, nothing said twice or on the axis; of a reference only the name."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
     named = {series.name, series.name.rpartition(", ")[2], LOWER}
-    method = "" if series.method in named else series.method
+    accountants = {line.method for line in chart.series} - {"", LOWER}
+    method = "" if series.method in named or len(accountants) < 2 else series.method
     name = series.name
     if series.kind is Kind.LOWER:
         name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).rstrip(", ")
-    kind = "" if KINDS[series.kind] in name else KINDS[series.kind]
+    kind = "" if KINDS[series.kind] in f"{name} {chart.y.title}" else KINDS[series.kind]
     details = ", ".join(filter(None, (method, kind, series.about)))
     return visible(": ".join(filter(None, (name, details))))
 

@@ -198,10 +198,10 @@ def lock(
     memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> CommandResult:
-    """Record the meaning and the cost of configs in dpcalc.lock, if all have one; `check --locked` compares with it.
+    """Record what configs mean and cost in dpcalc.lock; nothing is written unless every config has a cost.
 
-    With CONFIG the entries of other configs stay. Without it: the configs that a search finds, else those that
-    dpcalc.lock holds; entries of any others are removed. Whether a budget is kept is for `check`.
+    `check --locked` compares with it. With CONFIG, entries of other configs stay. Without it, the configs that dpcalc
+    finds, or else those in dpcalc.lock, are recorded, and other entries are removed. Budgets are for `check`.
 
     Example: dpcalc lock configs/*.yaml
     """
@@ -266,7 +266,7 @@ def explain(
     *,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all rules in full, as docs/rules.md.")] = False,
 ) -> CommandResult:
-    """Explain a rule: its condition, the reason, and the way out.
+    """Explain a rule: what it checks, why, and how to fix it.
 
     Example: dpcalc explain DPC404
     """

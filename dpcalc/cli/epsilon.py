@@ -91,7 +91,9 @@ def epsilon(
             output = evaluation_output(evaluation, loaded, checks=checks, errors=prefixes, verbose=True)
             gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
             if gdp is not None:
-                output = output.with_last("gdp", gdp_json(gdp), line=gdp_line(gdp), row=("mu-GDP", gdp_text(gdp)))
+                output = output.with_last(
+                    "gdp", gdp_json(gdp, loaded.plan.bound_kind), line=gdp_line(gdp), row=("mu-GDP", gdp_text(gdp))
+                )
             notes += [missing] if missing else []
         else:
             output = evaluation_output(evaluation, loaded)

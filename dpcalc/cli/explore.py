@@ -79,6 +79,10 @@ def curve(
         ),
     ] = None,
     plot: options.Plot = None,
+    title: Annotated[
+        str,
+        typer.Option("--title", metavar="TEXT", help="A title above the chart's own.", show_default=False),
+    ] = "",
 ) -> CommandResult:
     """Draw epsilon, delta or attack success as a curve.
 
@@ -86,6 +90,8 @@ def curve(
 
     Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg
     """
+    from dataclasses import replace
+
     from dpcalc.charts.chart import chart_lines, chart_output
     from dpcalc.charts.curves import CURVES, CurveRequest
     from dpcalc.charts.plot import MARKS, chart_picture, chart_text
@@ -107,6 +113,8 @@ def curve(
     lines = tuple(dict.fromkeys(methods or ()))
     announce("curve")
     chart = CURVES[kind](CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
+    if title:
+        chart = replace(chart, title=title, subtitle=f"{chart.title}\n{chart.subtitle}")
     notes = [write_picture(plot, lambda ending: chart_picture(chart, ending))] if plot else []
     if request.form not in TABLE:
         text = output_text(chart_output(kind, chart, loaded), form=request.form)

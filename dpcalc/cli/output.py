@@ -162,7 +162,9 @@ def _wrapped(text: str, stream: TextIO) -> str:
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
     """Return the texts for standard error: findings on a config, and then notes on the result unless quiet."""
     shown = [finding for finding in diagnostics if not (quiet and finding.severity is Severity.NOTE)]
-    return (*(finding.format() for finding in shown), *(f"note: {visible(note)}" for note in notes if not quiet))
+    said = {finding.message for finding in shown}
+    more = (f"note: {visible(note)}" for note in notes if not quiet and note not in said)
+    return (*(finding.format() for finding in shown), *more)
 
 
 _OF_STREAMS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})

@@ -6,7 +6,7 @@ import re
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from difflib import get_close_matches
@@ -15,7 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from dpcalc.errors import LOG_COMMAND, InputError, system_message
+from dpcalc.errors import LOG_COMMAND, system_message
+from dpcalc.errors import ConfigError as ConfigError
 from dpcalc.records import dataclass
 
 MAX_SHOWN_LENGTH = 60  # characters of a value that a sentence quotes
@@ -94,17 +95,6 @@ class Diagnostic:
         carets = " " * ((self.caret or self.column or 1) - 1) + "^" * self.width
         shown = f"{head}\n{margin} |\n{number} | {self.source_line}\n{margin} | {carets}"
         return f"{shown} {self.hint}".rstrip()
-
-
-class ConfigError(InputError):
-    """All errors of a file that cannot be used."""
-
-    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self.diagnostics = tuple(diagnostics)
-        super().__init__(self.diagnostics)
-
-    def __str__(self) -> str:
-        return "\n\n".join(diagnostic.format() for diagnostic in self.diagnostics)
 
 
 def _printable_part(text: str, start: int, stop: int) -> str:

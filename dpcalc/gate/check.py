@@ -11,7 +11,7 @@ from dpcalc.gate.launches import overridden
 from dpcalc.gate.lock import Lock, lock_problems, missing_configs
 from dpcalc.gate.policy import NO_POLICY, Policy, strictest_limit
 from dpcalc.gate.verdict import Fits, Limit, Result, Verdict, error_result, finding, verdict_on
-from dpcalc.guarantee import INFINITE, Guarantee
+from dpcalc.guarantee import INFINITE, Guarantee, Kind
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
@@ -167,7 +167,8 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 def _limit_problem(new: Loaded, guarantee: Guarantee, limit: Limit | None, policy: Policy) -> Diagnostic | None:
     """Return the gravest of: infinite (DPC205), undecided (DPC901), over the limit (DPC301), near it (DPC302)."""
     epsilon, lower, share = guarantee.epsilon, guarantee.epsilon_lower, policy.warn_at_pct
-    claim = f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)})"
+    condition = "" if guarantee.kind is Kind.UPPER else f", {guarantee.kind}"
+    claim = f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)}{condition})"
     if not guarantee.finite:
         causes = (note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE))
         return finding("DPC205", Severity.ERROR, ": ".join((f"there is no finite epsilon {claim}", *causes)), new.path)

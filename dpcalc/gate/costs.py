@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from dpcalc.errors import InputError, OutOfTimeError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
-from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
+from dpcalc.guarantee import ROUGH_COUNTS, Guarantee
+from dpcalc.planner.calibration import LIBRARIES
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance
@@ -89,7 +90,7 @@ class Costs:
     def guarantee(self, plan: Plan) -> Guarantee:
         """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
         answer = self._answer(Request(plan=cost_relevant(plan)))
-        if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
+        if not isinstance(answer, Guarantee) or answer.kind is not plan.bound_kind or not answer.epsilon >= 0:  # NaN
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
 
@@ -128,7 +129,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
     """Return True if a bound may be loose although the tight method (pld) applies to the plan; never if it is tuned."""
     # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
     # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
-    is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
+    is_sharp = guarantee.method in {"pld", "none", *LIBRARIES} and ROUGH_COUNTS not in guarantee.notes
     return plan.knows_losses and plan.tuning is None and not is_sharp
 
 

@@ -35,6 +35,7 @@ MAX_OTHER, MAX_OTHERS = 256 * 1024, 16 * 1024 * 1024  # bytes of one, and of all
 _NAMES = re.compile(r"(gnu)?makefile|(just|jenkins|snake|proc)file|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
 # What may stand between an option and its value: `=`, a space, the next line, the next item of a list.
 _GAP = r"(?:\\?[\"']?=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
+_KEYED = r"[\"']?\s{0,9}:\s{0,99}(?:\{?\s{0,9}values?\s{0,9}:\s{0,99})?(?:\[|-\s)?\s{0,99}[\"']?"
 _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
@@ -68,13 +69,16 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 if begin := text.rfind("\n", searched, match.start()) + 1:
                     is_comment = _COMMENT.match(text, begin) is not None
                 searched = match.start()
-                given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\")
+                given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\:")
                 is_same = given == default.value.text or (
                     (number := scalars.parse_number(given)) is not None
                     and number == scalars.parse_number(default.value.text)
                 )
                 is_flag = default.value.text in {"true", "false"}
                 if is_comment or (name, match.start()) in found:  # or told of another key
+                    continue
+                is_key = any(x is not None for key, x in match.groupdict().items() if key.startswith("keyed"))
+                if is_key and not _is_keyed(default, name, text, given):
                     continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
@@ -105,6 +109,13 @@ def _name(default: Default) -> str:
     return [*long, *default.options, "x"][0].lstrip("-").rstrip("=").replace("-", "_")
 
 
+def _is_keyed(default: Default, name: str, text: str, given: str) -> bool:
+    """Return True if `sigma: 2` stands in a YAML file that runs the script: `program: train.py`, `args: {sigma: 2}`."""
+    script = re.escape(PurePosixPath(default.name).name)
+    is_number = scalars.parse_number(given) is not None
+    return is_number and name.lower().endswith((".yaml", ".yml")) and bool(re.search(rf"\b{script}(?![\w:])", text))
+
+
 def _spelt(option: str) -> str:
     """Return a regular expression of an option, in which `-` and `_` are the same."""
     return "".join("[-_]" if letter in "-_" else re.escape(letter) for letter in option)
@@ -116,13 +127,14 @@ def _pattern(default: Default) -> str:
     for option in default.options:
         if option.startswith("--"):
             words.append(rf"(?<![\w-])--{_spelt(option[2:])}(?![\w.-]){_GAP}")
+            words.append(rf"(?<![\w.-])(?P<keyed{len(words)}>)[\"']?{_spelt(option[2:])}{_KEYED}")
             starts = "|".join(_spelt(option[2:end]) for end in range(len(option) - 1, 2, -1))
             if starts and "." not in option:  # argparse takes any beginning of an option
                 words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
         elif option.startswith("-") and len(option) == 2:
             words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
         elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and not an assignment at the beginning of a line
-            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option)}\\?[\"']?")
+            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option[:-1])}(?:@[\w.:-]+)?=\\?[\"']?")
         elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
             words.append(rf"(?<![\w.]){re.escape(option)}\s{{0,9}}=\s{{0,9}}\\?[\"']?")
     return f"(?:{'|'.join(words)}){_VALUE}" if words else ""

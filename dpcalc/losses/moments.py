@@ -17,6 +17,7 @@ from dpcalc.losses.pair import Segment
 from dpcalc.losses.quadrature import LossMoments, loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.records import dataclass
+from dpcalc.work import alike
 
 _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; below, by expm1 and log1p
 
@@ -184,4 +185,4 @@ def composed_moments(
             return ComposedMoments(tuple((log_moments(step), count) for step, count in curve.counts), curve.rate)
         return loss_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency)
 
-    return ComposedMoments(tuple((log_moments(curve), count) for curve, count in counts.items()))
+    return ComposedMoments(tuple((log_moments(curve), count) for curve, count in alike(counts.items())))

@@ -4,6 +4,7 @@
 """
 
 import math
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property, partial
@@ -22,6 +23,7 @@ from dpcalc.amplification.any_mechanism import (
 from dpcalc.amplification.counts import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
+from dpcalc.amplification.mates import with_few_parts
 from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
 from dpcalc.amplification.schedule import (
     PhaseBound,
@@ -44,7 +46,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.work import SECOND, Meter, own_allowance
+from dpcalc.work import SECOND, Meter, own_allowance, share_of_work
 
 MAX_AVERAGED = 4
 """Different units averaged over their mates, up to a second each; more share one average of them all."""
@@ -179,7 +181,7 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
     """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
 
     Passes in secret order are bounded for use at about delta, a bound at every epsilon; where they are not amplified
-    the first of the valid bounds is taken.
+    the first of the valid bounds is taken. Where work runs out a Gaussian phase takes the largest part of each kind.
     """
     phase = plan.phases[place]
     mechanism, hierarchy = phase.mechanism, phase.hierarchy
@@ -198,8 +200,11 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
             if steps is not None:
                 return steps
             bound = protected.choices[place][0]
-        if isinstance(mechanism, Gaussian):
+    if isinstance(mechanism, Gaussian):
+        with suppress(WorkExceededError):
             return gaussian_releases(phase, bound)
+        with own_allowance(math.inf):
+            return gaussian_releases(phase, replace(bound, bound=with_few_parts(bound.bound)))
     black_box = black_box_steps(plan, protected, place, bound)
     try:
         return black_box_releases(black_box)
@@ -252,7 +257,10 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
 
 
 def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBound:
-    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared."""
+    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared.
+
+    Each may take an equal share of the work that is left; one that needs more is not taken.
+    """
     phase = plan.phases[place]
     mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
     first, has_secret = choices[0], any(bound.secret for bound in choices)
@@ -274,7 +282,7 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
         steps = list({frozenset(each.items()): each for each in releases if each}.values())  # often equal ones
         if has_secret:  # passes all: those that tell more cost more
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
-            is_hopeless = any(curve.infinity_mass * number > plan.delta / 2 for curve, number in curves)
+            is_hopeless = any(curve.infinity_mass * number > 0.9 * plan.delta for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0)
@@ -282,7 +290,11 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
         return max((trimmed_epsilon(each, delta=plan.delta).value for each in steps), default=0.0) / worth
 
-    return min(choices, key=cost)
+    costs = [math.inf] * len(choices)
+    for at, bound in enumerate(choices):
+        with suppress(ConvergenceError), share_of_work(len(choices) - at):  # too much work, or centers too far apart
+            costs[at] = cost(bound)
+    return choices[costs.index(min(costs))]
 
 
 def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
@@ -397,8 +409,12 @@ class Composition:
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
-        with own_allowance(_CHOICE_WORK) as meter:
-            return tuple(self._cheapest_bounds(each_unit, meter) for each_unit in self.units)
+        units, chosen = self.units, list[tuple[PhaseBound, ...]]()
+        with own_allowance(_CHOICE_WORK):
+            for at, each_unit in enumerate(units):
+                with share_of_work(len(units) - at) as meter:
+                    chosen.append(self._cheapest_bounds(each_unit, meter))
+        return tuple(chosen)
 
     def _cheapest_bounds(self, protected: ProtectedUnit, meter: Meter) -> tuple[PhaseBound, ...]:
         """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
@@ -410,12 +426,9 @@ class Composition:
             key = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
             if key not in self._chosen:
                 valid = valid_bounds(self.plan, phases[place], choices[place])
-                if len(valid) == 1 or meter.spent > meter.limit:
+                if len(valid) == 1 or not meter.left:
                     return valid[0]
-                try:
-                    self._chosen[key] = cheapest_bound(self.plan, protected, place)
-                except ConvergenceError:  # for too much work, too, or centers too far apart
-                    return valid[0]
+                self._chosen[key] = cheapest_bound(self.plan, protected, place)
             return self._chosen[key]
 
         # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
@@ -453,12 +466,14 @@ class Composition:
 
         Each of them bounds the run at every epsilon; which is the smallest depends on the question.
         """
-        found: dict[tuple[Composition, tuple[int, ...]], Composition] = {}
+        found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         for delta, each in product((self.plan.delta, *deltas), self.statements):
             is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
             asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
-            chosen = () if asked.plan.parts else tuple(id(bound) for bounds in asked.bounds for bound in bounds)
-            found.setdefault((each, chosen), asked)
+            bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
+            # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
+            aim = delta if len(deltas) == 1 and any(bound.secret for bound in bounds) else 0.0
+            found.setdefault((each, tuple(map(id, bounds)), aim), asked)
         return tuple(found.values())
 
     @cached_property
@@ -472,16 +487,17 @@ class Composition:
                 "tuning: expected a question about epsilon, the only bound for the best of several runs, got another "
                 "one; --unset tuning asks about one run"
             )
+        bounds = () if self.plan.parts else self.bounds  # whose choice has an allowance of its own
         with own_allowance(_STEPS_WORK):
             # Directions of equal losses share one object, by whose id their moment bound is remembered.
-            steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units()
+            steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units(bounds)
             distinct: dict[frozenset[tuple[object, int]], Steps] = {}
             return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self) -> dict[str, Steps]:
+    def _steps_of_units(self, bounds_of_units: tuple[tuple[PhaseBound, ...], ...]) -> dict[str, Steps]:
         """Return the counts of step losses of each unit by direction name."""
         steps: dict[str, Steps] = {}
-        for each_unit, bounds in zip(self.units, self.bounds, strict=True):
+        for each_unit, bounds in zip(self.units, bounds_of_units, strict=True):
             pairs = [
                 releases_of(self.plan, each_unit, place, bound)
                 for place, bound in enumerate(bounds)

@@ -18,11 +18,20 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, costliest_release
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted, require_order
-from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
+from dpcalc.errors import (
+    ConvergenceError,
+    InputError,
+    UnsupportedError,
+    WorkExceededError,
+    counted,
+    one_of,
+    require_order,
+)
+from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Result, Row, shown_number
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
-from dpcalc.planner.advice import Note, advice, advice_work
+from dpcalc.planner.advice import Note, advice, advice_work, unused_order
+from dpcalc.planner.calibration import FOUND_NOISE
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
@@ -30,7 +39,7 @@ from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
 from dpcalc.planner.tuning import CLOSED_FORM_RENYI
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
 from dpcalc.records import dataclass
-from dpcalc.work import FAILURES, SECOND, allowance, first_within_work, optional, own_allowance, spend
+from dpcalc.work import FAILURES, PART, SECOND, allowance, first_within_work, optional, own_allowance, spend
 
 CLOSED_FORM = "closed-form"
 """Name, for `guarantee` alone, of the bound that takes next to no work; it is one of rdp."""
@@ -45,9 +54,11 @@ CLOSED_FORM_NOTE = (
 _SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
 _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
+_MANY_PLACES = 8  # of a group, each of which a changed run composes by itself
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
 _SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
+_LOWER_WORK_OF_LARGE_RUNS = 0.2 * SECOND  # beside a bound in closed form
 EVALUATION_WORK = 5.0 * SECOND
 """Work for an evaluation: enough for exact probabilities, the choice of bounds, the sharp bound and the one in its
 place (4.5 together); what they leave is for the lower bound, other rows and advice."""
@@ -85,6 +96,17 @@ class DeltaResult(Result):
     method: str = "pld"
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the bounds in a line."""
+        return ", ".join(f"{name} {text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the bounds and the epsilon that they are for."""
+        rows = [("delta", f"<= {shown_number('', self.delta, 3)}")]
+        if self.delta_lower is not None:
+            rows.append(("at least", shown_number("lower", self.delta_lower, 3)))
+        return [*rows, ("at epsilon", f"{self.epsilon!r}"), *(("note", note) for note in self.notes)]
+
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
     """Return the guarantee without a lower end; where auto or rdp run out of work by a looser bound, with a note."""
@@ -94,11 +116,11 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if tuning is not None and name not in {"auto", "rdp"}:
         raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {name!r}")
     if name not in {CLOSED_FORM, *METHODS}:
-        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
+        raise one_of("method", METHODS, name)
     main = Guarantee(
         epsilon=math.inf,
         delta=delta,
-        kind=Kind.UPPER,
+        kind=composition.stated.bound_kind,
         unit=run.unit_name,
         adjacency=run.adjacency,
         group_size=run.group_size,
@@ -146,9 +168,14 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 accountant = bound.result.note or "pld"
                 note = LOOSER_NOTE if accountant == "rdp" and run.knows_losses else ""
             main = replace(main, epsilon=bound.result.epsilon, method=accountant, direction=bound.direction)
+    # Where the library assumed this run, its target is the sharper bound, under the same condition.
+    promised = composition.stated.promised_epsilon
+    if promised is not None and promised < main.epsilon and name == "auto":
+        by = composition.stated.calibrations[0].by
+        main = replace(main, epsilon=promised, method=by, bound=FOUND_NOISE, direction="")
     cause = "" if main.finite else _infinite_note(composition)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(main, notes=tuple(filter(None, (note, cause, rough))))
+    return replace(main, notes=tuple(filter(None, (note, cause, rough, *composition.stated.conditions))))
 
 
 class WorkBound(NamedTuple):
@@ -252,24 +279,28 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
         tuning, rows, notes = composition.plan.tuning, list[Row](), tuple[Note, ...]()
         if tuning is not None and main.finite:
             alone = guarantee(composition.one_run)
-            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
+            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=alone.kind, valid=False)
             rows.append(replace(row, note=ONE_RUN_NOTE))
             text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
             notes = (Note(text=text, epsilons=(alone.epsilon,)),)
         elif main.finite and not composition.plan.parts:
             main = with_lower_bound(composition, main)
 
-            # Rows: rdp if the guarantee is by another accountant, and published formulas that do not hold.
+            # Rows: rdp if the guarantee is by another accountant, and published formulas that do not hold. Where the
+            # guarantee is in closed form the run is too large for more.
             if main.method != "rdp":
                 rows.append(accountant_row(composition, "rdp"))
-            known = main.epsilon
-            published, _ = optional("theorem 3", lambda: theorem_3_row(composition, one_step_epsilon=known), None)
+            known, part = main.epsilon, 0.0 if CLOSED_FORM_NOTE in main.notes else PART
+            published, _ = optional(
+                "theorem 3", lambda: theorem_3_row(composition, one_step_epsilon=known), None, units=part
+            )
             if published is not None and not published.valid:
                 rows.append(published)
             groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
             rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
 
-            # Advice, but not where the guarantee is in closed form: a changed run would hardly take less work.
+            # Advice: a changed run would hardly take less work. A pass in secret order serves all places of a group at
+            # once; other draws take each by itself.
             def cost(changed: Composition) -> float:
                 spend(1.0)  # nothing once the allowance for advice is used up
                 if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
@@ -278,11 +309,14 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
                         return rough
                 return guarantee(changed).epsilon
 
-            units = 0.0 if CLOSED_FORM_NOTE in main.notes else advice_work(composition)
+            is_shared = any(bound.secret for bounds in composition.bounds for bound in bounds)
+            is_heavy = not part or (is_shared and len(composition.units) > _MANY_PLACES)
+            units = 0.0 if is_heavy else advice_work(composition)
             notes, missing = optional("advice", lambda: advice(composition, known, cost), (), units=units)
             if missing:
                 tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
                 main = replace(main, notes=(*main.notes, tried))
+            notes = (*notes, *(Note(text=text) for text in unused_order(composition)))
         return Evaluation(
             guarantee=main,
             alternatives=tuple(rows),
@@ -300,8 +334,9 @@ def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
         return main
     if main.epsilon == 0:
         return main.with_lower(0.0)
+    units = _LOWER_WORK_OF_LARGE_RUNS if CLOSED_FORM_NOTE in main.notes else LOWER_WORK
     lower, missing = optional(
-        "the lower bound", lambda: epsilon_lower(composition, direction=main.direction), None, units=LOWER_WORK
+        "the lower bound", lambda: epsilon_lower(composition, direction=main.direction), None, units=units
     )
     if missing:
         return replace(main, notes=(*main.notes, missing))
@@ -337,7 +372,9 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         require_order("delta", lower, upper.delta)
         lower = min(lower, upper.delta)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(best, delta_lower=lower, notes=tuple(filter(None, (*best.notes, rough, missing))))
+    conditions = composition.stated.conditions
+    notes = tuple(filter(None, (*best.notes, rough, missing, *unused_order(composition), *conditions)))
+    return replace(best, delta_lower=None if conditions else lower, notes=notes)
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
@@ -383,7 +420,7 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResul
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
     """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer."""
     composition = composed(plan)
-    row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
+    row = Row(method=name, bound=BOUND, epsilon=None, kind=composition.stated.bound_kind, valid=False)
     try:
         with allowance(_MOMENT_WORK if name == "rdp" else _SHARP_WORK):
             answer, _ = worst_direction(

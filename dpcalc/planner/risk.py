@@ -26,9 +26,10 @@ from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_
 from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
-from dpcalc.guarantee import Result
+from dpcalc.guarantee import Result, shown_number
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
@@ -261,6 +262,19 @@ class Risk(Result):
     reconstructions: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the bounds on an attacker in a line."""
+        return "; ".join(f"{name}{': ' if name == 'note' else ' <= '}{text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the bounds: advantage, true positive rates, belief, successes, mu."""
+        rows = [("advantage", self.advantage)]
+        rows += [(f"true positive rate at {each.false_positive_rate:g}", each.present) for each in self.detections]
+        rows += [(f"belief, from {self.prior:g}", self.belief)]
+        rows += [(f"success of inference, from {baseline:g}", success) for baseline, success in self.reconstructions]
+        rows += [("mu", self.gdp.mu)]
+        return [(name, shown_number("", value, 3)) for name, value in rows] + [("note", note) for note in self.notes]
+
 
 def attack_bounds(
     plan: Plan | Composition, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
@@ -327,7 +341,7 @@ def risk(
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
-        notes=(ROUGH_NOTE,) if is_rough else (),
+        notes=((ROUGH_NOTE,) if is_rough else ()) + unused_order(composition),
     )
 
 

@@ -19,6 +19,7 @@ from dpcalc._version import __version__
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.errors import counted
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
+from dpcalc.guarantee import CONDITIONAL
 from dpcalc.records import dataclass
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.guarantees import budget_json, budget_used
@@ -121,11 +122,15 @@ def _limit(result: Result) -> float | None:
 def _details(result: Result) -> list[str]:
     """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406).
 
-    Then what the answer rests on: defaults that no launch overrides (DPC212), another file as the base (DPC410).
+    Then what the answer rests on: defaults that no launch overrides (DPC212), another file as the base (DPC410), noise
+    that a library found.
     """
     without_base = [f"  {each.message}" for each in result.problems if each.code == "DPC406"]
     base, guarantee = result.base, result.guarantee
     claims = [f"  {each.message}" for each in result.findings if each.code in {"DPC212", "DPC410"}]
+    costs = (each.guarantee if each else None for each in (result, base))
+    notes = dict.fromkeys(note for cost in costs if cost for note in cost.notes)
+    claims += [f"  {visible(note)}" for note in notes if note.startswith(CONDITIONAL)]
     if without_base or base is None or guarantee is None:
         return without_base + claims
     before, now = base.guarantee.epsilon, guarantee.epsilon

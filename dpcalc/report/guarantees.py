@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RELATION = {
     Kind.UPPER: "<=",
+    Kind.CONDITIONAL: "<=",
     Kind.LOWER: ">=",
     Kind.ESTIMATE: "~",
     Kind.APPROXIMATION: "~",
@@ -53,11 +54,11 @@ def guarantee_lines(guarantee: Guarantee, limit: float | None = None, *, epsilon
     )
 
 
-def gdp_json(gdp: GaussianSummary) -> Json:
+def gdp_json(gdp: GaussianSummary, kind: Kind) -> Json:
     return {
         "mu": gdp.mu,
         "finite": math.isfinite(gdp.mu),
-        "kind": str(Kind.UPPER),
+        "kind": str(kind),
         "floor": gdp.floor,
         "regret": gdp.regret,
         "good_summary": gdp.is_good,

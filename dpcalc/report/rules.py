@@ -15,7 +15,7 @@ class Rule:
         title: a few words.
         rule: the condition that it finds.
         reason: why the condition matters.
-        fix: the way out.
+        fix: what to do.
     """
 
     title: str
@@ -112,7 +112,7 @@ RULES: dict[str, Rule] = {
     "DPC203": Rule(
         title="delta is large",
         rule="delta is at least 1 / number of protected units.",
-        reason="With such a delta, publishing the records of one unit at random is still called private.",
+        reason="With this delta, releasing the records of a random unit in full would satisfy the definition.",
         fix="Choose a delta well below 1 / number of units.",
     ),
     "DPC204": Rule(
@@ -180,6 +180,13 @@ RULES: dict[str, Rule] = {
         rule="A value is a default in code, in gin or in what Hydra composes, which a launch of the run can override.",
         reason="A default is the value of the run only if nobody gives another one; the files cannot show that.",
         fix="State the value here if launches give it; `check` fails where a tracked script gives another one.",
+    ),
+    "DPC213": Rule(
+        title="calibrated noise",
+        rule="The noise is what another library found for a target epsilon, so that the answer is conditional.",
+        reason="That noise is not in the config. The epsilon is that of the least noise which the library can have "
+        "returned for what it was told, if its accountant reports no less than the truth.",
+        fix="Nothing is wrong. Where the noise that ran is known, state it as a number: then nothing is assumed.",
     ),
     "DPC301": Rule(
         title="over budget",

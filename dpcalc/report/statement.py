@@ -14,7 +14,7 @@ from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import INFINITE, Adjacency, Kind
-from dpcalc.planner.statement import Statement
+from dpcalc.planner.statement import Statement, has_secret_order
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
 from dpcalc.report.guarantees import budget_limit, budget_used, gdp_json, gdp_text, method_name, phase_json, units_text
@@ -50,10 +50,8 @@ OBSERVERS = (
 UNTUNED = "not covered: settings are chosen without these data, or every run that was tried counts (dpcalc ledger)"
 DEPLOYMENT = {"trust model": TRUST, "release": RELEASE, "who sees what": OBSERVERS, "tuning": UNTUNED}
 """What the guarantee takes for granted of the deployment: text by label."""
-AMPLIFIED = (
-    "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are not drawn "
-    "as stated."
-)
+AMPLIFIED = "Part of the guarantee comes from {}; it is lost if batches are not drawn as stated."
+LEFT_OUT, HIDDEN = "the chance that a draw leaves the unit out", "an order of the batches that nobody knows"
 GROUPS = (
     "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, and "
     "rarely tight."
@@ -66,6 +64,7 @@ PROMISES = {
 }
 KINDS = {
     Kind.UPPER: "an upper bound, proved for every data set",
+    Kind.CONDITIONAL: "an upper bound for every data set, conditional",
     Kind.ESTIMATE: "an estimate without a certificate",
     Kind.APPROXIMATION: "an approximation, no guarantee",
     Kind.AS_PUBLISHED: "as published, no guarantee",
@@ -113,6 +112,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             f"result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by at most "
             f"{as_given(guarantee.delta)} on top of that."
         )
+        promise += "".join(f" This is {note}." for note in plan.conditions)
         rows["epsilon"] = f"at most {epsilon}"
     if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
         promise = f"{promise[:-1]}: {causes[0]}."
@@ -149,15 +149,21 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
         sections.append(StatementSection(heading="What an attacker can gain", prose=(words,), rows=tuple(gains)))
 
         compared, words = [], GROUPS
+        unused = [note.text for note in evaluation.notes if "secret order" in note.text]
         # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
         if statement.unsampled > guarantee.epsilon * (1 + _SAME):
-            text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
-            compared, words = [("without amplification", text)], f"{AMPLIFIED} {GROUPS}"
+            is_hidden = has_secret_order(plan) and not unused
+            is_left_out = not is_hidden or any(phase.inclusion < 1 for phase in evaluation.phases)
+            known = ", in a known order" if is_hidden else ""
+            text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit{known}"
+            amplified = AMPLIFIED.format(" and ".join([LEFT_OUT] * is_left_out + [HIDDEN] * is_hidden))
+            compared, words = [("without amplification", text)], f"{amplified} {GROUPS}"
         for size, bound in statement.groups:
             text = "no bound is known"
             if bound is not None:
                 text = f"epsilon at most {rounded_up(bound)}" if math.isfinite(bound) else "no finite epsilon"
             compared.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
+        compared += [("order of a pass", visible(text)) for text in unused]
         if compared:
             sections.append(StatementSection(heading="For comparison", prose=(words,), rows=tuple(compared)))
         sections.append(StatementSection(heading="What is covered", points=COVERED))
@@ -188,16 +194,16 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             "group_size": size,
             "epsilon": bound,
             "finite": None if bound is None else math.isfinite(bound),
-            "kind": "upper",
+            "kind": str(guarantee.kind),
         }
         for size, bound in statement.groups
     ]
     result: Json = {
         "config": config_json(loaded),
         "guarantee": guarantee.to_dict(),
-        "gdp": None if statement.gdp is None else gdp_json(statement.gdp),
-        "attack": {"kind": "upper", "advantage": attack.advantage, "detection": detection},
-        "without_amplification": {"epsilon": statement.unsampled, "kind": "upper"},
+        "gdp": None if statement.gdp is None else gdp_json(statement.gdp, guarantee.kind),
+        "attack": {"kind": str(guarantee.kind), "advantage": attack.advantage, "detection": detection},
+        "without_amplification": {"epsilon": statement.unsampled, "kind": str(guarantee.kind)},
         "groups": groups,
         "steps": evaluation.steps,
         "phases": list(map(phase_json, evaluation.phases)),

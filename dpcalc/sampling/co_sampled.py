@@ -66,16 +66,18 @@ def contribution_distribution(
     `unit` is the protected level, `clip` the same or one below, and no unit makes more than `max_contributions`.
     """
     below, hold = hierarchy.levels[unit:clip], hierarchy.level(unit).redraw_every
-    simple = (level.is_equal and level.scheme.is_simple for level in below)
+    is_known = all(level.is_equal and (level.scheme.is_simple or level.scheme.is_cut) for level in below)
     in_step = [level.redraw_every == hold for level in below]
     nonempty = max_nonempty_probability(hierarchy, clip, hold=hold) if all(in_step) else Fraction(1)
-    if all(in_step) and all(simple) and number_of_poisson_levels(hierarchy, unit, clip) > 1:
+    is_summed = number_of_poisson_levels(hierarchy, unit, clip) > 1 or any(level.scheme.is_cut for level in below)
+    if all(in_step) and is_known and is_summed:
+        # A cut leaves a subset of a Poisson draw: no more contributions than that has, and than may stay.
         each = binomial(1, nonempty)
         for level in reversed(below):
+            most = level.max_drawn * max(each)
             each = sum_upper(each, *level.scheme.tried(level.count))
+            each = capped_distribution(each, most) if level.scheme.is_cut else each
         return each
-    if len(below) == 1 and in_step == [True] and nonempty == 1 and below[0].scheme.is_cut:
-        return capped_distribution(binomial(*below[0].scheme.tried(below[0].count)), below[0].max_drawn)
     # The lowest Poisson level decides how many contributions there are; draws of other schemes take their maximum, and
     # so does everything below a level whose draw changes while the protected unit's is held.
     drawn_with = in_step.index(False) if False in in_step else len(below)

@@ -125,6 +125,10 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         f"{kinds[Kind.ESTIMATE]:,} by estimate",
         f"{kinds[Kind.UPPER]:,} certified",
     ]
+    if number := kinds[Kind.CONDITIONAL]:
+        words.append(
+            f"{number:,} conditional (a library counts as told of each point's run, unless `assuming` is stated)"
+        )
     words += [f"{fits[True]:,} within the budget", f"{fits[False]:,} over it"] if fits[True] or fits[False] else []
     words += [f"{unknown:,} without an answer"] if unknown else []
     return ", ".join(words)
@@ -135,7 +139,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
     series = []
-    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
+    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified"), (Kind.CONDITIONAL, "conditional")):
         ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in ordered)
         methods = {outcome.method for outcome in ordered if outcome.kind is kind and outcome.method}
         if any(y is not None for y in ys):

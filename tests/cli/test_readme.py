@@ -180,7 +180,7 @@ def test_the_readme_is_short_and_names_every_chapter():
 def test_the_site_has_every_chapter():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     pages = re.findall(r"[\w/-]+\.md", str(site["nav"]))
-    beside = {"index.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+    beside = {"index.md", "start.md", "api.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}  # made by .ci/site.py
     assert sorted(f"docs/{page}" for page in pages if page not in beside) == sorted([*CHAPTERS, *APPENDICES])
     assert beside <= set(pages)
 
@@ -221,6 +221,12 @@ def test_the_first_table_of_the_readme_is_what_dpcalc_says(real, monkeypatch):
         ended = dict(line.split(": ", 1) for line in real("epsilon", *words).out.splitlines())
         assert row["Opacus would print"] == f"{opacus:.3g}"
         assert row["dpcalc proves"] == f"{ended['epsilon_lower']} <= epsilon <= {ended['epsilon']}"
+
+
+def test_the_site_opens_with_rows_of_that_table():
+    home = (ROOT / ".ci" / "home.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| .* \| (\S+) \| (\S+ <= epsilon <= \S+) \|$", home, flags=re.MULTILINE)
+    assert rows == [(row["Opacus would print"], row["dpcalc proves"]) for row in table("README.md", "run")[:3]]
 
 
 @pytest.mark.heavy

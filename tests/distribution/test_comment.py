@@ -9,11 +9,13 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import GateAnswer
+from tests.distribution.test_action import SCHEMA
 from tests.report.gate_samples import EVERYTHING, moved
 from tests.report.test_formats import ATTACKS, attacked
 
@@ -179,6 +181,7 @@ def test_fifty_rows_are_posted_and_the_others_counted(posted):
 
 def test_the_action_hands_nothing_to_a_shell():
     action = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))
+    jsonschema.Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(action)
     (step,) = action["runs"]["steps"]
     assert step["run"] == 'python3 -I "$DPCALC_COMMENT"'
     assert step["env"]["DPCALC_ARTIFACT"] == "${{ inputs.artifact }}"

@@ -49,6 +49,8 @@ OTHERS = {
     "a list": ("job.yaml", "args:\n  - --noise-multiplier\n  - '0.5'\n", (2, 5)),
     "a list in braces": ("job.yaml", "args: [--noise-multiplier, 0.5]\n", (1, 8)),
     "a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "0.5"), (1, 42)),
+    "a sweep": ("s.yaml", "program: train.py\nparameters:\n  noise_multiplier:\n    value: 0.5\n", (3, 3)),
+    "keys of YAML": ("job.yml", "run: python train.py\nargs: {noise-multiplier: '0.5'}\n", (2, 8)),
     "a script of nobody": ("run.sh", "python unknown.py --noise-multiplier 0.5\n", (1, 19)),
     "both scripts": ("run.sh", "python other.py train.py --noise-multiplier 0.5\n", (1, 26)),
 }
@@ -71,6 +73,9 @@ SAME = {
     "the beginning of another option": ("run.sh", "python train.py --noisy 3 --no-cuda 1\n"),
     "a letter of another script": ("run.sh", "python x.py -s 3\nls -s 3\n"),
     "Python without quotes": ("a.py", '"""Usage: train.py --noise-multiplier 3"""\n'),
+    "a key beside another script": ("job.yaml", "run: other.py\nargs: {noise_multiplier: 0.5}\n"),
+    "another config": ("b.yaml", "steps: ${train.py:flags.n}\nnoise_multiplier: 3\n"),
+    "the same key": ("job.yaml", "run: train.py\nargs: {noise_multiplier: 1.10}\n"),
     "no launch": ("notes.md", "python train.py --noise-multiplier 3\n"),
     "the same in a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "1.1")),
 }

@@ -214,6 +214,25 @@ def held(rng):
     return Problem(tuple(tree), members, clip, relation, random_sigma(rng), steps=steps)
 
 
+def fresh_below(rng):
+    """One unit of drawn levels that are held above draws made anew in every step."""
+    depth = int(rng.choice([2, 2, 3]))
+    unit = int(rng.integers(1, depth))
+    fast, counts = int(rng.integers(unit, depth)), [int(rng.integers(1, 4)) for _ in range(depth)]
+    relation = str(rng.choice(RELATIONS))
+    tree = tuple(
+        random_draw(
+            rng,
+            count,
+            count - (level == unit and relation == ADD_REMOVE),
+            every=2 if level <= fast else 1,
+            kinds=("fixed", "poisson", "poisson", "all"),
+        )
+        for level, count in enumerate(counts, start=1)
+    )
+    return Problem(tree, ((0,) * unit,), int(rng.integers(0, depth + 1)), relation, random_sigma(rng), steps=2)
+
+
 def all_of_one(rng):
     """All units of one parent, zeroed and clipped at or below them, under any draws, held or not."""
     depth = int(rng.choice([2, 2, 3]))

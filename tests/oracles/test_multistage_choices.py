@@ -6,7 +6,17 @@ import pytest
 from dpcalc.amplification.groups import groups
 from dpcalc.amplification.schedule import phase_steps
 from dpcalc.planner.composition import protected_units
-from tests.oracles.multistage import capped, data_sets, delta_at, group, held, random_problem, shuffled, truth_of
+from tests.oracles.multistage import (
+    capped,
+    data_sets,
+    delta_at,
+    fresh_below,
+    group,
+    held,
+    random_problem,
+    shuffled,
+    truth_of,
+)
 from tests.oracles.test_multistage import NEVER, excess, telling
 
 
@@ -61,13 +71,17 @@ def check(rng, flavour, number, **amounts):
             assert all(excess(truth, one) <= NEVER for one in allowed), (problem, values)
 
 
-@pytest.mark.parametrize("flavour", [group, held, shuffled, capped_alike], ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize(
+    "flavour", [group, held, fresh_below, shuffled, capped_alike], ids=lambda flavour: flavour.__name__
+)
 def test_every_choice_holds_by_itself(flavour):
     check(np.random.default_rng(3), flavour, 12, extreme=3, random=1, in_plane=0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("flavour", [group, held, shuffled, capped_alike], ids=lambda flavour: flavour.__name__)
+@pytest.mark.parametrize(
+    "flavour", [group, held, fresh_below, shuffled, capped_alike], ids=lambda flavour: flavour.__name__
+)
 @pytest.mark.parametrize("block", range(8))
 def test_every_choice_holds_by_itself_at_length(flavour, block):
     check(np.random.default_rng([block, 29]), flavour, 25, extreme=8, random=2, in_plane=1)

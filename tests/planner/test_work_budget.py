@@ -19,7 +19,7 @@ from dpcalc.amplification import counts as revealed_count_distributions
 from dpcalc.amplification.groups import large_group
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
-from dpcalc.errors import DpcalcError, WorkExceededError
+from dpcalc.errors import DpcalcError, NoSolution, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS
 from dpcalc.losses.atoms import chained
 from dpcalc.losses.pair import MixturePair
@@ -30,7 +30,7 @@ from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
-from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
+from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 from dpcalc.planner.solve import ROUGH_SEARCH, solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, WithReplacement
@@ -86,6 +86,26 @@ def test_heavy_runs_are_answered_within_the_budget(config):
     spent, found = spent_on(plan_of(config))
     assert spent <= MOST_UNITS
     assert 0 < found.guarantee.epsilon < 2000
+
+
+@pytest.mark.heavy
+def test_many_phases_share_the_work():
+    """500 phases of three nested levels took 6.6 units; a step has as much work as is left, then its largest part."""
+    draws = {"a": {"scheme": "poisson", "rate": 0.01}, "b": {"scheme": "fixed", "size": 3}}
+    config = {
+        "version": 1,
+        "data": {"levels": [{"name": name, "count": count} for name, count in (("a", 100), ("b", 10), ("c", 20))]},
+        "sampling": {**draws, "c": {"scheme": "poisson", "rate": 0.1}},
+        "mechanism": {"noise_multiplier": 2.0},
+        "phases": [
+            {"sampling": {"a": {"rate": round(0.01 + at / 2000, 4)}}, "training": {"steps": 10 + at}}
+            for at in range(500)
+        ],
+        "privacy": {"unit": "c", "adjacency": "add-remove", "delta": 1e-5},
+    }
+    spent, found = spent_on(plan_of(config))
+    assert spent <= 4 * work.SECOND
+    assert 0 < found.guarantee.epsilon < 500
 
 
 @pytest.mark.parametrize(
