@@ -22,9 +22,8 @@ from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import MAX_LOSSES, glued, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
-from dpcalc.losses.coarsen import SplitPmf
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.pmf import LossPmf, powers
+from dpcalc.losses.pmf import LossPmf, SplitPmf, powers
 from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
