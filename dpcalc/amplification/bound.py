@@ -31,6 +31,9 @@ class StepBound:
     # (d_1, ..., d_p), upper bounds on the distances of missed batches from those of D (direction D||D')
     distances: tuple[int, ...]
     distances_swapped: tuple[int, ...]  # (d'_1, ..., d'_p), the same from the batches of D' (direction D'||D)
+    # the contents of a stand-in of the outermost ancestor that can be missed, in the first of the missed batches: these
+    # have one law whatever is drawn under that ancestor; () if that is not known
+    outer: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ArithmeticError for what is no probability: the theorem needs weights >= 0."""

@@ -7,7 +7,7 @@ Source: docs/theory.md, Theorem 8.6 and Theorem 11.4.
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from functools import cache, partial
 
@@ -22,6 +22,7 @@ from dpcalc.work import TURN, cached_with_cost, spend
 _WHOLE_ORDERS = range(2, LARGEST_ORDER + 1)
 _OTHER_ORDERS = (1.05, 1.1, 1.2, 1.35, 1.5, 1.75, *(2.0**power for power in range(9, 24)))
 """Orders outside the theorems on draws; there only the average over a revealed draw is a bound."""
+_SURE_ORDERS = (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:])
 _MAX_CHANGES = 1000  # above, only the largest loss bounds a group: the chain takes time proportional to the changes
 _MAX_FINE_CHANGES = 16  # up to which all orders of the mechanism are computed, above only a few
 
@@ -32,26 +33,33 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
     changes = unamplified(bound).max_shift
-    if bound.inclusion == 1:
-        orders: Sequence[float] = mechanism.orders
-    else:
-        others = mechanism.orders if changes <= _MAX_FINE_CHANGES else _OTHER_ORDERS
-        orders = sorted({*map(float, _WHOLE_ORDERS), *others})
+    orders: Sequence[float] = mechanism.orders
+    if changes <= _MAX_FINE_CHANGES:
+        orders = _orders_after(changes, orders)
+    elif bound.inclusion < 1:
+        orders = _OTHER_ORDERS
+    if bound.inclusion < 1:
+        orders = sorted({*map(float, _WHOLE_ORDERS), *orders})
     return _curve(f"{mechanism!r} under {bound!r}", _step_divergence(mechanism, bound), orders, changes)
 
 
 def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
     """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite."""
-    orders = (*_OTHER_ORDERS[:6], *map(float, range(2, 33)), *_OTHER_ORDERS[6:])
     rdp = partial(group_divergence, mechanism.rdp, changes)
-    return _curve(f"{mechanism!r} after {changes} changes", rdp, orders, changes)
+    return _curve(f"{mechanism!r} after {changes} changes", rdp, _SURE_ORDERS, changes)
 
 
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
     """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`."""
-    orders = sorted({order for curve in curves for order, _ in curve.points})
+    orders = sorted({*_SURE_ORDERS, *_orders_after(links, [order for curve in curves for order, _ in curve.points])})
     rdp = partial(group_divergence, lambda at: sum(curve.rdp(at) for curve in curves), links)
     return _curve(f"{links} links of {curves!r}", rdp, orders, links)
+
+
+def _orders_after(changes: int, orders: Iterable[float]) -> list[float]:
+    """Return orders, and those at which the first and the last of several changes are read off at one of them."""
+    more = {order for each in orders for order in (each / changes, (each + changes - 1) / changes) if order > 1}
+    return sorted({*orders, *more})
 
 
 def _curve(name: str, rdp: Renyi, orders: Sequence[float], changes: int) -> RdpCurve:

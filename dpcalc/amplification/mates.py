@@ -125,7 +125,11 @@ class Surroundings:
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         batches: list[MissedBatch] = []
+        outer: tuple[int, ...] = ()
         for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
+            if not v:
+                continue
+            outer = outer or (tuple(law) if exchange_distance is operator.add else ())
             leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)
             batches += (
                 MissedBatch(v * p, exchange_distance(leaving, z), exchange_distance(leaving_swapped, z))
@@ -134,7 +138,12 @@ class Surroundings:
         batches += case.near
         missed, distances, swapped = zip(*batches, strict=True) if batches else ((), (), ())
         return StepBound(
-            inclusion=case.inclusion, shift=case.shift, missed=missed, distances=distances, distances_swapped=swapped
+            inclusion=case.inclusion,
+            shift=case.shift,
+            missed=missed,
+            distances=distances,
+            distances_swapped=swapped,
+            outer=outer,
         )
 
 

@@ -39,7 +39,7 @@ from dpcalc.mechanisms.kinds import Mechanism, Promise, change_of
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import All, BallsInBins, CheckIn, FixedAtRate, Poisson, Scheme, Shuffle
+from dpcalc.sampling.schemes import All, CheckIn, FixedAtRate, Poisson, RandomAllocation, Scheme, Shuffle
 
 
 def phase_bounds(
@@ -136,8 +136,9 @@ def _allocated_bounds(
 
     # With the choice hidden: a bound for one unit covers several by links, and replace-one as a removal and an
     # addition. Members of a group choose several of all steps independently, so that no partition into passes is common
-    # to them.
-    if unit == allocated and (isinstance(hierarchy.allocation, BallsInBins) or group.size == 1):
+    # to them, but for a single one.
+    is_common = not isinstance(hierarchy.allocation, RandomAllocation) or hierarchy.allocation.times == 1
+    if unit == allocated and (is_common or group.size == 1):
         links, removal = "-" * group.size, adjacency
         if not _is_as_if_absent(adjacency, clip, unit):
             links, removal = links + "+" * group.size, Adjacency.ADD_REMOVE

@@ -12,6 +12,7 @@ from functools import cache
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
 from dpcalc.amplification.groups import Group
+from dpcalc.amplification.hidden_mates import hidden_mates_profile
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
 from dpcalc.amplification.mates import MatesAverage, merge_close_parts
 from dpcalc.amplification.shuffled import shuffled_pass
@@ -83,9 +84,10 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
-            return under_draw(
+            plain = under_draw(
                 [(float(chance), step_profile(part, noise_multiplier=noise_multiplier)) for chance, part in parts]
             )
+            return hidden_mates_profile(bound, plain, noise_multiplier=noise_multiplier)
 
 
 # Redraw periods (docs/theory.md, Theorem 7.1)

@@ -144,9 +144,10 @@ def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
         here.append(place)
     for (_, name), node in [each for each in leaves.items() if len(each[0]) == 2]:
         starts = (start for end in range(1, min(len(name), _MAX_OPTION)) for start in (name[:end], f"{name[:end]}="))
-        place = again.get(name) or next((again[start] for start in starts if start in again), None)
-        if place is not None or built is not None:
-            said = f"in line {place.line}" if place else f"by `{shortened(built.text)}` in line {built.mark.line}"
+        found_again = again.get(name) or next((again[start] for start in starts if start in again), None)
+        if found_again is not None or built is not None:
+            said = f"in line {found_again.line}" if found_again else ""
+            said = said or (f"by `{shortened(built.text)}` in line {built.mark.line}" if built else "")
             message = f"`--{shortened(name)}` may be given again {said}"
             refused.setdefault(node.path, refusal_at(node.mark, message, WAY_OUT))
     return Document(nested(leaves, mark, path), refused, handed)

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 from dpcalc.config.files import Files, Refusal, refusal_at, text_of
-from dpcalc.config.python_files import literal_text, python_syntax
+from dpcalc.config.python_names import literal_text, python_syntax
 from dpcalc.config.source import Mark, Source, shortened
 from dpcalc.config.tree import Document, Node, Scalar, nested
 

@@ -322,7 +322,7 @@ TARGET = {
 
 ASSUMED_RUN = {
     "rate": declare(DRAW["rate"].kind, "Its sampling rate, 1 / len(loader) under Opacus.", advice="e.g. `rate: 1/235`"),
-    "steps": declare(COUNT, "Its steps.", advice="state `steps`: epochs times the batches of one"),
+    "steps": declare(COUNT, "The steps of that run.", advice="state `steps`: epochs times the batches of one"),
 }
 
 PART = {
@@ -548,7 +548,7 @@ def json_schema() -> Schema:
     }
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
-    for name, taken in {**SCHEMES, LOADER: ("drop_last", "order", *LOADER_KEYS)}.items():
+    for name, taken in {**SCHEMES, LOADER: ("drop_last", "order", "size", *LOADER_KEYS)}.items():
         others = [{"required": [key]} for key in DRAW | LOADER_KEYS if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})

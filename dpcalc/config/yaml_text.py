@@ -241,7 +241,7 @@ def _key(node: yaml.ScalarNode) -> object:
     """Return the key that a word is to PyYAML: numbers and truths that Python takes for equal are one."""
     if node.tag in _KEY_TAGS and not node.style:
         with suppress(ValueError, KeyError, OverflowError, yaml.YAMLError):
-            return yaml.constructor.SafeConstructor().construct_object(node)  # type: ignore[no-untyped-call]
+            return yaml.constructor.SafeConstructor().construct_object(node)
     return node.value
 
 

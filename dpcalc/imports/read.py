@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
-from dpcalc.config.python_files import assignments, bound_names
+from dpcalc.config.python_names import assignments, bound_names
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, listed, system_message

@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from dpcalc.config.python_files import assignments, bound_names, python_syntax
+from dpcalc.config.python_names import assignments, bound_names, python_syntax
 from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError

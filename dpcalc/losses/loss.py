@@ -22,6 +22,7 @@ from dpcalc.records import dataclass
 
 _ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed
 _ROUNDED = 8e-16  # relative error of a loss that was computed by a few operations
+_REACH = 30.0  # deviations beyond which a normal variable has a mass of 1e-197
 _MAX_EXCESS = 1e-5  # by which masses may exceed 1: more is a defect, not a bound on the round-off of many sums
 
 
@@ -207,10 +208,10 @@ def of_two_halves(*, own: MixturePair, other: MixturePair, shift: float) -> Loss
 
 
 def with_chords(loss: Loss, deltas: Mapping[float, float]) -> Loss:
-    """Return a loss of two halves, that above 0 lowered to chords between {epsilon: delta}, from epsilon 0 on.
+    """Return a loss of two halves, or of several such parts, those above 0 lowered to chords between {epsilon: delta}.
 
     A profile is convex in e^epsilon, so that chords between upper bounds on it are upper bounds. They are the profile
-    of finitely many losses; beyond the last epsilon, where delta is the loss's own, the half is as it was.
+    of finitely many losses, from epsilon 0 on; beyond the last one, where delta is the loss's own, they are as before.
 
     Source: docs/theory.md, Lemma 2.5 and Theorem 2.6.
     """
@@ -222,18 +223,24 @@ def with_chords(loss: Loss, deltas: Mapping[float, float]) -> Loss:
             hull.pop()  # it lies on or above the chord
         hull.append((x, y))
     nodes = [(math.log1p(x), y) for x, y in hull]
-    ahead, back = loss.segments
     last = nodes[-1][0]
-    end = half_line_end(ahead.pair, ahead.high, last)
     # The profile falls with e^epsilon as fast as the Q mass above epsilon: its slope changes by the mass of a loss.
     slopes = [(b - a) / (math.exp(x) * math.expm1(y - x)) for (x, a), (y, b) in pairwise(nodes)]
-    slopes.append(-ahead.pair.swapped.mass_below(end))
+    slopes.append(0.0)
+    segments: list[Segment] = []
+    for ahead, back in loss.parts:
+        # Of a part without larger losses next to nothing stays, so that its other half keeps its place.
+        end = max(half_line_end(ahead.pair, ahead.high, last), ahead.pair.centers[0] - _REACH * ahead.pair.deviation)
+        slopes[-1] -= ahead.weight * ahead.pair.swapped.mass_below(end)
+        segments += (replace(ahead, high=end, min_loss=min(last, ahead.max_loss)), back)
     changes = zip(nodes[1:], pairwise(slopes), strict=True)
-    corners = [(x, after - before) for (x, _), (before, after) in changes if after > before]
-    return Loss(
-        segments=(replace(ahead, high=end, min_loss=last), back),
-        losses=tuple(x for x, _ in corners),
-        log_masses=tuple(math.log(mass) + x for x, mass in corners),
+    corners = [(x, math.log(after - before) + x) for (x, _), (before, after) in changes if after > before]
+    atoms = [*(each for each in zip(loss.losses, loss.log_masses, strict=True) if each[0] < 0), *corners]
+    return replace(
+        loss,
+        segments=tuple(segments),
+        losses=tuple(x for x, _ in atoms),
+        log_masses=tuple(log for _, log in atoms),
     )
 
 

@@ -373,8 +373,8 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         lower = min(lower, upper.delta)
     rough = ROUGH_COUNTS if composition.is_rough else ""
     conditions = composition.stated.conditions
-    notes = (*best.notes, rough, missing, *unused_order(composition), *conditions)
-    return replace(best, delta_lower=None if conditions else lower, notes=tuple(filter(None, notes)))
+    notes = tuple(filter(None, (*best.notes, rough, missing, *unused_order(composition), *conditions)))
+    return replace(best, delta_lower=None if conditions else lower, notes=notes)
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
