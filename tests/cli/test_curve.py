@@ -23,7 +23,7 @@ mechanism: {noise_multiplier: 6.0, clip: task}
 training: {steps: 50}
 privacy: {unit: example, adjacency: add-remove, delta: 1e-5}
 """
-SECRET = """\
+SHUFFLED = """\
 version: 1
 data: {examples: 2560}
 sampling: {scheme: shuffle, size: 256, order: secret}
@@ -211,5 +211,5 @@ def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch)
 
 
 def test_a_secret_order_that_lowers_nothing_is_said(real, file):
-    path = str(file(SECRET))
+    path = str(file(SHUFFLED))
     assert "note: the secret order lowers nothing here" in real("curve", "epochs", path, "--range", "1,2").err
