@@ -22,9 +22,8 @@ from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import MAX_LOSSES, glued, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
-from dpcalc.losses.coarsen import SplitPmf
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.pmf import LossPmf, powers
+from dpcalc.losses.pmf import LossPmf, SplitPmf, powers
 from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
@@ -72,8 +71,10 @@ def _uniform_pass(step: Loss, mates: Loss, batches: int, budget: float) -> Loss 
     def unlike(log_q: float) -> tuple[float, float]:
         # A mate's law is at least U / q but for a mass of d / q. That raises the profile of a pass by this factor, and
         # by as much of d, an infinite loss.
-        more = math.exp(min(batches * mates.delta(log_q) * math.exp(-log_q), 1.0)) * (1 + _ROUNDED)
-        return more, more * mates.delta(log_q)
+        missing = mates.delta(log_q)
+        log_more = batches * missing * math.exp(-log_q)
+        more = math.exp(log_more) * (1 + _ROUNDED) if log_more < 1 else math.inf  # no use above
+        return more, more * missing
 
     low, high = 0.0, _MOST_HIDDEN
     allowed = budget / 2 + 1.1 * mates.delta(high)  # of a promise some is unlike whatever q is

@@ -12,7 +12,7 @@ from dpcalc.config.documents import Default
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
 from dpcalc.config.readers import read_document
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, read_bytes, shortened
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
 from dpcalc.config.tree import entry
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import tracked_files
@@ -88,9 +88,11 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 ):
                     continue
                 tried += 1
-                if _start(match) is not None and (tried > MAX_TRIED or not _is_short_for(default, root, text, match)):
+                if _start(match) is not None and (
+                    tried > MAX_TRIED or not _is_short_for(default, root, name, text, match)
+                ):
                     continue
-                if tried <= MAX_TRIED and _is_of_another(default, root, text, match):
+                if tried <= MAX_TRIED and _is_of_another(default, root, name, text, match):
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
@@ -179,22 +181,35 @@ def _launches(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple(texts)
 
 
-def _scripts(text: str, match: re.Match[str]) -> list[str]:
-    """Return the Python files that the command at a match names before it."""
+def _scripts(root: Path, name: str, text: str, match: re.Match[str]) -> list[str]:
+    """Return the Python files that the command at a match names before it, from the top where that is certain."""
     ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
-    return _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    found = _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    if _changes_folder(text):
+        return found
+    beside = [posixpath.normpath(posixpath.join(posixpath.dirname(name), script)) for script in found]
+    tracked = frozenset(tracked_files(root)) if found else frozenset()
+    return [f"/{at}" if at in tracked else script for at, script in zip(beside, found, strict=True)]
 
 
-def _is_own(default: Default, script: str) -> bool:
+@cache
+def _changes_folder(text: str) -> bool:
+    return bool(re.search(r"\b(cd|chdir|pushd|workdir|directory)\b|-C\b", text, re.IGNORECASE))
+
+
+def _is_own(default: Default, root: Path, script: str) -> bool:
+    if script.startswith("/"):
+        return os.path.realpath(root / script[1:]) == os.path.realpath(default.value.mark.source.path)
     return posixpath.basename(script) == PurePosixPath(default.name).name
 
 
-def _is_of_another(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+def _is_of_another(default: Default, root: Path, name: str, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs other scripts of the repository that define the flag themselves."""
-    scripts = _scripts(text, match)
-    if not scripts or any(_is_own(default, script) for script in scripts):
+    scripts = _scripts(root, name, text, match)
+    if not scripts or any(_is_own(default, root, script) for script in scripts):
         return False
-    return all(_defines(root, script, _name(default)) for script in scripts)
+    stem = PurePosixPath(default.name).stem
+    return all(_defines(root, script, _name(default)) or _knows_nothing_of(root, script, stem) for script in scripts)
 
 
 def _start(match: re.Match[str]) -> str | None:
@@ -202,21 +217,37 @@ def _start(match: re.Match[str]) -> str | None:
     return next((text for key, text in match.groupdict().items() if key.startswith("start") and text is not None), None)
 
 
-def _is_short_for(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+def _is_short_for(default: Default, root: Path, name: str, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs the script of the default, which has no other option of that name."""
-    start, scripts = _start(match), [script for script in _scripts(text, match) if _is_own(default, script)]
+    start, scripts = _start(match), [x for x in _scripts(root, name, text, match) if _is_own(default, root, x)]
     return bool(scripts) and not (start and _defines(root, scripts[0], start.replace("-", "_")))
+
+
+@cache
+def _script(root: Path, script: str) -> Source | None:
+    """Return the only tracked file of this name; None if there is none, or several."""
+    if script.startswith("/"):
+        places = [script[1:]]
+    else:
+        places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
+    try:
+        return decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0]) if len(places) == 1 else None
+    except ConfigError:
+        return None
+
+
+def _knows_nothing_of(root: Path, script: str, stem: str) -> bool:
+    """Return True if exactly one tracked file has this name, and it does not name a module: it cannot hand words on."""
+    source = _script(root, script)
+    return source is not None and not re.search(rf"\b{re.escape(stem)}\b", source.text)
 
 
 @cache
 def _defines(root: Path, script: str, name: str) -> bool:
     """Return True if exactly one tracked file has this name and defines the flag."""
-    places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
-    if len(places) != 1:
-        return False
+    source = _script(root, script)
     try:
-        source = decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0])
-        flags = entry(read_document(source, ".py").tree, "flags")
-    except (ConfigError, Refusal):
+        flags = entry(read_document(source, ".py").tree, "flags") if source else None
+    except Refusal:
         return False
     return entry(flags, name) is not None

@@ -453,5 +453,7 @@ def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:
         (each for each, ours in _OUR_NAMES.items() if ours == argument and name.endswith("statement")), argument
     )
     way_out = f"give {OPTIONS[argument]}" if argument in OPTIONS else "write the number into the call"
+    if argument == "sample_rate" and name.startswith("make_private"):
+        way_out += ", which Opacus takes as 1 / len(data_loader)"
     got = "none" if value is None else shown(value)
     raise InputError(f"{name}: expected a number for {theirs}, got {got}; {way_out}")

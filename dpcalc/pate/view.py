@@ -107,6 +107,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     if verbose:
         result["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     given_delta = as_given(answer.delta)
+    middle = [("answered", answered_words), ("sanitised", sanitised_words), *published]
     head = [
         ("aggregation", _noise_text(aggregation, as_given, as_given)),
         ("ensemble", ensemble),
@@ -120,9 +121,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
             *guarantee_lines(answer.by_number),
             *head,
             ("with_these_votes", votes_words),
-            ("answered", answered_words),
-            ("sanitised", sanitised_words),
-            *published,
+            *middle,
             *targets,
             *costliest,
             *lines({"assumptions": list(assumptions)}),
@@ -130,9 +129,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         rows=[
             *head,
             ("these votes", votes_words),
-            ("answered", answered_words),
-            ("sanitised", sanitised_words),
-            *published,
+            *middle,
             *(("target", text) for _, text in targets),
             *costliest,
             *assumes_rows(assumptions),

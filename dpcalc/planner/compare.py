@@ -13,7 +13,6 @@ from dpcalc.accountants.gaussian import central_limit_mu, epsilon_of_mu
 from dpcalc.accountants.inversion import INVERSION_ERROR, inversion, largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, UnsupportedError, counted
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve, composed_moments
@@ -55,13 +54,9 @@ COMPARISON_WORK = 8.0 * SECOND  # for all rows together: what needs more is a ro
 def inversion_row(plan: Plan | Composition) -> Row:
     """Return the row of the uncertified estimate by inversion; its epsilon is None, with the reason, if that fails."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
-
-    def no_estimate(_: StepCounts, error: ConvergenceError) -> float:
-        raise error  # no other method stands in for the estimate
-
     try:
         composition = composed(plan)
-        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta, otherwise=no_estimate)
+        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta)
     except (ConvergenceError, UnsupportedError) as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=result.epsilon, note="accurate to about nine digits, not certified: pld brackets it")

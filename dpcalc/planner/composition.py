@@ -192,11 +192,18 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
         raise UnsupportedError(f"{phase.name}: {why}")
     with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
         if bound.secret:
+            # Of delta each phase has a share by its passes.
+            levels = [each.hierarchy.level(1) for each in plan.phases]
+            passes = [
+                -(-each.steps // level.scheme.steps_of_a_pass(level.count)) if level.scheme.is_secret else 0
+                for each, level in zip(plan.phases, levels, strict=True)
+            ]
+            delta = plan.delta * passes[place] / sum(passes) if phase.steps else plan.delta
             if isinstance(mechanism, Gaussian):
                 loss = partial(step_profile, noise_multiplier=phase.gaussian.noise_multiplier)
-                steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=plan.delta)
+                steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=delta)
             else:
-                steps = secret_releases(black_box_steps(plan, protected, place, bound), plan.delta)
+                steps = secret_releases(black_box_steps(plan, protected, place, bound), delta)
             if steps is not None:
                 return steps
             bound = protected.choices[place][0]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS, accountant_of
@@ -52,6 +52,7 @@ CLOSED_FORM_NOTE = (
     "one answer may take"
 )
 _SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_FAR_BELOW = 1e3  # by how much delta is guessed to be smaller, if passes are bounded for a smaller one
 _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
 _MANY_PLACES = 8  # of a group, each of which a changed run composes by itself
@@ -353,14 +354,19 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     with _run_in_errors(composition.stated), allowance(math.inf):
         # The smallest delta that a valid bound of the run proves: by those that rank cheapest at that delta.
         best, known = _delta_within_work(composition.steps, epsilon), {composition}
+        source = composition
         for _ in range(_DELTA_ROUNDS):
-            others = [each for each in composition.alternatives(best.delta) if each not in known]
+            # Where little but infinite losses is left, which passes in secret order have by the delta that is aimed at.
+            infinite = max((total_infinity_mass(each) for each in source.steps.values()), default=0.0)
+            aim = best.delta / (_FAR_BELOW if infinite > best.delta / 2 else 1)
+            others = [each for each in composition.alternatives(aim) if each not in known]
             if not others:
                 break
             known.update(others)
             for other in others:
                 with suppress(ArithmeticError, UnsupportedError):
-                    best = min(best, _delta_within_work(other.steps, epsilon), key=attrgetter("delta"))
+                    found = _delta_within_work(other.steps, epsilon)
+                    best, source = min((best, source), (found, other), key=lambda each: each[0].delta)
     upper = best
     lower, missing = optional(
         "the lower bound",

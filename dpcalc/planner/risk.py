@@ -21,13 +21,13 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp, closed_form_rdp_delta
-from dpcalc.accountants.pld import delta_bounds, delta_upper_curve
+from dpcalc.accountants.pld import delta_bounds, upper_profile
 from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_profile
-from dpcalc.accountants.result import StepCounts, costliest_release
+from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Result, shown_number
-from dpcalc.losses.moments import total_infinity_mass
+from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import Composition, composed, is_noiseless
@@ -52,7 +52,7 @@ _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsil
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
-_BothCounts = tuple[StepCounts, StepCounts]  # of the directions D||D' and D'||D
+_BothCounts = tuple[Steps, Steps]  # of the directions D||D' and D'||D
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,9 +171,7 @@ def _sharp_profiles(
         for index in dict.fromkeys(at):
             try:
                 with allowance(_COMPOSITION_WORK):
-                    lowest = np.minimum(
-                        lowest, delta_upper_curve(counts, epsilons=epsilons, around=float(epsilons[index]))
-                    )
+                    lowest = np.minimum(lowest, upper_profile(counts, around=float(epsilons[index]))(epsilons))
             except (ArithmeticError, UnsupportedError) as error:
                 is_rough |= isinstance(error, WorkExceededError)
         sides.append(lowest)
@@ -192,9 +190,8 @@ def _sharp_profiles(
             last = decides
             try:
                 with allowance(_COMPOSITION_WORK):
-                    side = delta_upper_curve(
-                        both_counts[forward], epsilons=epsilons, around=float(epsilons[decides]), min_difference=rate
-                    )
+                    around = float(epsilons[decides])
+                    side = upper_profile(both_counts[forward], around=around, min_difference=rate)(epsilons)
             except (ArithmeticError, UnsupportedError):
                 break
             lowest = np.minimum(known.backward if forward else known.forward, side)
@@ -358,10 +355,10 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
     if is_noiseless(composition.plan):
         return 1.0, False
 
-    def by_moments(counts: StepCounts) -> float:
+    def by_moments(counts: Steps) -> float:
         return min(1.0, best_delta(counts, epsilon=0.0).value) if counts else 0.0
 
-    def delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
+    def delta_at_zero(counts: Steps) -> tuple[float, bool]:
         try:
             with allowance(_COMPOSITION_WORK):
                 return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False

@@ -19,9 +19,9 @@ from dpcalc.accountants.gaussian import closed_form_epsilon
 from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
-from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, InputError, NoSolution, UnsupportedError
 from dpcalc.guarantee import Guarantee
+from dpcalc.losses.moments import Steps
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
@@ -172,7 +172,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     if len(known) == len(exact):
         return max(known, key=attrgetter("value"), default=Estimate(0.0))
 
-    def certified(counts: StepCounts, _: ConvergenceError) -> float:
+    def certified(counts: Steps) -> float:
         try:
             return epsilon_bounds(counts, delta=run.delta, sides=(UPPER,))[0]
         except ConvergenceError:
