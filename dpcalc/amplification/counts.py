@@ -97,14 +97,19 @@ class ExchangedPair:
     other: CountLaw  # those of the other one
 
     @property
-    def max_shift(self) -> int:
+    def shift(self) -> int:
         """The largest distance in clip norms between a mean of D and that of D'."""
         return self.own[-1][0] + self.other[-1][0]
 
     @property
+    def max_shift(self) -> int:
+        """The same: `shift`."""
+        return self.shift
+
+    @property
     def distances(self) -> tuple[int, ...]:
         """Distance in clip norms of a batch without the unit, seen from D."""
-        return (self.max_shift,)
+        return (self.shift,)
 
     @property
     def distances_swapped(self) -> tuple[int, ...]:
