@@ -126,7 +126,7 @@ class ExchangedPair:
         return MixturePair.of(p, q, deviation=1.0)
 
 
-Part = StepBound | CountPair
+Part = StepBound | CountPair | ExchangedPair
 _UNIT = 2**1600  # denominator of merged probabilities, rounded up by 1e-481: far below the smallest delta, 1e-300
 _MAX_PARTS = 64  # of an average: each part has its own privacy profile, ten times as many take ten times as long
 
@@ -136,7 +136,7 @@ class Average:
     """A mixture of one-step bounds whose component is public; with the remaining probability the step has loss 0."""
 
     # (probability > 0, bound); the probabilities sum to at most 1
-    parts: tuple[tuple[Fraction, StepBound | CountPair], ...]
+    parts: tuple[tuple[Fraction, Part], ...]
 
     @property
     def inclusion(self) -> Fraction:
@@ -159,7 +159,7 @@ class Average:
         return (max(distance for _, bound in self.parts for distance in bound.distances_swapped),)
 
 
-Bound = StepBound | CountPair | ExchangedPair | Average
+Bound = Part | Average
 
 RevealedCounts = list[tuple[Fraction, CountDistribution]]
 """(probability, law of H given it) for each outcome of the public draws above; sum <= 1, else H is 0."""

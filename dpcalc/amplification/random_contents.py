@@ -116,7 +116,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     """
     largest = single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
     laws = _random_contributions(hierarchy, path, clip)
-    if isinstance(largest, CountPair) or len(path.counts) == 1:
+    if isinstance(largest, CountPair | ExchangedPair) or len(path.counts) == 1:
         return largest
     if laws is not None:  # so few numbers that their combinations with those of the mates stay few
         is_paired = path.schemes[-1].has_stand_in and adjacency is Adjacency.ADD_REMOVE
