@@ -49,5 +49,5 @@ else:
         return getattr(import_module(f"dpcalc.{_MODULES[name]}"), name)
 
     def __dir__() -> list[str]:
-        """Return all exported names, imported or not."""
-        return sorted({*globals(), *__all__})
+        """Return what is exported."""
+        return sorted(__all__)

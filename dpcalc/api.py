@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, Never
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, one_of
 from dpcalc.guarantee import Guarantee, Result, Row, html_table, shown_number
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import DeltaResult, delta_of, guarantee, with_lower_bound
@@ -219,11 +219,19 @@ class Comparison(Result):
         """Return a row by its place, from 0."""
         return self.rows[place]
 
+    def _cells(self) -> list[tuple[str, ...]]:
+        texts = [("" if row.epsilon is None else shown_number("epsilon", row.epsilon), row) for row in self.rows]
+        return [(row.method, row.bound, epsilon, row.claim, row.note) for epsilon, row in texts]
+
+    def __str__(self) -> str:
+        """Return a line for each row: method, bound, epsilon and what it claims."""
+        cells = [("method", "bound", "epsilon", "claim"), *(row[:4] for row in self._cells())]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in cells)
+
     def _repr_html_(self) -> str:
         """Return the rows as an HTML table for a notebook: epsilon rounded up to 6 digits, an empty cell for None."""
-        texts = [("" if row.epsilon is None else shown_number("epsilon", row.epsilon), row) for row in self.rows]
-        rows = [(row.method, row.bound, epsilon, row.claim, row.note) for epsilon, row in texts]
-        return html_table(("method", "bound", "epsilon", "claim", "note"), rows)
+        return html_table(("method", "bound", "epsilon", "claim", "note"), self._cells())
 
 
 def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None, **unknown: Never) -> Comparison:
@@ -288,7 +296,7 @@ def curve(
 
     refuse_unknown(curve, unknown)
     if kind not in CURVES:
-        raise InputError(f"kind: expected one of {', '.join(CURVES)}, got {kind!r}")
+        raise one_of("kind", CURVES, kind, noise="sigma", noise_multiplier="sigma", epsilon="profile", roc="tradeoff")
     run = plan_of(plan, unit=unit, group_size=group_size)
     points = real_numbers(grid, "grid")
     if isinstance(methods, str) or not isinstance(methods, Sequence):

@@ -2,9 +2,9 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import index
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 FIX_INPUT, NO_VERDICT = 2, 3  # exit codes
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
@@ -35,12 +35,48 @@ class KeyedInputError(InputError):
         self.key, self.problem, self.hint, self.code = key, problem, hint, code
 
 
+class ConfigError(InputError):
+    """All errors of a file that cannot be used.
+
+    Attributes:
+        diagnostics: one a place, with its rule code, line and column (`dpcalc.config.source.Diagnostic`).
+    """
+
+    def __init__(self, diagnostics: Iterable[Any]) -> None:
+        """Store what is wrong."""
+        self.diagnostics: tuple[Any, ...] = tuple(diagnostics)
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        """Return every error with its place and way out."""
+        return "\n\n".join(diagnostic.format() for diagnostic in self.diagnostics)
+
+
 class UnsupportedError(InputError):
     """A plan that the chosen accountant or bound does not cover (exit code 2); the text names those that do."""
 
 
 class ConvergenceError(DpcalcError, ArithmeticError):
     """A computation that reached no certified number (exit code 3); nothing is reported."""
+
+
+class NoSolution(DpcalcError):
+    """No value of a quantity meets the goal (exit code 1); the text has the nearest one.
+
+    Attributes:
+        name: of the quantity, such as "noise_multiplier".
+        goal: what was asked.
+        best_value: the value that comes nearest.
+        best_reached: what the goal measures there, an upper bound.
+    """
+
+    def __init__(self, name: str, goal: Any, best_value: Any, best_reached: float) -> None:
+        """Compose the text from the parts."""
+        super().__init__(
+            f"{name}: no value gives {goal.name} <= {goal.limit!r}; "
+            f"the best, {name} {best_value}, gives {best_reached:.6g}"
+        )
+        self.name, self.goal, self.best_value, self.best_reached = name, goal, best_value, best_reached
 
 
 class TooLargeError(ConvergenceError):
@@ -168,6 +204,21 @@ def require_whole(name: str, value: object, expected: str = "a whole number >= 0
 def counted(number: int, noun: str, form: str = "") -> str:
     """Return a number with its noun, such as "1 step" or "2 steps"."""
     return f"{number:{form}} {noun}{'' if number == 1 else 's'}"
+
+
+def one_of(name: str, words: Iterable[str], given: object, **meanings: str) -> InputError:
+    """Return the error of a word that is none of those allowed, with the one that it means or is near to."""
+    allowed = tuple(words)
+    near = meanings.get(str(given)) or nearest(str(given), allowed)
+    meant = f"; did you mean {near}?" if near else ""
+    return InputError(f"{name}: expected one of {', '.join(allowed)}, got {given!r}{meant}")
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """Return the word that is nearest to a misspelt one; "" if none is near."""
+    from difflib import get_close_matches
+
+    return next(iter(get_close_matches(word[:64], tuple(words), n=1)), "")
 
 
 def listed(words: Sequence[str]) -> str:

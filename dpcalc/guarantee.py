@@ -38,9 +38,13 @@ class Result:
         """Return all fields as a dict for JSON: numbers unrounded, infinity as None, fractions as floats."""
         return {field.name: _json_value(getattr(self, field.name)) for field in fields(self)}  # type: ignore[arg-type]  # so are they
 
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the rows of a notebook's table, (name, text): what a reader needs, upper bounds rounded up."""
+        return list(_named_texts(self.to_dict(), ""))
+
     def _repr_html_(self) -> str:
-        """Return the fields as a table for a notebook; upper bounds rounded up, lower bounds down."""
-        return html_table(("", type(self).__name__), list(_named_texts(self.to_dict(), "")))
+        """Return a table for a notebook; `to_dict` has every field in full."""
+        return html_table(("", type(self).__name__), self._rows())
 
 
 def _json_value(value: object) -> object:
@@ -73,12 +77,12 @@ def _named_texts(values: Mapping[str, object], prefix: str) -> Iterator[tuple[st
                 yield prefix + name, shown_number(name, each) if isinstance(each, float) else str(each)
 
 
-def shown_number(name: str, number: float) -> str:
-    """Return a number as text of at most 6 digits, rounded down if the name is that of a lower bound, else up."""
+def shown_number(name: str, number: float, digits: int = _SHOWN_DIGITS) -> str:
+    """Return a number as text of at most so many digits, down if the name is that of a lower bound, else up."""
     if not math.isfinite(number):
         return str(number)
     rounding = ROUND_FLOOR if any(word in name for word in _LOWER_WORDS) else ROUND_CEILING
-    return str(Context(prec=_SHOWN_DIGITS, rounding=rounding).create_decimal(repr(float(number))).normalize())
+    return f"{float(Context(prec=digits, rounding=rounding).create_decimal(repr(float(number)))):.{digits}g}"
 
 
 def html_table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
@@ -104,6 +108,8 @@ MAX_REGRET = 0.01
 
 At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
 
+CONDITIONAL = "conditional: "
+"""Begins the note of a guarantee that holds if another library keeps its word; what it must keep follows."""
 INFINITE = "epsilon is infinite: "
 """Begins the note of a guarantee without a finite epsilon; the cause follows."""
 ROUGH_COUNTS = (
@@ -118,6 +124,7 @@ class Kind(StrEnum):
 
     Attributes:
         UPPER: certified upper bound for every data set; never below the truth.
+        CONDITIONAL: upper bound for every data set if another library kept its word, as a note says.
         LOWER: certified lower bound, attained by one pair of data sets; never above the truth.
         ESTIMATE: numerically accurate, without a certificate.
         APPROXIMATION: value of a limit theorem; may lie on either side of the truth.
@@ -125,6 +132,7 @@ class Kind(StrEnum):
     """
 
     UPPER = "upper"
+    CONDITIONAL = "conditional"
     LOWER = "lower"
     ESTIMATE = "estimate"
     APPROXIMATION = "approximation"
@@ -175,6 +183,30 @@ class Guarantee(Result):
             require_order("epsilon", epsilon_lower, self.epsilon)
         lower = min(epsilon_lower, self.epsilon)
         return replace(self, epsilon_lower=lower, tight=lower >= (1 - TIGHT_WITHIN) * self.epsilon)
+
+    def __str__(self) -> str:
+        """Return the guarantee as a sentence, such as "epsilon <= 2.39 at delta = 1e-05, tight: one example, ..."."""
+        sign = {Kind.UPPER: "<=", Kind.CONDITIONAL: "<=", Kind.LOWER: ">="}.get(self.kind, "=")
+        digits = shown_number("lower" if self.kind is Kind.LOWER else "", self.epsilon, 3)
+        bound = f"epsilon {sign} {digits}" if self.finite else "epsilon is infinite"
+        lower = self.epsilon_lower
+        other = (
+            ", tight" if self.tight else f", at least {shown_number('lower', lower, 3)}" if lower is not None else ""
+        )
+        kind = "" if self.kind in {Kind.UPPER, Kind.LOWER} else f" ({self.kind})"
+        return f"{bound}{kind} at delta = {self.delta!r}{other}: {self._protected}, {self.adjacency}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return bounds, delta and what is protected."""
+        rows = [("epsilon" if self.kind is Kind.UPPER else f"epsilon ({self.kind})", shown_number("", self.epsilon))]
+        if self.epsilon_lower is not None:
+            rows.append(("at least", f"{shown_number('lower', self.epsilon_lower)}{', tight' if self.tight else ''}"))
+        rows += [("delta", f"{self.delta!r}"), ("protects", f"{self._protected}, {self.adjacency}")]
+        return [*rows, ("accountant", self.method), *(("note", note) for note in self.notes)]
+
+    @property
+    def _protected(self) -> str:
+        return f"one {self.unit}" if self.group_size == 1 else f"{self.group_size} of {self.unit} together"
 
     @property
     def finite(self) -> bool:

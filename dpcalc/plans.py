@@ -20,7 +20,7 @@ from dpcalc.config.overrides import FLAGS, SCHEME_QUESTION, Overrides, missing_f
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.config.words import Beside, meaning
-from dpcalc.errors import InputError, require_whole
+from dpcalc.errors import InputError, nearest, one_of, require_whole
 from dpcalc.planner.plan import Plan
 
 MAPPING = "<mapping>"  # the name in messages of a config that is no file
@@ -74,7 +74,7 @@ def plan(
     sampling: Mapping[str, object] | None = None,
     unit: str | None = None,
     clip: str | None = None,
-    noise_multiplier: Number | None = None,
+    noise_multiplier: Number | Mapping[str, object] | None = None,
     steps: Number | None = None,
     epochs: Number | None = None,
     sample_rate: Number | None = None,
@@ -96,15 +96,17 @@ def plan(
         unit: with `levels`, the protected one.
         clip: with `levels`, the one whose vectors are clipped; by default the last.
         noise_multiplier: noise standard deviation / clip norm of one step, >= 0. With 0 or None epsilon is infinite;
-            `solve` finds a value.
+            `solve` finds a value. Or what a library was asked that found it: `{"calibrated_to": {"epsilon": 8}, "by":
+            "opacus.prv", "assuming": {"rate": "1/235", "steps": 14_100}}`; then all that is said is conditional.
         steps: number of noisy updates, a whole number; either this or `epochs`.
         epochs: passes over the data, > 0, rounded up to whole steps.
         sample_rate: probability in (0, 1] with which a Poisson step draws an example; exact, as a fraction too.
         batch_size: examples drawn in a step; for Poisson sampling the expected number.
         dataset_size: number of examples; required with `batch_size`.
         scheme: how the loader draws: "shuffle" (a pass through shuffled data), "poisson" (a coin for each example),
-            "fixed" (so many afresh in each step), "with-replacement" or "all"; required with `batch_size`, while a
-            `sample_rate` alone is that of Poisson sampling.
+            "fixed" (so many afresh in each step), "with-replacement", "all" or "any-order" (draw everything); required
+            with `batch_size`, while a `sample_rate` alone is that of Poisson sampling. "balls-in-bins",
+            "random-allocation", "cyclic-poisson" and "loader" have keys of their own: state them in `sampling`.
         adjacency: "add-remove", "replace-one" or "zero-out".
         group_size: examples that are protected together, >= 1 (the default), at most `dataset_size`.
         method: the accountant; "auto" is the tightest valid one.
@@ -149,9 +151,14 @@ def plan(
         overrides = Overrides(flags=_flags(given), assumed=() if has_noise else (NO_NOISE,))
         if missing := missing_flags(overrides):
             question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
-            raise InputError(
-                _with_argument_names(f"plan: expected {' and '.join(missing)} too, got none; add it{question}")
-            )
+            told = f"plan: expected {' and '.join(missing)} too, got none; add it{question}"
+            if "--set" in told:  # an amount of a scheme that no argument states
+                key = missing[0].removeprefix("--set ").removesuffix("=N").rpartition(".")[2]
+                told = (
+                    f"plan: expected {key} of {scheme}, which is no argument; give levels={{'example': N}}, "
+                    f"sampling={{'example': {{'scheme': {scheme!r}, {key!r}: N}}}} and unit='example'"
+                )
+            raise InputError(_with_argument_names(told))
         with _errors_about_arguments():
             loaded = load_from_flags(overrides)
     # Zero noise (DPC207) is worth a warning only if it was stated.
@@ -217,7 +224,7 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
     if unit is not None:
         names = [level.name for level in source.phases[0].hierarchy.levels]
         if unit not in names:
-            raise InputError(f"unit: expected one of {', '.join(names)}, got {unit!r}")
+            raise one_of("unit", names, unit)
         source = replace(source, unit=names.index(unit) + 1)
     if group_size is not None:
         group_size = require_whole("group_size", group_size, "a whole number >= 1")
@@ -284,6 +291,10 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
         more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
     elif argument in inspect.signature(plan).parameters:
         more = f"give {argument} to `plan`"
+    elif near := nearest(name, known):
+        more = f"did you mean {near}?"
+    elif near := nearest(name, inspect.signature(plan).parameters):
+        more = f"did you mean {near}? give it to `plan`"
     else:
         more = "a config says more, e.g. `load({...})`"
     raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
@@ -312,10 +323,12 @@ def _plan_with_warnings(loaded: Loaded, *, above: int) -> Plan:
     return loaded.plan
 
 
-def _option_text(value: Number, name: str) -> str:
-    """Return a text unchanged and unchecked, a number as exact decimal or fraction; InputError for any other value."""
+def _option_text(value: Number | Mapping[str, object], name: str) -> str:
+    """Return a text unchanged and unchecked, a number exactly, a calibrated noise as JSON; InputError for others."""
     if isinstance(value, str):
         return value
+    if isinstance(value, Mapping) and name == "--noise-multiplier":
+        return json.dumps(value, default=_as_json)
     # A float means the decimal that it prints as: 0.1 is 1/10, not the nearest binary fraction. True is a Rational.
     if not isinstance(value, Rational) or isinstance(value, bool):
         return repr(real_number(value, _with_argument_names(name)))

@@ -49,18 +49,8 @@ UPPER = BoundSide(discretize=discretize_pessimistic, coarsen=coarsen_pessimistic
 LOWER = BoundSide(discretize=discretize_optimistic, coarsen=coarsen_optimistic, cap_tail=cap_optimistic, sign=-1)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompositionSettings:
-    """Accuracy of a composition."""
-
-    tilt: float  # order t >= 0 of the exponential tilt e^(t loss) under which the masses are kept
-    budget: float  # about how much rounding may change the log of the composed tilted mass
-    truncated_mass: float  # P mass a step may leave out at each end of each segment
-    has_long_doubles: bool = False  # whether numbers have extended precision, on machines that have it
-
-
 def composed_loss(
-    counts: Steps, moments: ComposedMoments, settings: CompositionSettings, sides: tuple[BoundSide, ...]
+    counts: Steps, moments: ComposedMoments, settings: Resolution, sides: tuple[BoundSide, ...]
 ) -> list[ComposedLoss]:
     """Return the composed loss for each side; UnsupportedError if an RdpCurve is among the steps."""
     if not counts:
@@ -85,7 +75,7 @@ def composed_loss(
 
 
 def _discretized(
-    curve: Curve, moments: Any, copies: int, settings: CompositionSettings, sides: tuple[BoundSide, ...]
+    curve: Curve, moments: Any, copies: int, settings: Resolution, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Pmf, float]]:
     """Return one copy's (loss on a grid, log slack) for each side; steps under a public draw are composed first."""
     if isinstance(curve, RdpCurve):
@@ -104,13 +94,7 @@ def _discretized(
             (with_public_draw(pmf, curve.rate, log_norm, side.sign).normalized(), slack * drawn)
             for side, (pmf, slack) in zip(sides, composed_loss(dict(curve.counts), steps, within, sides), strict=True)
         ]
-    aim = Resolution(
-        tilt=settings.tilt,
-        log_norm=log_norm,
-        copies=copies,
-        budget=settings.budget,
-        truncated_mass=settings.truncated_mass,
-    )
+    aim = replace(settings, log_norm=log_norm, copies=copies)
     first = cells(curve, aim)
     results = []
     for side in sides:

@@ -94,18 +94,24 @@ def inversion(counts: Steps, *, delta: float) -> float:
     It is 0 for no steps, and infinite if the infinity mass is at least delta; ConvergenceError if its integral
     converges slowly.
     """
-    return _invert(counts, _starting_bound(counts, delta), delta).epsilon if counts else 0.0
+    return largest_inversion({"": counts}, delta=delta)[0].epsilon
 
 
 def largest_inversion(
-    releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps, ConvergenceError], float]
+    releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps], float] | None = None
 ) -> tuple[InversionResult, str]:
     """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
 
     Epsilon 0 of "" without any step.
     """
     # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
-    starts = {name: _starting_bound(counts, delta) for name, counts in releases.items() if counts}
+    starts: dict[str, MomentBound | None] = {}  # None if a step has few losses or the infinity mass uses up delta
+    for name, counts in releases.items():
+        if counts:
+            left = 0.0 if any(map(_has_few_losses, counts)) else delta - total_infinity_mass(counts)
+            truncated_mass = _truncated_mass(counts, left)
+            best = best_epsilon(counts, delta=delta, truncated_mass=truncated_mass) if left > 0 else None
+            starts[name] = best
     bounds = {name: math.inf if start is None else start.value for name, start in starts.items()}
     largest, costliest = InversionResult(0.0), ""
     for name in sorted(starts, key=lambda name: -bounds[name]):
@@ -113,8 +119,10 @@ def largest_inversion(
             break
         try:
             result = _invert(releases[name], starts[name], delta)
-        except ConvergenceError as error:
-            result = InversionResult(otherwise(releases[name], error))
+        except ConvergenceError:
+            if otherwise is None:
+                raise
+            result = InversionResult(otherwise(releases[name]))
         if not costliest or result.epsilon > largest.epsilon:
             largest, costliest = result, name
     return largest, costliest
@@ -130,14 +138,6 @@ def _has_few_losses(curve: Curve) -> bool:
     if isinstance(curve, PublicDraw):
         return all(_has_few_losses(step) for step, _ in curve.counts)
     return isinstance(curve, RdpCurve) or (not curve.segments and 0 < len(curve.losses) < _MIN_VALUES)
-
-
-def _starting_bound(counts: Steps, delta: float) -> MomentBound | None:
-    """Return the moment bound to start from; None if a step has few losses or the infinity mass uses up delta."""
-    if any(_has_few_losses(curve) for curve in counts):
-        return None
-    left = delta - total_infinity_mass(counts)
-    return best_epsilon(counts, delta=delta, truncated_mass=_truncated_mass(counts, left)) if left > 0 else None
 
 
 def _invert(counts: Steps, start: MomentBound | None, delta: float) -> InversionResult:

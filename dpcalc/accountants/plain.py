@@ -24,7 +24,7 @@ import numpy as np
 from dpcalc.accountants.rdp import log_peak
 from dpcalc.accountants.result import AccountantResult
 from dpcalc.arrays import Array
-from dpcalc.losses.loss import Loss, LossCurve
+from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve, PublicDraw, Steps, largest_loss, total_infinity_mass
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -116,7 +116,13 @@ def _log_moment(curve: Curve) -> LogMoment:
         case Loss() if not curve.segments:
             return _log_moment_of_atoms(curve)
 
-    distances, logs = _moves(curve)
+    # Chords lie below the profile of their pair: its moves cover their atoms as well.
+    parts = [(np.zeros(0), np.zeros(0))]
+    for part in curve.parts if isinstance(curve, Loss) else [curve.segments]:
+        halves = [_moves_of_pair(each.pair) for each in part]
+        far, logs_of_part = halves[0] if len(halves) == 1 else _dominating_moves(*halves)
+        parts.append((far, logs_of_part + math.log(part[0].weight)))
+    distances, logs = (np.concatenate([each[i] for each in parts]) for i in (0, 1))
     half_squares, place = np.unique(distances**2 / 2, return_inverse=True)
     log_masses = np.full(half_squares.size, -math.inf)
     np.logaddexp.at(log_masses, place, logs)
@@ -156,31 +162,26 @@ def _log_expm1(x: Array) -> Array:
     return logs
 
 
-def _moves(curve: LossCurve) -> Moves:
-    """Return moves that turn P into Q, of all parts of a step made of Gaussian mixtures."""
-    # Chords lie below the profile of their pair: its moves cover their atoms as well.
-    parts = [(np.zeros(0), np.zeros(0))]
-    for part in curve.parts if isinstance(curve, Loss) else [curve.segments]:
-        halves = [_moves_of_pair(each.pair) for each in part]
-        distances, logs = halves[0] if len(halves) == 1 else _dominating_moves(*halves)
-        parts.append((distances, logs + math.log(part[0].weight)))
-    return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
-
-
 def _dominating_moves(a: Moves, b: Moves) -> Moves:
     """Return moves that cover both: at every cumulative mass from the farthest on, the larger of their distances."""
     by_distance = []
     for distances, logs in (a, b):
         order = np.argsort(-distances, kind="stable")
-        by_distance.append((distances[order], np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)))
-    ends = np.unique(np.concatenate([own for _, own in by_distance]))
-    farthest = []
-    for far, own in by_distance:
-        at = np.searchsorted(own, ends, side="left")
-        farthest.append(np.append(far, 0.0)[np.minimum(at, far.size)])
+        by_distance.append((np.append(distances[order], 0.0), np.cumsum(np.exp(logs[order])) * (1 + _ROUNDED)))
+    (first, second), log_masses = _at_common_ends(by_distance)
+    return np.maximum(first, second), log_masses
+
+
+def _at_common_ends(laws: list[tuple[Array, Array]]) -> tuple[list[Array], Array]:
+    """Return each law's value in every cell between any two of their cumulative masses, and the log masses of cells.
+
+    `laws` are (values, cumulative masses); a last value stands for what is above the last mass.
+    """
+    ends = np.unique(np.concatenate([own for _, own in laws]))
     masses = np.diff(ends, prepend=0.0)
     used = masses > 0
-    return np.maximum(*farthest)[used], np.log(masses[used])
+    places = ((values, np.searchsorted(own, ends[used], side="left")) for values, own in laws)
+    return [values[np.minimum(at, values.size - 1)] for values, at in places], np.log(masses[used])
 
 
 def _moves_of_pair(pair: MixturePair) -> Moves:
@@ -191,18 +192,14 @@ def _moves_of_pair(pair: MixturePair) -> Moves:
     is_p_left = float((gaps * centers).sum()) < 0
     # Where mass lies far out it is rare, and is summed first, so that it keeps its digits. Sums are raised by more than
     # they were rounded by: then at least as much is moved over each distance or a larger one.
-    sums, places = [], []
+    sides = []
     for excess, from_left in ((gaps, is_p_left), (-gaps, not is_p_left)):
         order = np.flatnonzero(excess > 0)[:: 1 if from_left else -1]
-        sums.append(np.cumsum(excess[order]) * (1 + _ROUNDED))
-        places.append(centers[order])
-    if not places[0].size or not places[1].size:
+        sides.append((centers[order], np.cumsum(excess[order]) * (1 + _ROUNDED)))
+    (_, moved), (_, filled) = sides
+    if not moved.size or not filled.size:
         return np.zeros(0), np.zeros(0)
     # Both sums are the total variation of the weights, but for rounding: the last of each goes as far as the larger.
-    sums[0][-1] = sums[1][-1] = max(sums[0][-1], sums[1][-1])
-    ends = np.unique(np.concatenate(sums))
-    start, goal = (
-        place[np.minimum(np.searchsorted(own, ends, side="left"), place.size - 1)]
-        for own, place in zip(sums, places, strict=True)
-    )
-    return np.abs(start - goal) * (1 + _ROUNDED), np.log(np.diff(ends, prepend=0.0))
+    moved[-1] = filled[-1] = max(moved[-1], filled[-1])
+    (start, goal), log_masses = _at_common_ends(sides)
+    return np.abs(start - goal) * (1 + _ROUNDED), log_masses

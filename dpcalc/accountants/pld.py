@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from operator import attrgetter
 
 import numpy as np
@@ -27,7 +26,6 @@ from dpcalc.accountants.composed_loss import (
     UPPER,
     BoundSide,
     ComposedLoss,
-    CompositionSettings,
     composed_loss,
     delta_at_epsilon,
     divergence_error,
@@ -40,6 +38,7 @@ from dpcalc.accountants.rdp import best_delta, best_epsilon, rdp, rdp_classic, t
 from dpcalc.accountants.result import Accountant, AccountantResult, costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
+from dpcalc.losses.cells import Resolution
 from dpcalc.losses.moments import ComposedMoments, Steps, largest_loss, segment_ends, total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 
@@ -70,14 +69,6 @@ def epsilon_bounds(
     return known if len(known) == len(sides) else grid_epsilon_bounds(counts, delta, sides, width)
 
 
-def rough_epsilon_upper(counts: Steps, *, delta: float) -> float:
-    """Return a less tight upper bound on epsilon than `pld` at half its cost; inf where the composition fails."""
-    try:
-        return epsilon_bounds(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
-    except (ArithmeticError, UnsupportedError):
-        return math.inf
-
-
 def grid_epsilon_bounds(
     counts: Steps, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
@@ -100,7 +91,7 @@ def grid_epsilon_bounds(
     # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
     tilt = min(best.order, STEEPEST / best.value)
     aim = min(width * min(math.sqrt(len(counts)), MANY_WIDER), max(width, WIDEST)) * max(tilt * best.value, 1.0)
-    settings = CompositionSettings(tilt=tilt, budget=aim, truncated_mass=truncated_mass)
+    settings = Resolution(tilt=tilt, budget=aim, truncated_mass=truncated_mass)
     coarser_attempts = _COARSER_ATTEMPTS if UPPER not in sides else 0  # LOWER alone, if it does not fit in memory
     while True:
         try:
@@ -118,9 +109,8 @@ def grid_epsilon_bounds(
         bound = epsilon_at_delta(loss, finite_delta, side)
         # A second attempt takes the tilt for that slope. Where rare large losses forbid the tilt that fits epsilon they
         # differ: then the cells must be finer, and the round-off of the transforms may matter, too.
-        local = bound.steepness / max(
-            settings.tilt * bound.epsilon, 1e-300
-        )  # order that acts at epsilon, over the tilt
+        # The order that acts at epsilon, over the tilt.
+        local = bound.steepness / max(settings.tilt * bound.epsilon, 1e-300)
         budget = max(WORST_WIDTH * bound.steepness / max(local, 1.0) ** 2, settings.budget / 16)
         is_rough = bound.roundoff > ROUNDED * bound.steepness
         if bound.epsilon and (is_rough or budget < settings.budget / 2):
@@ -176,7 +166,7 @@ def _composed_for_delta(
     """Return the composed loss to bound delta; the grid is finer for a tilt near 0 if that fits in memory."""
     # Under a tilt t rounding by h costs t (t + 1) h^2 / 2. Where delta is near 1 the tilt is next to 0, and losses
     # rounded as freely as that allows would say nothing: they are kept exact to about a tenth where that fits.
-    settings = CompositionSettings(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass)
+    settings = Resolution(tilt=tilt, budget=1e-4, truncated_mass=truncated_mass)
     finer = replace(settings, budget=1e-4 * min(1.0, 50 * tilt * (tilt + 1)))
     try:
         return composed_loss(counts, moments, finer, (side,))[0]
@@ -186,16 +176,13 @@ def _composed_for_delta(
         return composed_loss(counts, moments, settings, (side,))[0]
 
 
-def delta_upper_curve(counts: Steps, *, epsilons: Array, around: float, min_difference: float = 1.0) -> Array:
-    """Return upper bounds on delta, at most 1, at `epsilons` by one composition that is tight near `around`."""
-    return upper_profile(counts, around=around, min_difference=min_difference)(epsilons) if counts else 0.0 * epsilons
-
-
 def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) -> Callable[[Array], Array]:
-    """Return upper bounds on delta as a function of epsilons >= 0, with errors small against delta at `around`.
+    """Return upper bounds on delta, at most 1, as a function of epsilons >= 0, tight near `around`; 0 for no steps.
 
     They are read from one composed loss by sums that are made once; ConvergenceError if that is too large.
     """
+    if not counts:
+        return np.zeros_like
     infinity_mass = total_infinity_mass(counts)
     neglected = 1e-5 * min(max(best_delta(counts, epsilon=around).value - infinity_mass, 1e-40), min_difference, 1.0)
     truncated_mass = neglected / segment_ends(counts)
@@ -280,8 +267,13 @@ def worst_direction(
             return exact
         return moment_bound(counts) if moment_bound else trimmed_epsilon(counts, delta=delta).value
 
+    def sharper_ceiling(counts: Steps) -> float:  # at half the cost of `pld`; inf where the composition fails
+        try:
+            return epsilon_bounds(counts, delta=delta, sides=(UPPER,), width=ROUGH_WIDTH)[0]
+        except (ArithmeticError, UnsupportedError):
+            return math.inf
+
     cost = attrgetter("epsilon")
     if accountant not in {pld, auto}:
         return costliest_release(steps, answer=answer, cost=cost, ceiling=lambda _: math.inf)
-    sharper = partial(rough_epsilon_upper, delta=delta)
-    return costliest_release(steps, answer=answer, cost=cost, ceiling=ceiling, sharper_ceiling=sharper)
+    return costliest_release(steps, answer=answer, cost=cost, ceiling=ceiling, sharper_ceiling=sharper_ceiling)

@@ -13,7 +13,6 @@ import numpy as np
 from dpcalc.accountants.composed_loss import (
     UPPER,
     BoundSide,
-    CompositionSettings,
     EpsilonBound,
     composed_loss,
     epsilon_at_delta,
@@ -21,6 +20,7 @@ from dpcalc.accountants.composed_loss import (
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError
+from dpcalc.losses.cells import Resolution
 from dpcalc.losses.composition import TailCap, cap_pessimistic, capped
 from dpcalc.losses.moments import ComposedMoments, Steps, together, total_infinity_mass
 from dpcalc.losses.quadrature import LossMoments
@@ -140,8 +140,21 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
     share = _COARSE_FACTOR  # of the budget that would do if all losses were rounded alike
     coarse, gain = math.nan, 1.0  # epsilon at the same guess with a budget larger by `gain`; nan if none
     for attempt in range(_ATTEMPTS):
+        bound = EpsilonBound(epsilon=math.inf if side is UPPER else 0.0, steepness=1.0)  # if no delta is left
         try:
-            bound = _attempted(rare, side, guess, share * epsilon_width, steepness, has_long_doubles)
+            counts = rare.capped_counts(guess, side.cap_tail)
+            finite_delta = delta_of_finite_losses(counts, rare.delta, side)
+            if finite_delta > 0:
+                best = best_delta(counts, epsilon=guess, truncated_mass=rare.truncated_mass)
+                scale = min(max(steepness, _MIN_STEEPNESS), max(best.order * guess, 1.0))
+                settings = Resolution(
+                    tilt=best.order,
+                    budget=share * epsilon_width * scale,
+                    truncated_mass=rare.truncated_mass,
+                    has_long_doubles=has_long_doubles,
+                )
+                (composed,) = composed_loss(counts, best.moments, settings, (side,))
+                bound = epsilon_at_delta(composed, finite_delta, side)
         except ConvergenceError:
             if not attempt:
                 raise
@@ -165,22 +178,3 @@ def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> f
             gain = min(max(error / max(allowed, 1e-300), 2.0), _COARSE_FACTOR)
             share, coarse = max(share / gain, _FINEST), epsilon
     return end
-
-
-def _attempted(
-    rare: RareEvents, side: BoundSide, guess: float, budget: float, steepness: float, has_long_doubles: bool
-) -> EpsilonBound:
-    """Return the bound from one composition with losses capped above the guess; inf (LOWER: 0) if no delta is left."""
-    counts = rare.capped_counts(guess, side.cap_tail)
-    finite_delta = delta_of_finite_losses(counts, rare.delta, side)
-    if finite_delta <= 0:
-        return EpsilonBound(epsilon=math.inf if side is UPPER else 0.0, steepness=1.0)
-    best = best_delta(counts, epsilon=guess, truncated_mass=rare.truncated_mass)
-    settings = CompositionSettings(
-        tilt=best.order,
-        budget=budget * min(max(steepness, _MIN_STEEPNESS), max(best.order * guess, 1.0)),
-        truncated_mass=rare.truncated_mass,
-        has_long_doubles=has_long_doubles,
-    )
-    (composed,) = composed_loss(counts, best.moments, settings, (side,))
-    return epsilon_at_delta(composed, finite_delta, side)

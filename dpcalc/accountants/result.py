@@ -15,7 +15,6 @@ class AccountantResult:
     note: str = ""
 
 
-StepCounts = Steps
 Accountant = Callable[..., AccountantResult]
 ReleaseResult = TypeVar("ReleaseResult")
 

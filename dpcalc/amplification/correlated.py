@@ -57,14 +57,14 @@ def independent_steps(
             drawn, number = bins, 0
         case BallsInBins() as bins if attained:  # the steps of all bins whose columns of the strategy are uncut
             drawn, number = bins, max(1, steps - strategy.bands(steps) + 1)
-            noise *= even_noise(strategy, steps, bins.bins).for_lower
+            noise *= even_noise(strategy, steps, bins.bins, attained=True)
         case BallsInBins() as bins:
             drawn, number = _separated_bins(bins, steps, strategy.bands(steps))
             # What a bin holds on average means something if a unit keeps one bin for the whole run, and all other
             # levels are drawn whole. A fresh choice of several passes keeps no unit in its bin.
             is_kept = bins.is_held or steps <= bins.bins
             if is_kept and all(each.scheme in (All(), bins) for each in hierarchy.levels):
-                noise *= even_noise(strategy, steps, bins.bins).for_upper
+                noise *= even_noise(strategy, steps, bins.bins, attained=False)
         case _:  # one release of all units, which bounds any order of participation
             drawn, number = All(), min(steps, 1)
             if steps:

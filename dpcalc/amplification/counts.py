@@ -300,7 +300,7 @@ def revealed_count_distributions(
     is_unplaced = built is None and size > 1 and group.placement is None
     if not is_unplaced or not any(scheme.can_repeat for scheme in path.schemes):
         with suppress(WorkExceededError):
-            members = _member_counts(hierarchy, path, clip, group)
+            members = member_counts(hierarchy, path, clip, group)
             laws = [(chance, coarsen_upwards(law if each is None else compound(law, each))) for chance, law in members]
     if laws is None:  # too costly, or no better law is proved
         max_contributions = max(each) if each is not None else 1
@@ -312,7 +312,7 @@ def revealed_count_distributions(
     return laws if clip else [(chance, capped_distribution(law, 1)) for chance, law in laws]
 
 
-def _member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
+def member_counts(hierarchy: Hierarchy, path: Path, clip: int, group: Group) -> RevealedCounts:
     """Return upper laws of the members drawn, by how episodes are built, a placement, or union bounds without one."""
     scheme, count = path.schemes[-1], path.counts[-1]
     if (built := hierarchy.episodes) is not None and len(path.counts) == 1:

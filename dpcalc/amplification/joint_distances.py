@@ -107,6 +107,8 @@ class _Search:
     A cell holds all unit vectors x, directions and distances of the missed batch of a range. In a cell each angle of
     the mates, cut into cells as well, has an upper bound; the mean over the mates is the largest under the constraint
     on their mean.
+
+    Source: docs/theory.md, Theorem 6.14.
     """
 
     def __init__(self, bound: JointStepBound, deviation: float) -> None:

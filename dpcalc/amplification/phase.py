@@ -229,7 +229,7 @@ def _exchanged_bounds(
 ) -> tuple[PhaseBound, ...]:
     """Return the bound of one removed unit of random contents in whose place another one is; () for others.
 
-    Source: docs/theory.md, Theorem 6.14.
+    Source: docs/theory.md, Theorem 6.16.
     """
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     is_missed = any(path.missed(at) and hierarchy.level(at).redraw_every <= hold for at in range(1, unit))

@@ -99,7 +99,7 @@ def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int) -> Exchanged
 
     Its level has a draw of a fixed size, and all above are drawn whole.
 
-    Source: docs/theory.md, Theorem 6.14.
+    Source: docs/theory.md, Theorem 6.16.
     """
     laws = _random_contributions(hierarchy, path, clip)
     if laws is None:

@@ -54,7 +54,7 @@ def query_steps(mechanism: PateMechanism, *, group_size: int, queries: int) -> S
 
 # Profiles of steps, and releases of phases.
 
-_UNLIKE_MATES = 1 / 20  # share of delta for mates whose outputs are unlike the unit's
+_UNLIKE_MATES = 1 / 2  # share of delta for mates whose outputs are unlike the unit's
 _INFINITE, _TRIES = 0.4, 4  # share of delta for infinite losses of a group, and how often it is sought
 _PROFILE_WORK = 200 * TURN  # of the exact weights of one profile, as floats
 
@@ -179,7 +179,7 @@ def _chained_pass(
     step: Loss, mates: Loss, places: tuple[tuple[Fraction, int], ...], links: int, delta: float, passes: int
 ) -> Loss | None:
     """Return a pass for a group of `links` units that change one by one; one for all placements of a group."""
-    budget = _UNLIKE_MATES * delta / passes
+    budget = _UNLIKE_MATES * delta / (passes * links)
     for _ in range(_TRIES):
         one = shuffled_pass(step, mates, places, budget)
         if one is None:

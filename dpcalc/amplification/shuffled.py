@@ -4,7 +4,8 @@ Reveal all of a pass but where the unit x is and where one other unit of each ot
 and the mates are in a uniform order. A pair (P, Q) that dominates one step of x is that of a label y ~ P or y ~ Q. If
 P + Q <= 2 q W for the output law W of every mate, each mate draws a label from U = (P + Q) / 2 with chance 1/q, and
 which labels belong to mates is not to be seen. With m labels in all, m - 1 ~ Binomial(M - 1, 1/q), D and D' give their
-vector the densities 1 + S/m and 1 - S/m against U^m, where S is the sum of C = (P - Q) / (P + Q) over the labels.
+vector the densities 1 + S/m and 1 - S/m against U^m, where S is the sum of C = (P - Q) / (P + Q) over the labels. Where
+P and Q exceed q W by a mass of d at most, d is added once, whoever the mates are.
 
 Everything is read from the law of C under U. One such law dominates another if it is larger in convex order, so that
 splitting a mass over two points around it, its mean kept, gives an upper bound; so does a smaller m.
@@ -19,11 +20,10 @@ from scipy.special import bdtr
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
-from dpcalc.losses.atoms import MAX_LOSSES, of_cells, public_mixture, symmetric_pair
+from dpcalc.losses.atoms import MAX_LOSSES, glued, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
-from dpcalc.losses.coarsen import SplitPmf
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.pmf import LossPmf, powers
+from dpcalc.losses.pmf import LossPmf, SplitPmf, powers
 from dpcalc.numerics.convolution import sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
@@ -35,7 +35,6 @@ _ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far abov
 _FAR_OUT = 1e-16  # mass at either end that counts as one of infinite loss
 _MANY = 50  # batches, of which the last one may be left out of account
 _MOST_HIDDEN = 60.0  # log of the largest q that is tried
-_FARTHEST = 700.0  # loss of a step up to which mates may be unlike the unit; floats end at e^709
 _TOLERATED = 5e-6  # by which masses may exceed 1 for round-off, times the number of labels: of more, some are not used
 _MOST_POINTS = 1 << 20  # of the lattice of one label: a wider one is an upper bound, too
 _WIDEST = -3  # log2 of the widest spacing of that lattice
@@ -63,30 +62,31 @@ def shuffled_pass(step: Loss, mates: Loss, batches: tuple[tuple[Fraction, int], 
 
 def _uniform_pass(step: Loss, mates: Loss, batches: int, budget: float) -> Loss | None:
     """Return the pair of a pass in which the unit's place is uniform over `batches`."""
-    far = [(x, max(step.delta(x), step.swapped.delta(x))) for x in _grid_of_losses(step, budget)]
+    values, masses, error = _law_of_a_label(step)
+    spread = math.sqrt(float((masses * values**2).sum()))
+    if error > _TOLERATED or not spread:
+        return None
+    most = math.floor(_TOLERATED / error)
 
-    def unlike(log_q: float) -> float:
-        # A mate's law and one above U / q differ by `missing` in total variation; as many mates at most. Up to the loss
-        # x that adds (1 + e^x) times that to delta; losses above x of the pass are at most as likely as in one step.
-        missing = (batches - 1) * mates.delta(log_q) * math.exp(-log_q)
-        return min(missing * (1 + math.exp(x)) + beyond for x, beyond in far)
+    def unlike(log_q: float) -> tuple[float, float]:
+        # A mate's law is at least U / q but for a mass of d / q. That raises the profile of a pass by this factor, and
+        # by as much of d, an infinite loss.
+        missing = mates.delta(log_q)
+        log_more = batches * missing * math.exp(-log_q)
+        more = math.exp(log_more) * (1 + _ROUNDED) if log_more < 1 else math.inf  # no use above
+        return more, more * missing
 
     low, high = 0.0, _MOST_HIDDEN
-    if unlike(high) > budget / 2:
+    allowed = budget / 2 + 1.1 * mates.delta(high)  # of a promise some is unlike whatever q is
+    if allowed > 1 / 4:
         return None
     while high - low > 1e-3:
         middle = (low + high) / 2
-        low, high = (middle, high) if unlike(middle) > budget / 2 else (low, middle)
-    labelled = math.exp(-high) * (1 - _ROUNDED)
+        low, high = (middle, high) if unlike(middle)[1] > allowed else (low, middle)
+    more, infinite = unlike(high)
+    labelled = (1 - _ROUNDED) / (math.exp(high) + mates.delta(high))
 
-    values, masses, error = _law_of_a_label(step)
-    if error > _TOLERATED:
-        return None
-    most = math.floor(_TOLERATED / error)
     numbers, chances = _numbers_of_labels(batches - 1, labelled, most=most)
-    spread = math.sqrt(float((masses * values**2).sum()))
-    if not spread:
-        return None
     usual = 1 + min((batches - 1) * labelled, most)
     level = math.floor(math.log2(spread * min(math.sqrt(usual) / _POINTS, 1 / 8)))
     level = max(level, math.ceil(math.log2(float(np.ptp(values)) / _MOST_POINTS)))
@@ -124,35 +124,28 @@ def _uniform_pass(step: Loss, mates: Loss, batches: int, budget: float) -> Loss 
     loss, log = np.concatenate(losses), np.concatenate(logs)
     margin = _ROUNDED * np.sign(loss)  # losses above 0 rise with their P mass, those below 0 fall with their Q mass
     loss, log = loss + margin, log + np.minimum(margin, 0.0)
-    is_symmetric = step.swapped == step  # then so is the law of C, and losses above 0 say all
-    if is_symmetric:
-        loss, log = loss[loss > 0], log[loss > 0]
-    most_losses = MAX_LOSSES // 2 if is_symmetric else MAX_LOSSES
-    plain = of_cells(loss, log, infinity_mass=ends[0], only_other=ends[1], max_losses=most_losses)
-    if is_symmetric:
-        above, logs_above = np.array(plain.losses), np.array(plain.log_masses)
-        plain = symmetric_pair(
-            np.append(-above[::-1], above),
-            np.append((logs_above - above)[::-1], logs_above),
-            infinity_mass=plain.infinity_mass,
-        )
-    apart = max(plain.delta(0.0), plain.swapped.delta(0.0))
-    if apart > 1 / 2:
-        return None
-    infinite = (unlike(high) + lost) / (1 - apart)
-    return Loss(
-        losses=plain.losses,
-        log_masses=tuple(log + math.log1p(-infinite) for log in plain.log_masses),
-        infinity_mass=infinite + (1 - infinite) * plain.infinity_mass,
-        other_infinite=infinite + (1 - infinite) * plain.only_other,
-        is_symmetric=is_symmetric,
+    infinite += more * lost
+    log += math.log(more)
+    is_symmetric = step.swapped == step  # then losses above 0 say all
+    is_above, is_below = loss > 0, (loss < 0) & (not is_symmetric)
+    plain = glued(
+        (log[is_above], loss[is_above]),
+        ((log - loss)[is_below], loss[is_below]),
+        infinity_mass=infinite + more * ends[0],
+        only_other=infinite + more * ends[1],
+        max_losses=MAX_LOSSES // (1 + is_symmetric),
     )
-
-
-def _grid_of_losses(step: Loss, budget: float) -> list[float]:
-    """Return losses up to one that a step exceeds with a tenth of the budget at most, in both directions."""
-    most = max(step.epsilon(budget / 10), step.swapped.epsilon(budget / 10))
-    return [min(most, _FARTHEST) * part / 32 for part in range(33)] if most < math.inf else [0.0]
+    if not is_symmetric:
+        return plain
+    loss, log = np.array(plain.losses), np.array(plain.log_masses)
+    # Of a mass above 1 the chord around 0 is the profile: the smallest losses lose it.
+    both = np.exp(log) * (1 + np.exp(-loss))
+    above_1 = np.maximum(np.cumsum(both[::-1])[::-1] - (1 + _ROUNDED - plain.infinity_mass), 0.0)
+    kept = both > above_1
+    loss, log = loss[kept], log[kept] + np.log1p(-above_1[kept] / both[kept])
+    return symmetric_pair(
+        np.append(-loss[::-1], loss), np.append((log - loss)[::-1], log), infinity_mass=plain.infinity_mass
+    )
 
 
 def _law_of_a_label(step: Loss) -> tuple[Array, Array, float]:

@@ -6,7 +6,7 @@ are drawn whole the number of a draw is its time, and a time without entries is 
 exists only where the log shows it.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from functools import cached_property
 
@@ -284,16 +284,3 @@ def _begins_of_equal(first: IntArray, *others: IntArray) -> IntArray:
     for other in others:
         is_new |= np.diff(other) != 0
     return np.flatnonzero(np.concatenate([[True], is_new]))
-
-
-def add_entries(levels: Sequence[LoggedLevel], steps: IntArray, units: IntArray, *, end: int) -> None:
-    """Add entries to the level of records and, as their parents, to each level above."""
-    if not steps.size:
-        return
-    records = levels[-1].level.units
-    # One key for each (step, record): a sort of whole numbers is several times as fast as one of pairs.
-    keys = np.sort((steps - steps[0]) * records + units)
-    steps, units = steps[0] + keys // records, keys % records
-    for counts in reversed(levels):
-        counts.add(steps, units, end=end)
-        units = counts.level.parents_of(units)

@@ -2,8 +2,6 @@
 
 Every tested statistic is certain, or a count of events that are independent or negatively associated under the declared
 law, given the sizes of draws where it says so. Source: docs/theory.md, Theorem 17.2 and Theorem 17.3.
-
-A rate is a function of the sizes of frames: the probability that a draw holds a given unit.
 """
 
 import math
@@ -17,7 +15,7 @@ from scipy.special import gammaln, logsumexp
 from scipy.stats import binom, hypergeom
 
 from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.draws import CERTAIN, OCCURRENCES, LoggedLevel
+from dpcalc.audit.draws import CERTAIN, MAX_UNITS, OCCURRENCES, LoggedLevel
 from dpcalc.audit.p_values import Count, Kind, Statistic, certain_test, count_test, log_tail
 from dpcalc.errors import UnsupportedError
 from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson, RandomAllocation, SummedPoisson
@@ -62,9 +60,6 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
                 yield from _order_tests(logged)
     elif scheme.is_whole:
         yield from _size_tests(logged)
-    elif scheme.has_stand_in:
-        yield from _size_tests(logged, largest=scheme.size, needs_frame=scheme.at_most)
-        yield from _subset_tests(logged, lambda frame: np.minimum(frame, scheme.size) / frame)
     elif scheme.can_repeat:
         if level.is_last and not level.is_mixed:
             draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
@@ -84,22 +79,18 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
                     observed=logged.repeats.number, expected=expected, trials=float((frames * number).sum())
                 )
                 yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
-        yield from _subset_tests(logged, lambda frame: 1 - (1 - 1 / frame) ** scheme.size)
-    elif isinstance(scheme, SummedPoisson):  # each unit by itself, so that all its counts are sums of independent ones
-        rate = float(scheme.rate(1))
-        if level.is_last and not level.is_mixed and level.has_sizes and level.is_every:
+        yield from _subset_tests(logged)
+    elif scheme.has_stand_in or scheme.is_independent or scheme.is_cut or isinstance(scheme, SummedPoisson):
+        # Of a sum each unit is counted by itself, so that all its counts are sums of independent ones.
+        is_certain = level.is_last and not level.is_mixed and level.has_sizes and level.is_every
+        if isinstance(scheme, SummedPoisson) and is_certain:
             frames, _, number = all_draws(logged)
             offered = float((frames * number).sum())
             several = float(binom.sf(1, scheme.draws, float(scheme.probability)))
             repeats = Count(observed=logged.repeats.number, expected=several * offered, trials=offered)
             yield count_test(Kind.REPEATS, "units repeated within a step", [repeats])
-        yield from _size_tests(logged, probability=rate)
-        yield from _subset_tests(logged, lambda frame: np.full(frame.shape, rate))
-    elif scheme.is_independent or scheme.is_cut:
-        rate = float(scheme.probability)
-        yield from _size_tests(logged, probability=rate, max_size=scheme.limit)
-        # The units of a cut draw are not negatively associated before its size is known.
-        yield from _subset_tests(logged, None if scheme.is_cut else lambda frame: np.full(frame.shape, rate))
+        yield from _size_tests(logged)
+        yield from _subset_tests(logged)
     else:
         raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
@@ -107,29 +98,25 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 # Sizes of draws.
 
 
-def _size_tests(
-    logged: LoggedLevel,
-    *,
-    largest: int | None = None,
-    probability: float = 1.0,
-    needs_frame: bool = True,
-    max_size: int | None = None,
-) -> Iterator[Statistic]:
-    """Yield tests of the sizes of draws from whole frames, or at most `largest` units; none if the log hides them."""
-    level = logged.level
+def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+    """Yield tests of the sizes of draws from whole frames, or of a fixed size; none if the log hides them."""
+    level, scheme = logged.level, logged.level.scheme
+    needs_frame = scheme.at_most or not scheme.has_stand_in
     if level.shown is None or (needs_frame and not level.has_sizes):
         return
     # Of a batch that was cut, the log must show all units: those that are cut off are not known.
-    if max_size is not None and not level.is_shown:
+    if scheme.is_cut and not level.is_shown:
         return
-    shown = probability * level.shown  # of a unit: drawn, and with entries
+    shown = level.shown  # chance of a unit that is tried: to be drawn, and to have entries
+    if not (scheme.has_stand_in or scheme.is_whole):
+        shown *= float(scheme.probability if scheme.is_cut else scheme.rate(1))
+    most = scheme.limit or MAX_UNITS
     frames, sizes, number = all_draws(logged)
-    if shown >= CERTAIN and max_size is None:
-        expected_sizes = logged.draws.frames if largest is None else np.minimum(logged.draws.frames, largest)
-        yield _wrong_size_test(logged, expected_sizes, int(number[sizes == 0].sum()))
+    if shown >= CERTAIN and not scheme.is_cut:
+        yield _wrong_size_test(logged, np.minimum(logged.draws.frames, most), int(number[sizes == 0].sum()))
         return
-    tried, draws = frames if largest is None else np.minimum(frames, largest), float(number.sum())
-    if level.is_every and max_size is None:
+    tried, draws = frames if scheme.is_cut else np.minimum(frames, most), float(number.sum())
+    if level.is_every and not scheme.is_cut:
         every = float((tried * number).sum())
         total = Count(observed=float((sizes * number).sum()), expected=every * shown, trials=every)
         yield count_test(Kind.TOTAL, "units drawn in all", [total])
@@ -140,14 +127,14 @@ def _size_tests(
         above = binom.sf(size - 1, tried, shown)
         if not level.is_every:
             above = np.where(size <= 1, 1.0, above / binom.sf(0, tried, shown))
-        return above if max_size is None else np.where(size > max_size, 0.0, above)
+        return np.where(size > most, 0.0, above)
 
     def lower_tail(size: IntArray) -> Array:
         below = binom.cdf(size, tried, shown)
         if not level.is_every:
             empty = binom.pmf(0, tried, shown)
             below = (below - empty) / (1 - empty)
-        return below if max_size is None else np.where(size >= max_size, 1.0, below)
+        return np.where(size >= most, 1.0, below)
 
     reached = []
     for tail in _TAILS:
@@ -213,7 +200,7 @@ def all_draws(logged: LoggedLevel) -> DrawSizes:
 # Draws that are independent of each other and, given their size, uniform.
 
 
-def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None) -> Iterator[Statistic]:
+def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of which units are drawn, given the sizes of draws; none without a known law."""
     level, draws, counts = logged.level, logged.draws, logged.counts
     if not level.has_known_law:
@@ -279,8 +266,8 @@ def _subset_tests(logged: LoggedLevel, rate: Callable[[IntArray], Array] | None)
             log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
             sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
         )
-    if level.is_every and rate is not None:
-        yield _spread_test(logged, rate, level.times)
+    if level.is_every and not level.scheme.is_cut:  # units of a cut draw depend on each other before its size is known
+        yield _spread_test(logged, level.times)
 
     # A loader that never reaches some part of each parent, its end for example, shows here before it does in any unit.
     if isinstance(level.sizes, int):
@@ -325,12 +312,13 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     return counts
 
 
-def _spread_test(logged: LoggedLevel, rate: Callable[[IntArray], Array], draws: int) -> Statistic:
+def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
-    level, counts = logged.level, logged.counts
+    level, scheme, counts = logged.level, logged.level.scheme, logged.counts
     frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
-    probability = rate(frames) * (level.shown or 0.0)
+    rates = [scheme.probability if isinstance(scheme, CyclicPoisson) else scheme.rate(int(frame)) for frame in frames]
+    probability = np.array(rates, dtype=float) * (level.shown or 0.0)
     reached = []
     for tail in _TAILS:
         threshold = binom.isf(tail, draws, probability) + 1
@@ -457,7 +445,7 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
         shown_rate = rate * (level.shown or 0.0)
         drawn = Count(observed=int(sizes.sum()), expected=every * shown_rate, trials=every)
         yield count_test(Kind.TOTAL, "units drawn in all", [drawn])
-        yield _spread_test(logged, lambda frame: np.full(frame.shape, rate), cycles)
+        yield _spread_test(logged, cycles)
         yield _repeats_in_windows_test(
             logged,
             cycles,
@@ -488,7 +476,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         times = min(bins, times)
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
         independent.level, independent.draws = replace(level, times=times), replace(draws, **columns)
-    yield from _size_tests(independent, probability=1 / bins)
+    yield from _size_tests(independent)
     chance, pairs = (level.shown or 0.0) / bins, _neighbouring_pairs(logged)
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
@@ -521,7 +509,7 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     )
     if not level.has_known_law:
         return
-    yield from _size_tests(logged, probability=times / steps)
+    yield from _size_tests(logged)
     if not level.is_shown:
         return
     units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps

@@ -4,7 +4,7 @@ Source: docs/theory.md, Theorem 17.1.
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 
 import numpy as np
@@ -103,15 +103,17 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
         count = Count(observed=mean * trials, expected=expectation * trials, trials=trials)
         return log_tail(count) >= math.log(miss_probability / 2)
 
-    ends = []
-    for limit in (0.0, 1.0):
-        # 100 halvings leave the two neighbouring floats; `outside` is never inside the interval.
-        inside, outside = mean, limit
-        for _ in range(0 if is_inside(limit) else 100):
-            middle = (inside + outside) / 2
-            inside, outside = (middle, outside) if is_inside(middle) else (inside, middle)
-        ends.append(outside)
-    return ends[0], ends[1]
+    # 100 halvings leave two neighbouring floats, of which the one outside is taken.
+    low, high = (limit if is_inside(limit) else _halved(is_inside, mean, limit, 100)[1] for limit in (0.0, 1.0))
+    return low, high
+
+
+def _halved(holds: Callable[[float], bool], inside: float, outside: float, times: int) -> tuple[float, float]:
+    """Return both ends of an interval halved so often; `holds` is true at the first one and false at the other."""
+    for _ in range(times):
+        middle = (inside + outside) / 2
+        inside, outside = (middle, outside) if holds(middle) else (inside, middle)
+    return inside, outside
 
 
 def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
@@ -257,14 +259,11 @@ class Guesses:
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
         """Return a lower bound on epsilon, the largest up to 100 that the guesses contradict; 0 if there is none."""
-        low, high = 0.0, _MAX_EPSILON
-        if self._p_value_of_one_point(low, delta) > error:
-            return 0.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            is_contradicted = self._p_value_of_one_point(middle, delta) <= error
-            low, high = (middle, high) if is_contradicted else (low, middle)
-        return low
+
+        def is_contradicted(epsilon: float) -> bool:
+            return self._p_value_of_one_point(epsilon, delta) <= error
+
+        return _halved(is_contradicted, 0.0, _MAX_EPSILON, _HALVINGS)[0] if is_contradicted(0.0) else 0.0
 
     def _p_value_of_one_point(self, epsilon: float, delta: float) -> float:
         """Return the p-value against (epsilon, delta) alone, of Steinke, Nasr and Jagielski 2023 (2305.08846)."""
@@ -315,11 +314,7 @@ class Alarms:
 
         if not contradicts(0.0):
             return 1.0
-        low, high = _MIN_LOG_P_VALUE, 0.0
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            low, high = (low, middle) if contradicts(middle) else (middle, high)
-        return math.exp(high)
+        return math.exp(_halved(contradicts, 0.0, _MIN_LOG_P_VALUE, _HALVINGS)[0])
 
     def epsilon_lower(self, *, delta: float, error: float) -> float:
         """Return a lower bound >= 0 on epsilon from bounds on both rates, of the attack or its complement."""

@@ -223,6 +223,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     assumptions.append("scores are computed from what the run releases, without knowledge of which canaries are in")
     if is_sized and plan.adjacency is Adjacency.ADD_REMOVE:
         assumptions.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
+    assumptions += [each.assumption for each in plan.calibrations]
     # Several rules share the false alarm equally, as a union bound over them demands.
     error = rules.false_alarm / len(tests)
     return ScoreAudit(

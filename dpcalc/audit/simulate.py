@@ -13,7 +13,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcalc.amplification.groups import Placement, contexts, groups, large_group, members_in_batch
+from dpcalc.amplification.counts import member_counts
+from dpcalc.amplification.groups import Placement
 from dpcalc.audit.p_values import Ends, mean_interval
 from dpcalc.audit.sampler import (
     children,
@@ -202,14 +203,14 @@ def _expected_batch(hierarchy: Hierarchy, copies: int, schemes: tuple[Scheme, ..
         if hierarchy.tree is not None:
             sizes = hierarchy.tree.sizes[level - 1]
             rates = {size: float(expected_draws(scheme, size) / size) for size in {*sizes}}
-            draws = np.repeat([rates[size] * of_parent for size, of_parent in zip(sizes, draws, strict=True)], sizes)
+            draws = np.repeat([rates[size] * drawn for size, drawn in zip(sizes, draws, strict=True)], sizes)
             continue
         fewest, most = hierarchy.level(level).min_count, hierarchy.level(level).count  # the first parent has the fewest
         of_first, of_other = (float(expected_draws(scheme, size)) for size in (fewest, most))
         total = of_first * draws[0] + of_other * (draws.sum() - draws[0])
         first = of_first / fewest * draws[0]
         draws = np.array([first, total - first])
-    return float(draws.sum())
+    return float(f"{draws.sum():.13g}")  # what the sum is off by would be rounded up
 
 
 # Computed distributions of the number of draws, and the watched units of the synthetic data set.
@@ -232,11 +233,10 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
     is_of_pass = any(level.scheme.is_shuffled for level in hierarchy.levels)
     episodes = hierarchy.episodes
     if episodes is not None:
-        classes, records = hierarchy.levels
         if plan.unit == 1:
-            law = convolve_power(hypergeometric(classes.count, plan.group_size, episodes.ways), episodes.tasks)
+            law = convolve_power(hypergeometric(path.counts[0], plan.group_size, episodes.ways), episodes.tasks)
         else:
-            law = binomial(episodes.tasks, episodes.rate((classes.count, records.count)))
+            law = binomial(episodes.tasks, episodes.rate(path.counts))
         return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=is_of_pass)
     if 0 < hierarchy.allocated <= len(path.schemes):  # in one step, an allocated level is a Poisson draw at its rate
         schemes = [*path.schemes]
@@ -254,20 +254,12 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
             is_of_pass=is_of_pass,
             in_round=None if is_of_pass else _round_inclusion(hierarchy, rates),
         )
-    path, placement = one_pass(path), _placement(plan, protected)
-    if placement is None:  # a bound for every placement
-        parent_rate = math.prod((path.rate(level) for level in range(1, plan.unit)), start=Fraction(1))
-        laws = list(large_group(plan.group_size, parent_rate, path.rate(plan.unit)))
-    else:  # the contexts are public, but a batch is drawn under all of them
-        by_context = contexts(placement, path.schemes, path.counts)
-        laws = [(p, members_in_batch(each, path.schemes[-1], path.counts[-1])) for each, p in by_context.items()]
-    law = mixture(laws)
-    has_equal_frames = all(level.is_equal for level in hierarchy.levels[: plan.unit])
-    has_repeated_parents = any(scheme.can_repeat for scheme in path.schemes[:-1])
-    is_exact = placement is not None and has_equal_frames and not (plan.group_size > 1 and has_repeated_parents)
-    return MemberDistribution(
-        probabilities=law, is_exact=is_exact and max(law) <= _MAX_EXACT_COUNTS, is_of_pass=is_of_pass
-    )
+    law = mixture(member_counts(hierarchy, one_pass(path), plan.unit, protected.group))
+    is_exact = all(level.is_equal for level in hierarchy.levels[: plan.unit]) and max(law) <= _MAX_EXACT_COUNTS
+    if plan.group_size > 1:
+        has_repeated_parents = any(scheme.can_repeat for scheme in path.schemes[:-1])
+        is_exact = is_exact and protected.group.placement is not None and not has_repeated_parents
+    return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=is_of_pass)
 
 
 def _round_inclusion(hierarchy: Hierarchy, rates: list[Fraction]) -> float:
@@ -303,20 +295,8 @@ def watched_units(plan: Plan, protected: ProtectedUnit, index: int) -> tuple[int
     # A single unit lies on its path; members of a group fill their placement from the first units on.
     if plan.group_size == 1:
         return (_units_on_path(plan, protected, index)[-1][0],)
-    placement = _placement(plan, protected)
+    placement = protected.group.placement
     return tuple(range(plan.group_size)) if placement is None else tuple(placed(placement, 0, 1))
-
-
-def _placement(plan: Plan, protected: ProtectedUnit) -> Placement | None:
-    """Return how the protected unit or group lies in the data, as nested counts; None if that is left open."""
-    if plan.group_size == 1:
-        alone: Placement = 1
-        for _ in range(1, plan.unit):
-            alone = (alone,)
-        return alone
-    phases = [phase.hierarchy for phase in plan.phases]
-    options = groups(plan.group_size, phases, unit=plan.unit, adjacency=plan.adjacency)
-    return next(group.placement for group in options if group.words == protected.place)
 
 
 def _units_on_path(plan: Plan, protected: ProtectedUnit, index: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
 from dpcalc.planner.words import shared_facts
-from dpcalc.report.guarantees import assumes_row, epsilon_text, unit_json
+from dpcalc.report.guarantees import assumes_rows, epsilon_text, unit_json
 from dpcalc.report.output import Json, Output, Table, config_json, lines, origin_json, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
@@ -143,7 +143,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
                 f"an honest run is contradicted with probability <= {as_given(result.false_alarm)}",
             ),
             ("epsilon", f"{shown}; at most {declared} by the config; delta {as_given(result.guarantee.delta)}"),
-            assumes_row(result.assumptions),
+            *assumes_rows(result.assumptions),
         ],
     )
 
@@ -161,7 +161,7 @@ def score_chart(result: ScoreAudit, loaded: Loaded) -> Chart:
         x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
         y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate"),
         series=(
-            Series(name="certified", kind=Kind.UPPER, xs=rates, ys=certified),
+            Series(name="certified", kind=loaded.plan.bound_kind, xs=rates, ys=certified),
             Series(name=name, kind=Kind.ESTIMATE, xs=rates, ys=detected),
             Series(name="guessing", kind=Kind.LOWER, xs=rates, ys=rates, is_reference=True),
         ),

@@ -14,7 +14,7 @@ from dpcalc.guarantee import Kind, Result, html_table, shown_number
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
 from dpcalc.report.guarantees import epsilon_text, unit_json
-from dpcalc.report.output import Output, diagnostics_json
+from dpcalc.report.output import Output, Table, cell, diagnostics_json
 from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
@@ -70,6 +70,10 @@ class Chart(Result):
     series: tuple[Series, ...]
     limits: tuple[Limit, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the title and a table with a column for each line."""
+        return f"{self.title}\n{chart_lines(self)}".rstrip()
+
     def _repr_html_(self) -> str:
         """Return the chart as HTML: a picture, if matplotlib is installed, and a table with a column for each line."""
         from base64 import b64encode
@@ -94,23 +98,6 @@ class Chart(Result):
         return chart_picture(self, file_format)
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-
-
-def cell(text: str) -> str:
-    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped."""
-    # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
-    # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
-    shown = visible(text)
-    if not text.startswith(_FORMULA):
-        return shown
-    try:
-        float(text)
-    except ValueError:
-        return f"'{shown}"
-    return shown if text.isprintable() else f"'{shown}"
-
-
 # Charts as tables, CSV and JSON
 
 
@@ -118,24 +105,26 @@ NO_ANSWER = "-"
 LOWER = "lower"  # the method of lower bounds, whose name says their kind
 KINDS = {
     Kind.UPPER: "upper bound",
+    Kind.CONDITIONAL: "conditional upper bound",
     Kind.LOWER: "lower bound",
     Kind.ESTIMATE: "estimate",
     Kind.APPROXIMATION: "approximation",
-    Kind.AS_PUBLISHED: "as published",
+    Kind.AS_PUBLISHED: "as published, not proved here",
 }
 
 
-def legend(series: Series) -> str:
-    """Return "NAME: METHOD, KIND, FACTS" of a line for the legend, nothing said twice; of a reference only the name."""
+def legend(series: Series, chart: Chart) -> str:
+    """Return "NAME: METHOD, KIND, FACTS" of a line, nothing said twice or on the axis; of a reference only the name."""
     if series.is_reference:
         return visible(series.name)
     # The name may end in the method or the kind already: nothing is said twice.
     named = {series.name, series.name.rpartition(", ")[2], LOWER}
-    method = "" if series.method in named else series.method
+    accountants = {line.method for line in chart.series} - {"", LOWER}
+    method = "" if series.method in named or len(accountants) < 2 else series.method
     name = series.name
     if series.kind is Kind.LOWER:
         name = name.removesuffix(KINDS[Kind.LOWER]).removesuffix(LOWER).rstrip(", ")
-    kind = "" if KINDS[series.kind] in name else KINDS[series.kind]
+    kind = "" if KINDS[series.kind] in f"{name} {chart.y.title}" else KINDS[series.kind]
     details = ", ".join(filter(None, (method, kind, series.about)))
     return visible(": ".join(filter(None, (name, details))))
 
@@ -208,7 +197,7 @@ def chart_csv(chart: Chart) -> str:
 
 
 def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
-    """Return the result of `curve KIND` for JSON."""
+    """Return the result of `curve KIND` as a table, CSV and JSON."""
     sources = []
     for loaded in configs:
         named = {"path": loaded.path, "name": loaded.plan.name, "config_hash": loaded.config_hash}
@@ -219,6 +208,7 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
         points = [{"x": x, "y": y, "answer": y is not None} for x, y in pairs]
         named = {"name": series.name, "kind": str(series.kind)}
         lines.append({**named, "method": series.method or None, "points": points})
+    columns, *rows = chart_rows(chart)
     return Output(
         command="curve",
         result={
@@ -230,6 +220,8 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
             "limits": [dataclasses.asdict(limit) for limit in chart.limits],
             "diagnostics": diagnostics_json(each for loaded in configs for each in loaded.diagnostics),
         },
+        table=Table(headline=chart.title, columns=(*columns, "note"), rows=[(*row, "") for row in rows]),
+        csv=chart_csv(chart),
     )
 
 

@@ -16,7 +16,7 @@ from dpcalc.accountants import METHODS as ACCOUNTING_METHODS
 from dpcalc.accountants.rdp import sum_rounded_up
 from dpcalc.arrays import Array
 from dpcalc.charts.chart import LINEAR, LOG, LOWER, Axis, Chart, Limit, Series, scale_for
-from dpcalc.errors import InputError, WorkExceededError
+from dpcalc.errors import InputError, WorkExceededError, one_of
 from dpcalc.guarantee import Kind, Row
 from dpcalc.losses.moments import composed_moments, total_infinity_mass
 from dpcalc.losses.rdp_curve import UNKNOWN
@@ -54,6 +54,7 @@ from dpcalc.sampling.hierarchy import Level
 from dpcalc.work import FAILURES, SECOND, allowance
 
 POINTS = 25  # of a curve by default
+_SQUEEZED = 5.0  # ratio of two lines at their ends from which on a linear axis would press the lower ones together
 _MOST_DESCRIBED = 6  # plans that a line below the title describes: more would leave no room for the chart
 
 
@@ -120,7 +121,7 @@ METHODS = (*ACCOUNTING_METHODS, LOWER, *COMPARED)
 
 def claimed_kind(method: str) -> Kind:
     if method not in METHODS:
-        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+        raise one_of("method", METHODS, method)
     if method == LOWER:
         return Kind.LOWER
     return COMPARED[method][0] if method in COMPARED else Kind.UPPER
@@ -153,7 +154,7 @@ def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
     except FAILURES:
         return MethodEpsilon(None, kind, method)
     words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
-    return MethodEpsilon(main.epsilon, Kind.UPPER, words)
+    return MethodEpsilon(main.epsilon, main.kind, words)
 
 
 # Curves of epsilon over one quantity
@@ -212,7 +213,10 @@ def _epsilon_chart(
                 about=differing_facts(plan, request.runs),
             )
         )
-    positive = (y for line in series for y in line.ys if y and y < math.inf)
+    positive = [y for line in series for y in line.ys if y and y < math.inf]
+    ends = [line.ys[-1] for line in series if line.kind is not Kind.LOWER]  # a wide band is no reason
+    known = [y for y in ends if y and y < math.inf]
+    is_apart = len(known) > 1 and max(known) > _SQUEEZED * min(known)
     is_length = _VARIED_FACT.get(x.name) == "length"
     title = x.title or x.name.replace("_", " ")
     has_one_delta = len({plan.delta for plan in request.runs}) == 1
@@ -220,7 +224,7 @@ def _epsilon_chart(
         title=f"epsilon over {title}" + (f", delta = {request.first.delta!r}" if has_one_delta else ""),
         subtitle=request.subtitle("delta", _VARIED_FACT.get(x.name, "")),
         x=replace(x, title=title),
-        y=Axis(name="epsilon", scale=LINEAR if is_length else scale_for(positive)),
+        y=Axis(name="epsilon", scale=LOG if is_apart else LINEAR if is_length else scale_for(positive)),
         series=tuple(series),
         limits=tuple(
             Limit(name=request.line_name(label, "budget"), value=plan.budget.epsilon)
@@ -364,7 +368,8 @@ def _over_group(request: CurveRequest) -> Chart:
 _MASS_ROUND_OFF = 1e-12  # infinity mass below which it is round-off
 _RATES = tuple(map(float, (*np.geomspace(1e-4, 0.02, 12), *np.linspace(0.04, 0.98, POINTS), 0.999)))
 """False positive rates, dense where the axis is: logarithmic at small rates, even beyond."""
-_ORDERS = 1.25, 1.5, 1.75, *sorted({round(order) for order in np.geomspace(2, 64, POINTS)})
+_ORDERS = 1.25, 1.5, 1.75, *range(2, 20), *sorted({round(order) for order in np.geomspace(20, 64, 8)})
+"""Every whole order where a divergence may leap, of a sampled step from the first order that sees its tail."""
 
 
 def _refuse_methods(request: CurveRequest) -> None:
@@ -387,7 +392,7 @@ def _profile(request: CurveRequest) -> Chart:
         about = differing_facts(plan, request.runs, without=("delta",))
         methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
         name, upper = request.line_name(label, "delta"), tuple(answer.delta for answer in answers)
-        series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=upper, method=methods, about=about))
+        series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=upper, method=methods, about=about))
         lower = tuple(answer.delta_lower for answer in answers)
         if any(delta is not None for delta in lower):
             name = request.line_name(label, "delta, lower bound")
@@ -415,11 +420,12 @@ def _tradeoff(request: CurveRequest) -> Chart:
         about = differing_facts(plan, request.runs, without=("delta",))
         for detected, rates in (("in the data", present), ("not in the data", absent)):
             name, ys = request.line_name(label, detected), tuple(map(float, rates))
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, method="pld", about=about))
+            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, method="pld", about=about))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
+    claims = 'the attacker claims "in the data", or "not in the data", and is right or wrong'
     return Chart(
-        title="true positive rate of the best attacker over the false positive rate",
-        subtitle=request.subtitle("delta"),
+        title="ROC curve of the best attacker",
+        subtitle=f"{request.subtitle('delta')}\n{claims}",
         x=Axis(name="false_positive_rate", scale=LOG, title="false positive rate"),
         y=Axis(name="true_positive_rate", scale=LOG, title="true positive rate, upper bound"),
         series=tuple(series),
@@ -441,7 +447,7 @@ def _divergences(request: CurveRequest) -> Chart:
         ys = tuple(map(_finite_or_none, _divergence_bounds(plan, np.array(grid) - 1)))
         if any(y is not None for y in ys):
             name = request.line_name(label, "rdp")
-            series.append(Series(name=name, kind=Kind.UPPER, xs=grid, ys=ys, about=about))
+            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, about=about))
         for published in published_rdp_bounds(plan):
             name = request.line_name(label, published.name)
             ys = tuple(_finite_or_none(published.divergence(order)) for order in whole)
@@ -450,10 +456,10 @@ def _divergences(request: CurveRequest) -> Chart:
         words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")
     return Chart(
-        title="Renyi divergence over its order",
+        title="Rényi divergence over its order",
         subtitle=request.subtitle("delta"),
         x=Axis(name="order", scale=LOG),
-        y=Axis(name="rdp", scale=LOG, title="Renyi divergence"),
+        y=Axis(name="rdp", scale=LOG, title="Rényi divergence"),
         series=tuple(series),
     )
 

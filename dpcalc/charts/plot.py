@@ -7,10 +7,10 @@ import itertools
 import math
 import os
 import textwrap
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -26,15 +26,25 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FORMATS = ("svg", "png", "pdf")
-# Okabe and Ito's colours, which people with any colour vision tell apart; without colour, dashes and markers do.
+# Okabe and Ito's colours, which people with any colour vision tell apart. The style is the claim of a line.
 _COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_STYLES = ("-", "--", "-.", ":")
-_MARKERS = "oxs^vD*+"
+_STYLES = {Kind.UPPER: "-", Kind.CONDITIONAL: "-.", Kind.LOWER: "--"}  # others are no bounds, and dotted
+_ONE_LINE = 1e-3  # relative difference of two ends up to which they are one line
+_VISIBLE_BAND = 0.01  # relative difference of two ends from which on there is a band to see
 _DECADE_RATIO = 1e3  # ratio of the ends of a logarithmic axis from which on only powers of ten are labelled
 _SUBTITLE_WIDTH = 110  # characters of a line of small letters
-_MAX_HALF_ENTRY = 45  # characters of the longest legend entry for which the legend has two columns
-_HEIGHT, _LEGEND_ROW = 4.5, 0.2  # inches: of a picture with up to two rows of legend; of each row more
+_SMALL_LINE = 10  # points that it is high
+_LABEL_WIDTH, _LABEL_LINE = 26, 12  # characters of a line of a label beside the axes; points from one to the next
+_HEIGHT, _AROUND = 4.5, 1.3  # inches: of a picture, unless its labels need more; of what is above and below the axes
+_TOGETHER = 0.1  # part of the axes' height within which ends of all lines leave no place for labels beside them
+_GRAY = "#6e7781"  # of lines that are no bounds; enough contrast on white and on black
 _DASHES = ((6, 3), (2, 2), (8, 2, 2, 2))  # of limits
+# Charts are shown on pages that may be dark: paper and ink change places.
+_DARK = """@media (prefers-color-scheme: dark) {
+text { fill: #e6edf3 !important }
+[style*="fill: #ffffff"] { fill: #0d1117 !important }
+[style*="stroke: #000000"] { stroke: #e6edf3 !important }
+}"""
 _SETTINGS = {
     "svg.hashsalt": "dpcalc",  # equal charts give equal bytes
     "svg.fonttype": "none",
@@ -88,23 +98,25 @@ def figure_bytes(draw: Callable[[Figure], object], ending: str) -> bytes:
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_SETTINGS)
-        figure = Figure(figsize=(7.2, _HEIGHT), layout="constrained")
+        figure = Figure(figsize=(8, _HEIGHT), layout="constrained")
         draw(figure)
         file = io.BytesIO()
         stamps = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {}}
         figure.savefig(file, format=ending, dpi=150, metadata=stamps[ending])
-    return file.getvalue()
+    return file.getvalue().replace(b"</style>", f"\n{_DARK}\n</style>".encode(), int(ending == "svg"))
 
 
 def set_titles(axes: Axes, title: str, subtitle: str) -> None:
-    axes.figure.suptitle(plain_text(title))
+    """Write the title and, smaller, the subtitle above the axes, at their left edge."""
     lines: list[str] = []
     for text in subtitle.split("\n"):
         # Lines about equally long: so no word is left alone in the last one.
         count = len(textwrap.wrap(text, _SUBTITLE_WIDTH, break_on_hyphens=False))
         widths = (textwrap.wrap(text, width, break_on_hyphens=False) for width in range(40, _SUBTITLE_WIDTH + 1))
         lines += next(wrapped for wrapped in widths if len(wrapped) <= count)
-    axes.set_title("\n".join(map(plain_text, lines)), fontsize=8)
+    text = "\n".join(map(plain_text, lines))
+    axes.annotate(text, (0, 1), (0, 5), "axes fraction", "offset points", ha="left", va="bottom", fontsize=8)
+    axes.set_title(plain_text(title[:1].upper() + title[1:]), loc="left", pad=8 + _SMALL_LINE * len(lines))
 
 
 def tick_text(number: float) -> str:
@@ -117,7 +129,11 @@ def plain_text(text: str) -> str:
 
 
 def chart_picture(chart: Chart, ending: str) -> bytes:
-    """Return the picture file of a chart by `figure_bytes`; infinite and missing numbers are left out."""
+    """Return the picture file of a chart by `figure_bytes`; infinite and missing numbers are left out.
+
+    A colour is a run or an accountant, with both its ends; solid is an upper bound, dashed a lower one, dotted and gray
+    is no bound, black a budget. Each line is named at its right end.
+    """
 
     def draw(figure: Figure) -> None:
         from matplotlib.ticker import LogLocator, MaxNLocator
@@ -125,52 +141,61 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
         axes = figure.add_subplot()
         axes.set_xscale(chart.x.scale)
         axes.set_yscale(chart.y.scale)
+        axes.margins(x=0)
 
         colors: list[str] = []
+        style: dict[str, Any]
+        labels: list[_Label] = []
         fresh = itertools.cycle(_COLORS)
-        for number, line in enumerate(chart.series):
-            is_second_end = number > 0 and _are_ends(chart.series[number - 1], line)
-            colors.append(colors[-1] if is_second_end else next(fresh))
-            # Lines can coincide: the first of several is wide and pale, and each has dashes and markers of its own.
-            is_below = number == 0 and len(chart.series) > 1
-            style: dict[str, Any] = {
-                "color": colors[number],
-                "linestyle": _STYLES[number % len(_STYLES)],
-                "linewidth": 4.5 if is_below else 1.6,
-                "alpha": 0.5 if is_below else 1.0,
-                "marker": _MARKERS[number % len(_MARKERS)],
-                "markersize": 5,
-                "markevery": (number % 4, min(4, len(chart.series))),
-            }
-            if line.is_reference:
-                style = {"color": "gray", "linestyle": ":", "linewidth": 1.2}
+        for number, (line, above) in enumerate(zip(chart.series, (None, *chart.series), strict=False)):
+            is_bound = line.kind in _STYLES and not line.is_reference
+            is_second_end = above is not None and _are_ends(above, line)
+            colors.append(colors[-1] if is_second_end else next(fresh) if is_bound else _GRAY)
+            points = [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
+            if is_second_end and above is not None and not _differ(above, line, _ONE_LINE):
+                labels[-1:] = [each._replace(text=f"{each.text}, tight") for each in labels[-1:]]
+                continue
             shown = [math.nan if y is None or not math.isfinite(y) else y for y in line.ys]
-            axes.plot(line.xs, shown, label=plain_text(legend(line)), gid=f"series-{number}", **style)
+            style = {
+                "linestyle": _STYLES[line.kind] if is_bound else ":",
+                "linewidth": 1.2 if line.is_reference else 1.8,
+            }
+            axes.plot(line.xs, shown, gid=f"series-{number}", color=colors[number], **style)
+            ends = [(x, y) for x, y in points if y > 0 or chart.y.scale == LINEAR]
+            text = legend(line, chart)
+            labels += [_Label(ends[-1], text, colors[number], style["linestyle"])] if ends else []
 
         # A band in their colour between an upper bound and the lower bound after it, where both are finite.
-        label = "where the exact value lies"
         for number, (upper, lower) in enumerate(pairwise(chart.series)):
-            if _are_ends(upper, lower):
+            if _are_ends(upper, lower) and _differ(upper, lower, _VISIBLE_BAND):
                 high, low = np.array([upper.ys, lower.ys], dtype=float)
-                known = np.isfinite(high) & np.isfinite(low)
-                style = {"color": colors[number], "alpha": 0.2, "linewidth": 0}
-                axes.fill_between(upper.xs, low, high, where=known, label=label, gid=f"band-{number}", **style)
-                label = "_"  # one entry of the legend is enough: names that begin so are left out
+                style = {"color": colors[number], "alpha": 0.2, "linewidth": 0, "gid": f"band-{number}"}
+                axes.fill_between(upper.xs, low, high, where=np.isfinite(high) & np.isfinite(low), **style)
 
-        for number, limit in enumerate(chart.limits):
-            across = axes.axhline if limit.axis == "y" else axes.axvline
-            dashes = (0, _DASHES[number % len(_DASHES)])
-            label = plain_text(f"{limit.name} {limit.value!r}")
-            across(limit.value, color="black", linewidth=1, linestyle=dashes, label=label, gid=f"limit-{number}")
+        right = max((x for line in chart.series for x in line.xs), default=1.0)
+        limits: dict[tuple[str, float], list[str]] = {}  # names by place: one line for all budgets of 3
+        for limit in chart.limits:
+            limits.setdefault((limit.axis, limit.value), []).append(limit.name)
+        for number, ((axis, value), names) in enumerate(limits.items()):
+            style = {"color": "black", "linewidth": 1, "linestyle": (0, _DASHES[number % len(_DASHES)])}
+            (axes.axhline if axis == "y" else axes.axvline)(value, gid=f"limit-{number}", **style)
+            text = f"{names[0] if len(set(names)) == 1 else names[0].rpartition(', ')[2]} {value!r}"
+            if axis == "y":
+                labels.append(_Label((right, value), text, "black", style["linestyle"]))
+            else:
+                place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "top", "fontsize": 9}
+                axes.annotate(
+                    plain_text(text), (value, 0.98), (-2, 0), axes.get_xaxis_transform(), "offset points", **place
+                )
 
         if chart.y.scale == LINEAR:
             axes.set_ylim(bottom=0)
-        for axis, scale in ((axes.xaxis, chart.x.scale), (axes.yaxis, chart.y.scale)):
+        for drawn, scale in ((axes.xaxis, chart.x.scale), (axes.yaxis, chart.y.scale)):
             if scale == LOG:
-                start, end = sorted(axis.get_view_interval())
-                axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if end < _DECADE_RATIO * start else (1.0,)))
-                axis.set_minor_formatter("")
-            axis.set_major_formatter(lambda number, _: tick_text(number))
+                start, end = sorted(drawn.get_view_interval())
+                drawn.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if end < _DECADE_RATIO * start else (1.0,)))
+                drawn.set_minor_formatter("")
+            drawn.set_major_formatter(lambda number, _: tick_text(number))
         if chart.x.scale == LINEAR and all(x == round(x) for line in chart.series for x in line.xs):
             axes.xaxis.set_major_locator(MaxNLocator(nbins="auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
@@ -178,14 +203,54 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
         axes.set_xlabel(plain_text(chart.x.title or chart.x.name))
         axes.set_ylabel(plain_text(chart.y.title or chart.y.name))
         axes.grid(visible=True, alpha=0.3)
-        # The legend is below the axes; many rows make the figure higher.
-        entries = axes.get_legend_handles_labels()
-        columns = 2 if max(map(len, entries[1])) < _MAX_HALF_ENTRY else 1
-        rows = math.ceil(len(entries[1]) / columns)
-        figure.set_figheight(_HEIGHT + _LEGEND_ROW * max(0, rows - 2))
-        figure.legend(*entries, loc="outside lower center", ncols=columns, fontsize=9)
+        _name_lines(figure, axes, labels)
 
     return figure_bytes(draw, ending)
+
+
+class _Label(NamedTuple):
+    """What a line is called, and where it ends."""
+
+    end: tuple[float, float]
+    text: str
+    color: str
+    style: Any
+
+
+def _name_lines(figure: Figure, axes: Axes, labels: Sequence[_Label]) -> None:
+    """Write each text beside the axes at the end of its line, moved apart; as a legend where all lines end together."""
+    from matplotlib.lines import Line2D
+
+    to_axes = axes.transScale + axes.transLimits  # from data to parts of the axes, whatever the layout makes of these
+    heights = [float(to_axes.transform(label.end)[1]) for label in labels]
+    if len(labels) > 1 and max(heights) - min(heights) < _TOGETHER:
+        handles = [Line2D([], [], color=label.color, linestyle=label.style) for label in labels]
+        axes.legend(handles, [plain_text(label.text) for label in labels], loc="best", fontsize=9)
+        return
+    placed = sorted(zip(heights, labels, strict=True), key=lambda pair: -pair[0])
+    texts = [textwrap.wrap(label.text, _LABEL_WIDTH, break_on_hyphens=False) for _, label in placed]
+    points = [_LABEL_LINE * (len(lines) + 0.4) for lines in texts]
+    figure.set_figheight(max(_HEIGHT, sum(points) / 72 + _AROUND))
+    sizes = [each / (72 * (figure.get_figheight() - _AROUND)) for each in points]  # as parts of the axes' height
+    # From above each label goes below the one before; from below each goes up as far as the lowest needs it.
+    middles, ceiling, floor = [], math.inf, 0.0
+    for (height, _), size in zip(placed, sizes, strict=True):
+        middles.append(min(height, ceiling - size / 2))
+        ceiling = middles[-1] - size / 2
+    for at in reversed(range(len(middles))):
+        middles[at] = max(middles[at], floor + sizes[at] / 2)
+        floor = middles[at] + sizes[at] / 2
+    for (_, label), lines, middle in zip(placed, texts, middles, strict=True):
+        arrow = {"arrowstyle": "-", "color": label.color, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+        place: dict[str, Any] = {"va": "center", "fontsize": 9, "annotation_clip": False, "arrowprops": arrow}
+        axes.annotate("\n".join(map(plain_text, lines)), label.end, (1.04, middle), "data", "axes fraction", **place)
+
+
+def _differ(upper: Series, lower: Series, share: float) -> bool:
+    """Return True if two ends are anywhere further apart than a share of the upper one, where both are finite."""
+    high, low = np.array([upper.ys, lower.ys], dtype=float)
+    known = np.isfinite(high) & np.isfinite(low)
+    return bool(np.any(high[known] - low[known] > share * np.abs(high[known])))
 
 
 def _are_ends(upper: Series, lower: Series) -> bool:
@@ -333,7 +398,7 @@ def chart_text(chart: Chart, *, width: int) -> str:
     for mark, series in marked:
         is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
         remark = " (hidden by the lines named above it)" if is_hidden else ""
-        lines += wrapped(f"{mark} {legend(series)}{remark}")
+        lines += wrapped(f"{mark} {legend(series, chart)}{remark}")
     for limit in chart.limits:
         lines += wrapped(f"{'-' if limit.axis == 'y' else ':'} {limit.name} {limit.value!r}")
     return "".join(f"{line}\n" for line in lines)

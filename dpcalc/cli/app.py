@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise, takewhile
 
-from dpcalc.cli.output import CommandResult, output_error, print_remark, print_result
+from dpcalc.cli.output import INTERRUPTED, CommandResult, output_error, print_remark, print_result
 from dpcalc.errors import FIX_INPUT, OutputError, diagnosis, printable
 
-INTERRUPTED, READER_GONE = 130, 141
+READER_GONE = 141
+WORDS = {"--grid": "--over", "--output-format": "--format"}  # of other tools, for options of commands that have them
 COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
 
@@ -83,12 +84,13 @@ def _answer(arguments: Sequence[str]) -> CommandResult:
 
 
 def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return True if the words ask for JSON on standard output: `--json`, or `--report json` without a file."""
+    """Return True if the words ask for JSON on standard output: `--json`, `--format json`, or `--report json` alone."""
     # The parser may be what failed, so the words themselves are looked at.
     words = list(takewhile(lambda word: word != "--", arguments))
-    reports = [word.removeprefix("--report=") for word in words if word.startswith("--report=")]
-    reports += [word for option, word in pairwise(words) if option == "--report"]
-    return "--json" in words or any(report in {"json", "json=", "json=-"} for report in reports)
+    asked = [(option, value) for option, _, value in (word.partition("=") for word in words)]
+    asked += pairwise(words)
+    wanted = {("--format", "json"), *(("--report", report) for report in ("json", "json=", "json=-"))}
+    return "--json" in words or not wanted.isdisjoint(asked)
 
 
 def _print_error(error: Exception) -> int:
@@ -140,4 +142,6 @@ def _hint_at_own_flag(option: str, error: Exception) -> str:
     if meant.is_same and meant.key == "max_grad_norm":
         return "dpcalc needs no clip norm: the noise multiplier is relative to it"
     is_shown = foreign is not None and (not foreign.is_rename or foreign.about == "budget.epsilon")
-    return foreign.hint if foreign and is_shown else ""
+    if foreign and is_shown:
+        return foreign.hint
+    return f"dpcalc calls this {WORDS[option]}" if WORDS.get(option) in flags else ""

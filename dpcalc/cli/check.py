@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, on_terminal, width
+from dpcalc.cli.output import INTERRUPTED, CommandResult, on_terminal, width
 from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
 from dpcalc.cli.sources import Request, chosen_configs
 from dpcalc.config.source import Severity, visible
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, OutOfTimeError
 
 if TYPE_CHECKING:
     from dpcalc.gate.policy import Scope
@@ -81,7 +81,17 @@ def check(
         )
         scope = _announced_scope(configs, base)
         reader = request.reader(base=base, against=against)
-        results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+        try:
+            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+        except KeyboardInterrupt:
+            costs.stop()
+            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            finished = [result for result in results if not isinstance(result.cause, OutOfTimeError)]
+            if not finished:
+                raise
+            answer = gate_answer("check", finished, reports=reports((), as_json=False), verbose=verbose)
+            note = f"interrupted: {len(finished)} of {len(results)} files are finished; no report was written"
+            return replace(answer, code=INTERRUPTED, asides=(*answer.asides, note))
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
         results = with_scope_problems(results, scope, severity=severity, strict=demands.policy.strict)
         if not results and not allow_empty:
@@ -188,10 +198,10 @@ def lock(
     memory_limit: options.MemoryLimit = options.GIGABYTES,
     verbose: options.Verbose = False,
 ) -> CommandResult:
-    """Record the meaning and the cost of configs in dpcalc.lock, if all have one; `check --locked` compares with it.
+    """Record what configs mean and cost in dpcalc.lock; nothing is written unless every config has a cost.
 
-    With CONFIG the entries of other configs stay. Without it: the configs that a search finds, else those that
-    dpcalc.lock holds; entries of any others are removed. Whether a budget is kept is for `check`.
+    `check --locked` compares with it. With CONFIG, entries of other configs stay. Without it, the configs that dpcalc
+    finds, or else those in dpcalc.lock, are recorded, and other entries are removed. Budgets are for `check`.
 
     Example: dpcalc lock configs/*.yaml
     """
@@ -256,11 +266,11 @@ def explain(
     *,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print all rules in full, as docs/rules.md.")] = False,
 ) -> CommandResult:
-    """Explain a rule: its condition, the reason, and the way out.
+    """Explain a rule: what it checks, why, and how to fix it.
 
     Example: dpcalc explain DPC404
     """
-    from dpcalc.report.rules import RULES, rules_list, rules_page
+    from dpcalc.report.rules import RULES, rule_address, rules_list, rules_page
 
     if markdown:
         return CommandResult(text=rules_page())
@@ -273,6 +283,7 @@ def explain(
         raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
     rule = RULES[name]
     paragraphs = [f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}"]
+    paragraphs += [rule_address(name)] if rule_address(name) else []
     if on_terminal():
         paragraphs = [
             textwrap.fill(each, width(), break_long_words=False, break_on_hyphens=False) for each in paragraphs

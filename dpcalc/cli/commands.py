@@ -22,7 +22,7 @@ from dpcalc.cli.explore import audit, audit_sampler, curve, simulate, sweep
 from dpcalc.cli.ledger import add
 from dpcalc.cli.ledger import check as check_ledger
 from dpcalc.cli.ledger import show as show_ledger
-from dpcalc.cli.options import OVERRIDES, SHARED
+from dpcalc.cli.options import FORMATS, OVERRIDES, SHARED
 from dpcalc.cli.output import CommandResult
 from dpcalc.cli.pate import pate
 from dpcalc.cli.progress import ended_after, progress
@@ -31,18 +31,19 @@ from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError
 
 Command = Callable[..., CommandResult]
-ONE = SHARED.keys()
+ONE = SHARED.keys() - {"form", "as_json", "as_csv"}
 SEVERAL = ONE - {"config"}  # of commands with CONFIG... of their own
+FORM = {"form", "as_json"}  # of commands whose result can be a table
 CURVE = SEVERAL - {"method"}  # which takes several methods
 GATE = CURVE - {"no_config"}  # which judges every config by one accountant
 TIME, SECTION = {"timeout"}, {"key"}
 COMMANDS: dict[str, dict[Command, Collection[str]]] = {
-    "Compute the privacy cost of one run": {epsilon: SEVERAL, delta: ONE, risk: ONE, pate: TIME},
-    "Solve for a setting": {solve_sigma: ONE, solve_steps: ONE, solve_rate: ONE, solve_group: ONE},
+    "Compute the privacy cost of one run": {epsilon: SEVERAL | FORM, delta: ONE | FORM, risk: ONE | FORM, pate: TIME},
+    "Solve for a setting": dict.fromkeys((solve_sigma, solve_steps, solve_rate, solve_group), ONE | FORM),
     "Compare and explore": {
-        compare: SEVERAL,
-        curve: CURVE,
-        sweep: ONE,
+        compare: SEVERAL | FORM,
+        curve: CURVE | FORM | {"as_csv"},
+        sweep: ONE | FORM | {"as_csv"},
         simulate: ONE,
         audit: SEVERAL,
         audit_sampler: SEVERAL,
@@ -93,6 +94,13 @@ def _add(app: typer.Typer, function: Command, shared: Collection[str], panel: st
                 "current directory: expected one that exists, got a deleted one; change to another"
             ) from None
         given = {option: values.pop(option) for option in more}
+        forms = [name for name in ("json", "csv") if given.get(f"as_{name}")]  # options of their own, for two formats
+        forms += [given["form"]] if given.get("form") else []
+        if set(forms) - {*FORMATS}:
+            raise InputError(f"--format: expected one of {', '.join(FORMATS)}, got `{forms[-1]}`")
+        if len(set(forms)) > 1:
+            raise InputError(f"--format: expected one, got {' and '.join(forms)}; leave out all but one")
+        form = forms[0] if forms else ""
         if "request" in own:
             texts = [(option, given.get(option.removeprefix("--").replace("-", "_"))) for option in OVERRIDES]
             values["request"] = Request(
@@ -100,6 +108,7 @@ def _add(app: typer.Typer, function: Command, shared: Collection[str], panel: st
                 config=given.get("config"),
                 no_config=given.get("no_config", False),
                 key=given.get("key", ""),
+                form=form,
                 assignments=tuple(given.get("assignments") or ()),
                 unset=tuple(given.get("unset") or ()),
                 flags=tuple((option, text) for option, text in texts if text is not None),

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
+    from dpcalc.planner.plan import Plan
 
 
 def epsilon(
     request: Request,
     configs: options.SeveralConfigs = None,
     *,
-    as_json: options.Json = False,
     quiet: options.Quiet = False,
     verbose: options.Verbose = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Say why epsilon is what it is, and what each choice costs.")
+    ] = False,
 ) -> CommandResult:
     """Compute the privacy cost (epsilon) of a training run.
 
@@ -45,6 +48,9 @@ def epsilon(
 
     warnings: tuple[str, ...] = ()
     errors: tuple[DpcalcError, ...] = ()
+    is_single = len(paths := request.paths(configs)) < 2 and ("--unit", options.EVERY_UNIT) not in request.flags
+    if explain and not is_single:
+        raise InputError("--explain: expected one config and one unit, got several; ask about one at a time")
     if ("--unit", options.EVERY_UNIT) in request.flags:
         files: Sequence[Loaded] = request.about(configs).load_every_unit()
         answers: list[tuple[Evaluation | DpcalcError, Loaded]] = []
@@ -62,7 +68,7 @@ def epsilon(
         if len(refused) == len(answers):
             raise refused[0]
         output = units_output(answers)
-    elif len(paths := request.paths(configs)) > 1:
+    elif len(paths) > 1:
         costs, errors = request.results(paths, evaluate)
         files = [loaded for _, loaded in costs]
         named = zip(config_names(files), costs, strict=True)
@@ -74,7 +80,7 @@ def epsilon(
         composition = composed(loaded.plan)
         evaluation = evaluate(composition)
         notes = [*note_texts(evaluation)]
-        is_shown = as_json or not quiet
+        is_shown = bool(request.form) or not quiet
         cost = _cost_of_votes(loaded) if is_shown else None
         if verbose and is_shown:  # they take as long as the answer
             from dpcalc.planner.compare import cross_checks, prefix_errors
@@ -85,10 +91,21 @@ def epsilon(
             output = evaluation_output(evaluation, loaded, checks=checks, errors=prefixes, verbose=True)
             gdp, missing = optional("mu-GDP", lambda: gaussian_summary(composition), None)
             if gdp is not None:
-                output = output.with_last("gdp", gdp_json(gdp), line=gdp_line(gdp), row=("mu-GDP", gdp_text(gdp)))
+                output = output.with_last(
+                    "gdp", gdp_json(gdp, loaded.plan.bound_kind), line=gdp_line(gdp), row=("mu-GDP", gdp_text(gdp))
+                )
             notes += [missing] if missing else []
         else:
             output = evaluation_output(evaluation, loaded)
+        if explain and is_shown:
+            from dpcalc.planner.explain import other_choices
+            from dpcalc.report.evaluation import explained
+
+            output = explained(output, evaluation, other_choices(composition))
+        budget = loaded.plan.budget
+        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded.plan, budget.epsilon)):
+            output = replace(output, rows=[("to fit", text), *output.rows])
+            notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
             from dpcalc.pate.view import WARNING, votes_json, votes_text
 
@@ -96,8 +113,25 @@ def epsilon(
             output = output.with_last("with_these_votes", votes_json(cost), line=words, row=("these votes", words))
             warnings = (f"warning: {WARNING}",)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
-    text = output_text(output, as_json=as_json, quiet=quiet)
+    text = output_text(output, quiet=quiet, form=request.form)
     return CommandResult(text=text, asides=(*remarks(findings, notes, quiet=quiet), *warnings), errors=errors)
+
+
+def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
+    """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
+    from dpcalc.gate.check import fit_text, fits
+    from dpcalc.gate.costs import compute_answer
+    from dpcalc.guarantee import Guarantee
+
+    if evaluation.guarantee.epsilon <= limit:
+        return ""
+    values: list[float | None] = []
+    for question in fits(plan, limit):
+        values.append(None)
+        with suppress(DpcalcError):
+            answer = compute_answer(question)
+            values[-1] = None if isinstance(answer, Guarantee) else answer
+    return fit_text(values)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
@@ -134,7 +168,6 @@ def delta(
         float,
         typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.", parser=options.nonnegative),
     ],
-    as_json: options.Json = False,
     quiet: options.Quiet = False,
 ) -> CommandResult:
     """Compute delta for a given epsilon.
@@ -151,7 +184,7 @@ def delta(
     loaded = replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
     answer = delta_of(loaded.plan, epsilon=epsilon)
     asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
-    return CommandResult(text=output_text(delta_output(answer, loaded), as_json=as_json, quiet=quiet), asides=asides)
+    return CommandResult(text=output_text(delta_output(answer, loaded), quiet=quiet, form=request.form), asides=asides)
 
 
 def risk(
@@ -186,7 +219,6 @@ def risk(
             parser=options.probability,
         ),
     ] = None,
-    as_json: options.Json = False,
 ) -> CommandResult:
     """Bound the success of membership inference, and of reconstruction.
 
@@ -207,18 +239,16 @@ def risk(
         false_positive_rates=tuple(sorted({*(rates or FALSE_POSITIVE_RATES)})),
         baselines=tuple(sorted({*(baselines or ())})),
     )
-    text = output_text(risk_output(result, loaded), as_json=as_json)
+    text = output_text(risk_output(result, loaded), form=request.form)
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, result.notes))
 
 
-def compare(
-    request: Request, configs: options.SeveralConfigs = None, *, as_json: options.Json = False
-) -> CommandResult:
+def compare(request: Request, configs: options.SeveralConfigs = None) -> CommandResult:
     """Show every accountant and bound side by side.
 
     Each row states its claim, and why it does not apply or is not valid here.
 
-    Example: dpcalc compare clinic.yaml --json
+    Example: dpcalc compare clinic.yaml --format csv
     """
     from dpcalc.planner.compare import compare as rows_of
     from dpcalc.report.evaluation import comparison_output, comparisons_output
@@ -232,7 +262,7 @@ def compare(
         comparisons = [(rows_of(loaded.plan), loaded)]
         output = comparison_output(*comparisons[0])
     asides = remarks([finding for _, loaded in comparisons for finding in loaded.diagnostics])
-    return CommandResult(text=output_text(output, as_json=as_json), asides=asides, errors=errors)
+    return CommandResult(text=output_text(output, form=request.form), asides=asides, errors=errors)
 
 
 def _date(text: str) -> str:
@@ -276,6 +306,12 @@ def statement(
 
     loaded = request.load()
     view = statement_view(stated(loaded.plan), loaded, published=published)
+    if written == "html":
+        from dpcalc.charts.curves import CURVES, CurveRequest
+
+        with suppress(DpcalcError):  # without matplotlib, or where no curve is defined, the page has no picture
+            chart = CURVES["steps"](CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
+            view = replace(view, picture=chart.picture())
     # In a file, 80 columns: nobody knows the reader's terminal.
     text = statement_format(written)(view, width() if on_terminal() else 80)
     if on_terminal() and written == "text":  # thousands separators, except in the last section, on files and hashes

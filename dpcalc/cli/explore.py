@@ -12,6 +12,7 @@ import typer
 
 from dpcalc.cli import options
 from dpcalc.cli.output import (
+    INTERRUPTED,
     CommandResult,
     check_picture,
     has_styles,
@@ -28,6 +29,9 @@ from dpcalc.errors import InputError
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.sweep.points import Pool
+
+
+TABLE = ("", "table")  # forms in which a drawing stands above the table
 
 
 class Curve(StrEnum):
@@ -75,8 +79,10 @@ def curve(
         ),
     ] = None,
     plot: options.Plot = None,
-    as_csv: options.Csv = False,
-    as_json: options.Json = False,
+    title: Annotated[
+        str,
+        typer.Option("--title", metavar="TEXT", help="A title above the chart's own.", show_default=False),
+    ] = "",
 ) -> CommandResult:
     """Draw epsilon, delta or attack success as a curve.
 
@@ -84,13 +90,14 @@ def curve(
 
     Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg
     """
-    from dpcalc.charts.chart import chart_csv, chart_lines, chart_output
+    from dataclasses import replace
+
+    from dpcalc.charts.chart import chart_lines, chart_output
     from dpcalc.charts.curves import CURVES, CurveRequest
     from dpcalc.charts.plot import MARKS, chart_picture, chart_text
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers
 
-    _check_formats(as_csv=as_csv, as_json=as_json)
     if plot:
         check_picture(plot)
     grid = tuple(sorted({float(text) for text in parse_numbers(over, option="--range")})) if over else ()
@@ -106,11 +113,11 @@ def curve(
     lines = tuple(dict.fromkeys(methods or ()))
     announce("curve")
     chart = CURVES[kind](CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
+    if title:
+        chart = replace(chart, title=title, subtitle=f"{chart.title}\n{chart.subtitle}")
     notes = [write_picture(plot, lambda ending: chart_picture(chart, ending))] if plot else []
-    if as_json:
-        text = chart_output(kind, chart, loaded).json_text()
-    elif as_csv:
-        text = chart_csv(chart)
+    if request.form not in TABLE:
+        text = output_text(chart_output(kind, chart, loaded), form=request.form)
     elif on_terminal():
         text = f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
     else:
@@ -119,13 +126,7 @@ def curve(
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())
 
 
-def _check_formats(*, as_csv: bool, as_json: bool) -> None:
-    if as_csv and as_json:
-        raise InputError("--csv: expected CSV or JSON, got both; leave out --csv or --json")
-
-
 FEW = 40  # points; as many take less time than the start of worker processes
-INTERRUPTED = 130  # exit code after Ctrl-C
 MAX_ROWS = 50  # of a table below a map
 
 
@@ -151,8 +152,6 @@ def sweep(
         str | None,
         typer.Option("--plot", metavar="FILE", help="Draw one key as a line, two as a map: *.svg, *.png, *.pdf."),
     ] = None,
-    as_csv: options.Csv = False,
-    as_json: options.Json = False,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -183,9 +182,8 @@ def sweep(
     from dpcalc.config.files import config_source
     from dpcalc.sweep.points import SweptConfig, dask, in_process, parse_axis, processes, subtitle
     from dpcalc.sweep.points import sweep as swept
-    from dpcalc.sweep.view import heat_picture, heat_text, summary, sweep_chart, sweep_csv, sweep_lines, sweep_output
+    from dpcalc.sweep.view import heat_picture, heat_text, summary, sweep_chart, sweep_lines, sweep_output
 
-    _check_formats(as_csv=as_csv, as_json=as_json)
     if scheduler and executor is not Executor.DASK:
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
@@ -227,10 +225,8 @@ def sweep(
         if not outcomes:
             return CommandResult(text="", code=INTERRUPTED, asides=tuple(notes))
     facts = subtitle(base, axes, outcomes) if is_complete and (plot or on_terminal()) else ""
-    if as_json:
-        text = sweep_output(axes, outcomes, path=base.name, is_complete=is_complete).json_text()
-    elif as_csv:
-        text = sweep_csv(axes, outcomes)
+    if request.form not in TABLE:
+        text = output_text(sweep_output(axes, outcomes, path=base.name, is_complete=is_complete), form=request.form)
     elif not is_complete or not on_terminal():
         text = sweep_lines(axes, outcomes)
     else:  # below a drawing: a line over one key with numbers, a map over two keys

@@ -98,12 +98,13 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
         def keys(section: Any, prefix: str) -> Iterator[str]:
             for key, value in section["properties"].items():
                 is_list = value.get("type") == "array"
-                name = str((value["items"] if is_list else value).get("$ref", "")).rpartition("/")[2]
+                kinds = [value["items"] if is_list else value, *value.get("anyOf", ())]
+                named = (schema["$defs"].get(str(each.get("$ref", "")).rpartition("/")[2], {}) for each in kinds)
+                inner = next((each for each in named if "properties" in each), None)
                 dotted = f"{prefix}{key}[0]" if is_list else f"{prefix}{key}"
-                if "properties" in schema["$defs"].get(name, {}):
-                    yield from keys(schema["$defs"][name], f"{dotted}.")
-                else:
+                if inner is None or "anyOf" in value:  # a value, or one that may be a mapping
                     yield f"{dotted}{ending}"
+                yield from keys(inner, f"{dotted}.") if inner else ()
 
         return [key for key in keys(schema, "") if key.startswith(incomplete)]
 
@@ -185,6 +186,17 @@ Quiet = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.")]
+FORMATS = ("table", "csv", "markdown", "json")
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format",
+        metavar="|".join(FORMATS),
+        help="Print a table, CSV or JSON (numbers in full), or Markdown.",
+        show_default="a table on a terminal, else lines",
+        autocompletion=one_of(FORMATS),
+    ),
+]
 Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, every number in full.")]
 
 
@@ -253,5 +265,8 @@ SHARED: dict[str, tuple[Any, object]] = {
         for option, (metavar, text, words) in OVERRIDES.items()
     },
     "timeout": (Timeout, None),
+    "form": (Format, None),
+    "as_json": (Json, False),
+    "as_csv": (Csv, False),
 }
 """(declaration, default) of each, by the name of its parameter."""

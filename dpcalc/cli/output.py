@@ -21,14 +21,22 @@ if TYPE_CHECKING:
     from dpcalc.report.output import Output
 
 
+INTERRUPTED = 130  # exit code after Ctrl-C
+
+
 def on_terminal() -> bool:
     """Return whether standard output is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
-def has_styles() -> bool:
-    """Return whether standard output takes escape sequences: a terminal that knows them, and no NO_COLOR."""
-    return on_terminal() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+def has_styles(stream: TextIO | None = None) -> bool:
+    """Return whether a stream, by default standard output, takes colours; NO_COLOR comes before FORCE_COLOR."""
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in {"", "0"}:
+        return True
+    stream = stream or sys.stdout
+    return stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def width() -> int:
@@ -36,13 +44,14 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def output_text(output: Output, *, as_json: bool = False, quiet: bool = False) -> str:
-    """Return a result as JSON, as numbers alone, as plain lines or, on a terminal, as rows and tables."""
-    if as_json:
-        return output.json_text()
+def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, form: str = "") -> str:
+    """Return a result in a form of `--format`, or numbers alone; by default as lines or, on a terminal, as a table."""
+    forms = {"json": output.json_text, "csv": output.csv_text, "markdown": output.markdown_text}
+    if as_json or form in forms:
+        return forms["json" if as_json else form]()
     if quiet:
         return output.quiet_text
-    if not on_terminal():
+    if not on_terminal() and form != "table":
         return output.plain_text()
 
     from dpcalc.report.terminal import terminal_text
@@ -69,6 +78,7 @@ def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
 _RED, _GREEN, _YELLOW, _MAGENTA, _CYAN = "1;31", "32", "33", "1;35", "36"
 _COLOURS = {
     "passed": _GREEN,
+    "locked": _GREEN,
     "failed": _RED,
     "invalid": _MAGENTA,
     "undecided": _YELLOW,
@@ -80,8 +90,8 @@ _COLOURS = {
 }
 _WORDS = re.compile(
     r"(?m)"
-    r"(?P<finding>(?:^|(?<=\s))(?P<level>error|warning|note)(?:\[DPC\d{3}\])?(?=:))"
-    r"|(?<=: )(?P<verdict>passed|failed|invalid|undecided|no budget)(?=,|$)"
+    r"(?P<finding>(?:^|(?<=\s))(?P<level>error|warning|note)(?:\[(?P<code>DPC\d{3})\])?(?=:))"
+    r"|^(?P<verdict>passed|failed|invalid|undecided|no budget|locked)(?=  )"
     r"|(?<=\d )(?P<counted>passed|failed|invalid|undecided|without a budget)(?=,|$)"
 )
 _EXCERPT = re.compile(r"\d* *\| ?")  # a line of a file, and the marks below it, keep their columns
@@ -93,9 +103,21 @@ _LEAST_WIDTH = 20
 
 
 def styled_text(text: str, stream: TextIO) -> str:
-    """Return a text wrapped and coloured for a terminal; unchanged if `stream` is no terminal."""
-    if not stream.isatty():
-        return text
+    """Return a text wrapped and with links to rules for a terminal, coloured for a stream that takes colours."""
+    from dpcalc.report.rules import rule_address
+
+    wrapped = _wrapped(text, stream) if stream.isatty() else text
+
+    def coloured(match: re.Match[str]) -> str:
+        word = match["level"] or match["verdict"] or match["counted"]
+        shown = f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
+        address = rule_address(match["code"]) if match["code"] and stream.isatty() else ""
+        return f"\x1b]8;;{address}\x1b\\{shown}\x1b]8;;\x1b\\" if address else shown
+
+    return _WORDS.sub(coloured, wrapped) if has_styles(stream) else wrapped
+
+
+def _wrapped(text: str, stream: TextIO) -> str:
     from dpcalc.planner.words import with_thousands_separators
 
     try:
@@ -131,15 +153,7 @@ def styled_text(text: str, stream: TextIO) -> str:
         else:
             shown += whole_words.wrap(line)
         at += 1
-    wrapped = "\n".join(shown)
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
-        return wrapped
-
-    def coloured(match: re.Match[str]) -> str:
-        word = match["level"] or match["verdict"] or match["counted"]
-        return f"\x1b[{_COLOURS[word]}m{match[0]}\x1b[0m"
-
-    return _WORDS.sub(coloured, wrapped)
+    return "\n".join(shown)
 
 
 # What commands say beside their answer.
@@ -148,7 +162,9 @@ def styled_text(text: str, stream: TextIO) -> str:
 def remarks(diagnostics: Sequence[Diagnostic], notes: Sequence[str] = (), *, quiet: bool = False) -> tuple[str, ...]:
     """Return the texts for standard error: findings on a config, and then notes on the result unless quiet."""
     shown = [finding for finding in diagnostics if not (quiet and finding.severity is Severity.NOTE)]
-    return (*(finding.format() for finding in shown), *(f"note: {visible(note)}" for note in notes if not quiet))
+    said = {finding.message for finding in shown}
+    more = (f"note: {visible(note)}" for note in notes if not quiet and note not in said)
+    return (*(finding.format() for finding in shown), *more)
 
 
 _OF_STREAMS = frozenset({errno.EBADF, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EPIPE})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -90,6 +91,8 @@ def pate(
     from dpcalc.pate.view import DRAWN, WARNING, pate_output, query_csv
     from dpcalc.pate.votes_file import read_votes
 
+    if votes is not None and Path(votes).suffix in {".yaml", ".yml"}:
+        raise InputError(f"VOTES: expected a table of votes, got a config; `dpcalc epsilon {votes}` evaluates that")
     match gamma, sigma, threshold, threshold_sigma:
         case float(), None, None, None:
             aggregation: PateMechanism = LNMax(gamma=gamma)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, remarks
+from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks
 from dpcalc.cli.sources import Request
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, NoSolution
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
@@ -87,7 +87,6 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         target_advantage: TargetAdvantage = None,
         phase: PhaseName = None,
         write: Write = False,
-        as_json: options.Json = False,
         quiet: Quiet = False,
     ) -> CommandResult:
         if (target_tpr is None) != (at_fpr is None):
@@ -104,7 +103,9 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         from dpcalc.config.edit import Rewrite
         from dpcalc.config.edit import write as written_into
         from dpcalc.config.normal import assumes_in_phases
-        from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
+        from dpcalc.planner.advice import unused_order
+        from dpcalc.planner.composition import composed
+        from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
         from dpcalc.report.solution import no_solution_output, solution_output
 
         if target_tpr is not None and at_fpr is not None:
@@ -141,15 +142,19 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                 kept = ", ".join(each.name for each in fixed)
                 notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {kept}"]
             asides = _remarks(loaded, plan, notes, quiet=quiet)
-            if quiet and not as_json:
+            if not request.form and (quiet or not on_terminal()):
                 asides = (*asides, f"{output.headline}; {dict(output.rows)['best']}")
-            return CommandResult(text=output_text(output, as_json=as_json, quiet=quiet), code=1, asides=asides)
+            return CommandResult(text=output_text(output, quiet=quiet, form=request.form), code=1, asides=asides)
 
         if name == "sigma" and len(lacking) == len(plan.phases):
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
         written: tuple[str, ...] = ()
         refusal: tuple[str, ...] = ()
-        notes = []
+        held = "the noise is held: keep `{}`, for another run {} finds other noise"
+        notes = [
+            f"{each.words}; this is dpcalc's own smallest" if name == "sigma" else held.format(each.assuming, each.by)
+            for each in plan.calibrations
+        ]
         if write:
             rewrite = Rewrite(
                 path=loaded.path,
@@ -161,15 +166,16 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             )
             try:
                 written = written_into(rewrite)
-                notes = [f"wrote {change}" for change in written]
-                notes = notes or [f"{loaded.path} has this value already: nothing was written"]
+                changes = [f"wrote {change}" for change in written]
+                notes += changes or [f"{loaded.path} has this value already: nothing was written"]
             except InputError as error:  # the value is known: say it all the same
                 refusal = (f"error: {error}",)
         output = solution_output(f"solve-{name}", solution, loaded, written=written)
+        unused = () if quiet or solution.plan.tuning else unused_order(composed(solution.plan))
         return CommandResult(
-            text=output_text(output, as_json=as_json, quiet=quiet),
+            text=output_text(output, quiet=quiet, form=request.form),
             code=2 if refusal else 0,
-            asides=(*_remarks(loaded, solution.plan, notes, quiet=quiet), *refusal),
+            asides=(*_remarks(loaded, solution.plan, [*notes, *unused], quiet=quiet), *refusal),
             changed=(loaded.path,) if written else (),
         )
 
@@ -207,9 +213,10 @@ def _solution(name: str, loaded: Loaded, goal: Goal, phase: str | None) -> Solut
 
 
 def _remarks(loaded: Loaded, plan: Plan, notes: Sequence[str], *, quiet: bool) -> tuple[str, ...]:
-    """Return the findings and, unless quiet, the notes; no warning of zero noise if the plan has noise."""
-    noisy = all(phase.noise_multiplier != 0 for phase in plan.phases)
-    diagnostics = [finding for finding in loaded.diagnostics if not (noisy and finding.code == "DPC207")]
+    """Return the findings and, unless quiet, the notes; none on noise that was looked for."""
+    gone = {"DPC207"} if all(phase.noise_multiplier != 0 for phase in plan.phases) else set()
+    gone |= set() if plan.calibrations else {"DPC213"}
+    diagnostics = [finding for finding in loaded.diagnostics if finding.code not in gone]
     return remarks(diagnostics, notes, quiet=quiet)
 
 

@@ -45,6 +45,7 @@ class Request:
     key: str  # dotted path of the section of the file that is the config, or ""
     assignments: tuple[str, ...]
     unset: tuple[str, ...]
+    form: str = ""  # of --format, which holds --json and --csv too; "" for the form that fits where it goes
     flags: tuple[tuple[str, str], ...]  # the other overriding options with their texts
 
     def overrides(self, assumed: Sequence[str] = ()) -> Overrides:
@@ -162,6 +163,7 @@ class Request:
                 texts = value if isinstance(value, list | tuple) else [value]
                 texts = [f"{each:.15g}" if isinstance(each, float) else str(each) for each in texts]
                 own += [f"{param.opts[0]} {text}" for text in texts]
+        own += [f"--format {self.form}"] if self.form else []
         # Beside the numbers of somebody's run an example would be taken for a part of it.
         targets = [context.params.get(name) for name in ("target", "target_tpr", "target_advantage")]
         has_target = any(target is not None for target in targets)
@@ -171,7 +173,7 @@ class Request:
             more.append(f"--target-eps {'E' if is_begun else '2'}")
         flags = [f"{option} {text}" for option, text in self.flags]
         return InputError(
-            f"no config: none given, {looked}{lacks}\n"
+            f"no config found: {looked}{lacks}\n"
             f"  give one:            {' '.join((*command, 'config.yaml', *own))}\n"
             f"  or say it directly:  {' '.join((*command, *own, *flags, *more))}"
         )

@@ -37,7 +37,7 @@ from dpcalc.config.messages import (
 )
 from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
-from dpcalc.config.schema import DRAW, MAX_PHASES, SCHEMES, draw_keys, keys_in, mechanism_keys
+from dpcalc.config.schema import DRAW, MAX_PHASES, NOISE, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
 from dpcalc.config.tree import (
     Items,
@@ -57,6 +57,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
+from dpcalc.planner.calibration import Calibration
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
@@ -90,6 +91,7 @@ class RunSections(Run):
     mechanism: Mechanism
     clip: str | None  # name of the clipping level, where one is stated
     votes: str  # the file with the votes of teachers as written, or ""
+    asked: SimpleNamespace | None  # of a library, where the noise is what it found
     training: SimpleNamespace
 
     def node(self, *keys: str) -> Node | None:
@@ -338,7 +340,7 @@ class _Reader:
 
     def run(self, run: Run, *, is_whole: bool) -> RunSections:
         """Return the sections of a phase; `is_whole` is False for the top level, which phases complete."""
-        mechanism, clip, votes = self.mechanism(self.required(run.sections, "mechanism"))
+        mechanism, clip, votes, asked = self.mechanism(self.required(run.sections, "mechanism"))
         draws, episodes = self.sampling(run, is_whole=is_whole)
         training, names = self.required(run.sections, "training"), self.names or ()
         if not isinstance(training, Section):
@@ -364,6 +366,7 @@ class _Reader:
             mechanism=mechanism,
             clip=clip,
             votes=votes,
+            asked=asked,
             training=length,
         )
 
@@ -417,22 +420,30 @@ class _Reader:
                     self.check_choice(node, ("rate", "expected"), hint, is_required=len(self.errors) == before)
         return draws, None
 
-    def mechanism(self, node: Node | None) -> tuple[Any, str | None, str]:
-        """Return the mechanism, with data files read, and what a phase holds of it: clipping level and votes file."""
+    def mechanism(self, node: Node | None) -> tuple[Any, str | None, str, Any]:
+        """Return the mechanism, with data files read, and what a phase holds: clipping level, votes, calibration."""
         stated = entry(node, "type")
         name = text_at(node, "type") if stated else "gaussian"
         if node is None or name not in MECHANISMS:
             if node is not None and stated is not None:
                 self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
-            return None, None, ""
-        before = len(self.errors)
+            return None, None, "", None
+        before, asked = len(self.errors), None
         try:
             mechanism_written_out(node)  # what is left over is wrong
         except ConfigError as cause:
             self.errors.extend(cause.diagnostics)
-            return None, None, ""
+            return None, None, "", None
         keys = mechanism_keys(name)
+        noise = entry(node, "noise_multiplier")
+        if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
+            asked = self.section(NOISE, noise)
+            for inner in ("calibrated_to", "assuming") if asked else ():
+                setattr(asked, inner, self.section(f"{NOISE}.{inner}", getattr(asked, inner)))
+            node = without_keys(node, "noise_multiplier")
+            keys = {key: each for key, each in keys.items() if key != "noise_multiplier"}
         values = self.values(keys, node)
+        values |= {"noise_multiplier": Fraction(1)} if asked else {}  # `build` puts in what the library found
         try:
             for key, read in READERS.items():  # the data replace the nodes that state them
                 data = entry(node, key) if key in keys else None
@@ -448,15 +459,15 @@ class _Reader:
                     raise content
                 values[key] = content
             if len(self.errors) > before:
-                return None, None, ""
+                return None, None, "", None
             values.pop("type", None)
             clip, votes = values.pop("clip", None), values.pop("votes", "")
-            return mechanism_class(name).of(**_as_floats(values)), clip, votes
+            return mechanism_class(name).of(**_as_floats(values)), clip, votes, asked
         except ConfigError as cause:
             self.errors.extend(cause.diagnostics)
         except KeyedInputError as cause:
             self.errors.append(keyed_error(node, cause))
-        return None, None, ""
+        return None, None, "", None
 
 
 def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
@@ -670,7 +681,12 @@ def build(config: Sections) -> Plan:
                 part=text_at(run.at, "part") if run.path else "",
             )
             # Clipping is counted in levels from the outermost, 0 for the whole batch.
-            phases.append(phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip)))
+            phase = phase if run.clip is None else replace(phase, clip=phase.clip_names.index(run.clip))
+            phases.append(_with_found_noise(phase, run, delta=float(privacy.delta)))
+        # Without a budget the target is the gate, where it is one of the whole run at the delta of the config.
+        budget, found = config.budget, phases[0].calibration
+        if budget is None and found and len(phases) == 1 and found.delta >= float(privacy.delta):
+            budget = Budget(epsilon=found.epsilon)
         plan = Plan(
             name=text_at(root, "name"),
             phases=tuple(phases),
@@ -678,7 +694,7 @@ def build(config: Sections) -> Plan:
             adjacency=privacy.adjacency or Adjacency.ADD_REMOVE,
             delta=float(privacy.delta),
             group_size=privacy.group_size,
-            budget=config.budget,
+            budget=budget,
             tuning=tuning,
             partition=Partition(rule=partition.rule, parts=tuple(part.name for part in partition.parts))
             if partition
@@ -737,6 +753,30 @@ def build(config: Sections) -> Plan:
         hint = f"a step must find {left} of those that are left; " if left else ""
         raise ConfigError([group.fault("DPC106", problem, f"{hint}lower it, or check the counts")])
     return plan
+
+
+def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
+    """Return the phase with the least noise that the library can have found; ConfigError where nothing bounds it."""
+    asked, noise = run.asked, run.node("mechanism", "noise_multiplier")
+    if asked is None or noise is None:
+        return phase
+    level, is_opacus, told, target = phase.hierarchy.level(1), "opacus" in asked.by, asked.assuming, asked.calibrated_to
+    if told is None:
+        rate, steps, epochs = level.scheme.share(level.count), phase.steps, run.training.epochs
+        is_flat = phase.hierarchy.depth == level.redraw_every == 1 and isinstance(level.scheme, Poisson)
+        if run.path or not is_flat or (is_opacus and rate.numerator != 1):
+            why = "libraries are told of Poisson draws of examples, in one phase, Opacus at the rate 1 / len(loader)"
+            hint = "add `assuming: {rate: 1/BATCHES, steps: N}` beside `by`, what the library was told"
+            raise ConfigError([noise.fault("DPC103", f"lacks `assuming`: {why}", hint)])
+        if is_opacus and epochs is not None:  # Opacus: int(epochs / sample_rate)
+            steps = min(steps, int(float(epochs) / float(rate)))
+        told = SimpleNamespace(rate=rate, steps=steps)
+    delta = delta if target.delta is None else float(target.delta)
+    found = Calibration(epsilon=float(target.epsilon), delta=delta, by=asked.by, rate=told.rate, steps=told.steps)
+    try:
+        return replace(phase.with_noise(found.noise), calibration=found)
+    except InputError as cause:
+        raise ConfigError([noise.fault("DPC104", f"cannot be bounded: {cause}")]) from cause
 
 
 def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -> tuple[Level, ...]:
@@ -841,6 +881,10 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
         if phase.noise_multiplier == 0 and noise is not None:
             message = "noise_multiplier is 0: without noise there is no privacy, epsilon is infinite"
             yield finding(Severity.WARNING, "DPC207", noise.anchor, message, "set it above 0")
+        if phase.calibration and noise is not None:
+            hint = f"add `{phase.calibration.assuming}` to hold it: without, the library counts as told of any run here"
+            hint = "" if run.asked and run.asked.assuming else hint
+            yield finding(Severity.NOTE, "DPC213", noise.anchor, phase.calibration.note, hint)
         for key in ("steps", "epochs"):
             length = run.node("training", key)
             if length is not None and scalars.number_of(length) == 0:

@@ -1,5 +1,6 @@
 """Flags of command lines: in shell scripts, and in the texts and lists of YAML that hold a command. Nothing runs."""
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -11,7 +12,13 @@ from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, nes
 WAY_OUT = "write the number there, or refer to the place that states it"
 FLAGS = "flags"  # key below a text or a list that is a command
 _MAX_MISSED = 20  # words that are looked for in vain, since the file has them with escapes
+_MAX_OPTION = 100  # characters
 _ENDS = ";&|()<>\n"  # operators of a shell, each of which ends a word
+_NUMBER = re.compile(r"[-+]?\.?[0-9]")
+_BUILT = re.compile(r"-.*[$`*?~{]")  # an option that a shell makes: `--sig$X`, `--{n,sigma}=2`
+_VARIABLE = re.compile(r"\$\{[^}]*\}|\$\w+|`[^`]*`")
+_HANDED = re.compile(r"\$\{?[@*]")  # the words of the one who runs a script
+_INSIDE = re.compile(r"(?<![\w-])(?:--([\w-]{1,100})(?=[= ]|$)|-(\w)(?=[= ]*[-+]?\.?[0-9]))")  # options inside a word
 
 
 class Word(NamedTuple):
@@ -87,13 +94,34 @@ def read_shell(source: Source) -> Document:
 
 
 def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
-    """Return the tree `flags: {name: value}` of the words of commands; names have `_` and are found with `-` too."""
+    """Return the tree `flags: {name: value}` of the words of commands; names have `_` and are found with `-` too.
+
+    Refused is an option that may be given again: by a word that the shell builds, inside another word (`A="--n 3"`), by
+    a beginning of its name or its first letter with a number, which argparse and others take for it.
+    """
     flags = Section(entries={}, mark=mark, key=None, path=join(path, FLAGS))
     leaves: dict[tuple[str, ...], Node] = {(FLAGS,): flags}
     refused: dict[str, Refusal] = {}
+    handed: dict[str, tuple[str, ...]] = {}  # options before a "$@" of their command, which may give them again
+    again: dict[str, Mark] = {}  # by a name or a beginning of one
+    built: Word | None = None
+    here: list[str] = []  # options of the command
     for word, after in zip(words, [*words[1:], Word("\n", mark)], strict=True):
+        word = word._replace(text=word.text.replace("\\\n", ""))  # noqa: PLW2901  a line that goes on, in quotes
         option, equals, text = word.text.partition("=")
+        built = built or (word if _BUILT.match(option) and (not word.is_plain or "{" in option) else None)
+        if not word.is_plain:
+            here = [] if word.text in _ENDS else here
+            rest = _VARIABLE.sub("", word.text) if word.text[0] in "$`" else ""  # of `$X-sigma`
+            built = built or (word if rest.startswith("=") else None)
+            if name := rest.partition("=")[0].lstrip("-").replace("-", "_"):
+                again.setdefault(name, word.mark)
+            if _HANDED.match(word.text):
+                handed |= dict.fromkeys(here, ())
+                here = []
         if not option.startswith("--") or len(option) < 3:
+            for found in _INSIDE.finditer(f"{word.text} {after.text if option.startswith('-') else ''}"):
+                again.setdefault((found[1] or found[2]).replace("-", "_"), word.mark)
             continue
         keys = FLAGS, option[2:].replace("-", "_")
         place = join(path, ".".join(keys))
@@ -106,10 +134,23 @@ def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
             at, problem = value.mark, f"is `{shortened(text)}`, which a shell makes a value of"
         elif text in _ENDS or text.startswith("--"):
             problem = "has no value"
+        elif len(option) > _MAX_OPTION:
+            problem = f"has more than {_MAX_OPTION} characters"
         if problem:
-            refused.setdefault(place, refusal_at(at, f"`{option}` {problem}", WAY_OUT))
+            refused.setdefault(place, refusal_at(at, f"`{shortened(option)}` {problem}", WAY_OUT))
+        elif _NUMBER.match(text):
+            again.setdefault(f"{keys[1]}=", word.mark)
         leaves.setdefault(keys, Scalar(text=text, plain=True, mark=value.mark, key=None, path=place))
-    return Document(nested(leaves, mark, path), refused)
+        here.append(place)
+    for (_, name), node in [each for each in leaves.items() if len(each[0]) == 2]:
+        starts = (start for end in range(1, min(len(name), _MAX_OPTION)) for start in (name[:end], f"{name[:end]}="))
+        found_again = again.get(name) or next((again[start] for start in starts if start in again), None)
+        if found_again is not None or built is not None:
+            said = f"in line {found_again.line}" if found_again else ""
+            said = said or (f"by `{shortened(built.text)}` in line {built.mark.line}" if built else "")
+            message = f"`--{shortened(name)}` may be given again {said}"
+            refused.setdefault(node.path, refusal_at(node.mark, message, WAY_OUT))
+    return Document(nested(leaves, mark, path), refused, handed)
 
 
 def command_flags(node: Node) -> Document | None:

@@ -298,7 +298,9 @@ class References:
                 if len(self._documents) > MAX_FILES:
                     hint = "collect the values in fewer files"
                     raise Refusal("DPC111", f"is one of more than {MAX_FILES} files", hint)
-                self._documents[place] = read_document(text_of(self._files, located), suffix, int(number or 0))
+                self._documents[place] = read_document(
+                    text_of(self._files, located), suffix, int(number or 0), self._files
+                )
         except Refusal as cause:
             shown = f"{name}#{number}" if number else name
             raise Refusal(cause.code, f"`{shortened(shown)}` {cause.message}", cause.hint) from None

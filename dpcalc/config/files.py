@@ -27,7 +27,7 @@ from dpcalc.errors import InputError, system_message
 from dpcalc.records import dataclass
 
 # Of files that references may lead into; `readers.READERS` reads them.
-SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".py", ".gin", ".sh", ".bash")
+SUFFIXES = (".yaml", ".yml", ".json", ".toml", ".py", ".ipynb", ".gin", ".sh", ".bash")
 DATA_SUFFIXES = (".csv", ".tsv", ".npy")  # of data files, which references cannot lead into
 MAX_NAME = 300  # characters of a referenced file name
 

@@ -2,9 +2,9 @@
 
 A run reads the composed config. So a reference into a file with a `defaults` list reads what Hydra composes of that
 list, and one into an option stands only if the lists choose that file and nothing that is composed after it states the
-same key. Composed are `group: option` (a list, `optional`, a leading `/`), names of files, `_self_`, `override` and a
-`# @package` in the first line. With anything else (`group@pkg`, interpolations, a search path) a reference is refused,
-never followed on a guess. What the command line of a run overrides is not in the files.
+same key. Composed are `group: option` (a list, `optional`, a leading `/`, `group@package`), names of files, `_self_`,
+`override` and a `# @package` in the first line. With anything else (interpolations, a search path) a reference
+is refused, never followed on a guess. What the command line of a run overrides is not in the files.
 """
 
 import posixpath
@@ -30,6 +30,9 @@ _WORD = re.compile(r"\w[\w.-]*")  # the name of a group or an option, and nothin
 
 _PACKAGE = re.compile(r"\s*#\s*@package\s+([\w.-]+)\s*")  # a first line that says where the content goes
 _GLOBAL = "_global_"
+_MOVED = re.compile(
+    rf"(?!.*_(here|group|name)_)({_GLOBAL}(\.[\w-]+)*|[^\W_][\w-]*(\.[\w-]+)*)"
+)  # the package of `group@package`
 _MARKER = "${"
 
 Keys = tuple[str | int, ...]
@@ -44,6 +47,7 @@ class _Entry(NamedTuple):
     key: str = ""  # by which `override` finds it; "" for names of files and lists of options
     is_override: bool = False
     is_needed: bool = True
+    is_moved: bool = False  # by `group@package`, which counts more than what the file says
 
 
 class _Part(NamedTuple):
@@ -77,7 +81,7 @@ class Hydra:
         self._files, self._main = files, main
         self._mains: dict[str, tuple[str, ...]] = {}
         self._orders: dict[tuple[str, str], tuple[list[_Part], ...] | Refusal] = {}
-        self._parts: dict[tuple[str, str, tuple[str, ...]], _Part] = {}
+        self._parts: dict[tuple[str, str, tuple[str, ...], bool], _Part] = {}
         self._looked_up = self._read = self._parsed = 0
         self._composed_places: set[str] = set()
         self._merged: dict[tuple[str, str], tuple[Document, ...]] = {}
@@ -107,6 +111,9 @@ class Hydra:
         orders = {main: self._compositions(folder, main) for main in mains}
         found = {main: next((x.keys for x in orders[main][0] if x.place == place), None) for main in mains}
         at = next((group for group in found.values() if group is not None), None)
+        if any(x.place == place and x.keys != at for main in mains for x in orders[main][0]):
+            message = "Hydra puts it into several places of the config"
+            raise Refusal("DPC110", message, f"refer to the main config, or {RESOLVE}")
         if at is None:
             names = " and ".join(f"`{_shown(folder, main)}`" for main in mains[:3])
             others = {x.shown for main in mains for x in orders[main][0] if group and "/".join(x.keys) == group}
@@ -182,6 +189,8 @@ class Hydra:
         package: tuple[str, ...],
         state: "_Choices",
         above: tuple[str, ...] = (),
+        *,
+        is_moved: bool = False,
     ) -> list[_Part]:
         """Return the parts of a file of a Hydra folder, the last one first; Refusal for what is not plain.
 
@@ -191,8 +200,9 @@ class Hydra:
         shown = _shown(folder, name)
         if name in above:
             raise Refusal("DPC111", f"the `defaults` of `{shown}` lead back to itself", RESOLVE)
-        own = self._parts.get((folder, name, package)) or self._part(folder, name, package)
-        self._parts[folder, name, package] = own
+        known = folder, name, package, is_moved
+        own = self._parts.get(known) or self._part(folder, name, package, is_moved=is_moved)
+        self._parts[known] = own
         items = _defaults(own.tree) or ()
         self._looked_up += len(items)
         if self._looked_up > MAX_ENTRIES:
@@ -228,7 +238,8 @@ class Hydra:
             for option in reversed(names):
                 below = "/".join((*each.group, option))
                 if self._place(folder, below) is not None:
-                    parts += self._composed(folder, below, each.group, each.package, state, (*above, name))
+                    inner = (folder, below, each.group, each.package, state, (*above, name))
+                    parts += self._composed(*inner, is_moved=each.is_moved)
                 elif is_needed:
                     message = f"`{shown}` chooses `{shortened(below)}`, and there is no such file"
                     raise Refusal("DPC110", message, RESOLVE)
@@ -251,7 +262,7 @@ class Hydra:
             raise
         return place
 
-    def _part(self, folder: str, name: str, package: tuple[str, ...]) -> _Part:
+    def _part(self, folder: str, name: str, package: tuple[str, ...], *, is_moved: bool) -> _Part:
         """Return what a file says itself; Refusal if it is no plain YAML, or if its header is not plain."""
         shown, place = _shown(folder, name), self._place(folder, name) or ""
         if not place:
@@ -272,6 +283,7 @@ class Hydra:
         if "defaults" in tagged or (isinstance(tree, Section) and "defaults" in tree.repeated):
             raise Refusal("DPC110", f"the `defaults` of `{shown}` have a tag, or stand there twice", RESOLVE)
         keys = self._package(source, shown, package)
+        keys = package if is_moved else keys
         if package[:1] == ("hydra",) and keys[:1] != ("hydra",):
             raise Refusal("DPC110", f"`{shown}` is an option of Hydra's own that moves by `@package`", RESOLVE)
         return _Part(place=place, shown=shown, keys=keys, tree=tree, tagged=tagged)
@@ -417,7 +429,7 @@ def _entry(each: Node, group: tuple[str, ...], package: tuple[str, ...], shown: 
     stated: list[object] = []
     if isinstance(each, Scalar):
         text = each.text
-        stated = [text.rpartition("/")[2]]
+        stated = [text.partition("@")[0].rpartition("/")[2]]
     elif isinstance(each, Section):
         key, value = next(iter(each.entries.items()))
         *words, text = key.split(" ")
@@ -428,20 +440,28 @@ def _entry(each: Node, group: tuple[str, ...], package: tuple[str, ...], shown: 
             stated = [option for option in stated if option not in {None, "???"}]
     if text == _SELF and is_file:
         return None
+    text, at, moved = text.partition("@")
     own = tuple(text.removeprefix("/").split("/"))
     own = own[:-1] if is_file else own
+    below = (*package, *own)
+    if at:
+        below = (
+            *(() if re.match(rf"{_GLOBAL}(\.|$)", moved) else package),
+            *filter(None, moved.removeprefix(_GLOBAL).split(".")),
+        )
     names = [x for x in stated if isinstance(x, str)]
     is_plain = words in ([], ["optional"], *([] if is_list else [["override"]])) and len(names) == len(stated)
     is_plain = is_plain and not (isinstance(each, Section) and len(each.entries) > 1)
+    is_plain = is_plain and (not at or _MOVED.fullmatch(moved) is not None)
     if not is_plain or not all(_WORD.fullmatch(x) for x in (*own, *names)):
-        shown_entry = shortened(" ".join((*words, text.rstrip("/"))))
+        shown_entry = shortened(" ".join((*words, text.rstrip("/"))) + (f"@{moved}" if at else ""))
         message = f"`{shown}` has `{shown_entry}` in its `defaults`, which dpcalc does not compose"
         raise Refusal("DPC110", message, f"`group: option` is followed; else {RESOLVE}")
     for name in names:
         if name.endswith(".yml"):
             message = f"`{shown}` chooses `{shortened(name)}`, which Hydra reads as `{name}.yaml`"
             raise Refusal("DPC110", message, RESOLVE)
-    chosen, below = (() if text.startswith("/") else group) + own, (*package, *own)
+    chosen = (() if text.startswith("/") else group) + own
     # Groups of Hydra itself: its own defaults choose them, and most of their options are no files of the repository.
     is_own, is_override = chosen[:1] == ("hydra",), words == ["override"]
     is_group = not (is_file or is_list or (is_own and is_override))
@@ -452,6 +472,7 @@ def _entry(each: Node, group: tuple[str, ...], package: tuple[str, ...], shown: 
         key="/".join(chosen) + (f"@{'.'.join(below)}" if below != chosen else "") if is_group else "",
         is_override=is_override and not is_own,
         is_needed=words != ["optional"] and not is_own,
+        is_moved=bool(at),
     )
 
 

@@ -27,6 +27,7 @@ from dpcalc.keys import (
     Schema,
     Structure,
     ValueType,
+    WholeNumber,
     Word,
     WrongValueError,
     declare,
@@ -123,6 +124,7 @@ class _Said:
 
 
 Draw = dict[str, object]
+_EVEN = "not covered: choose sizes that divide"
 _LEFT_OUT = "leave it out: the order counts as known"
 _IN_ANY_ORDER = "state adjacency zero-out or replace-one, under which a unit counts in one step of each pass"
 
@@ -229,6 +231,41 @@ def _webdataset(said: _Said) -> Draw:
     return _in_order(said, said[BATCH_SIZE], "of", "goes by shards and a buffer, in no uniform order")
 
 
+def _endless(said: _Said, size: int, argument: str, problem: str) -> Draw:
+    """Return passes of a stream that does not stop between them: `size` units must divide a pass."""
+    if said.count is None or said.count % size:
+        raise _Uncovered(
+            argument, f"{problem}, and {size} units do not divide all: a step has units of two passes", _EVEN
+        )
+    return _in_order(said, said[argument], argument, problem)
+
+
+def _grain(said: _Said) -> Draw:
+    workers = max(1, said["worker_count"])
+    return _endless(
+        said, said[BATCH_SIZE] * workers, BATCH_SIZE, "is of batches across the end of a pass, in the order of a seed"
+    )
+
+
+def _streaming(said: _Said) -> Draw:
+    if said.count is None or said.count % said["num_canonical_nodes"]:
+        problem = "does not divide the number of samples: the last ones of a node come twice in a pass"
+        raise _Uncovered("num_canonical_nodes", problem, _EVEN)
+    return _in_order(said, said[BATCH_SIZE], "of", "goes by shards and nodes, in no uniform order")
+
+
+def _pfl(said: _Said) -> Draw:
+    if said["sample_type"] == "random":
+        return {"scheme": "with-replacement", "size": said["cohort_size"]}
+    return _endless(said, said["cohort_size"], "cohort_size", "is of users in turn, `minimize_reuse`")
+
+
+def _tff(said: _Said) -> Draw:
+    if said["random_seed"] is not None:
+        raise _Uncovered("random_seed", "is in the code: everybody can know whom a round draws", "set it to None there")
+    return {"scheme": "with-replacement" if said["replace"] else "fixed", "size": said["size"]}
+
+
 def _flower(said: _Said) -> Draw:
     fraction, fewest = (said[name] for name in said.values if name != "of")
     # The product is rounded as Flower rounds it, in floating point.
@@ -272,6 +309,13 @@ _KINDS: dict[str, ValueType] = {
     "min_fit_clients": COUNT,
     "fraction_train": _SHARE,
     "min_train_nodes": COUNT,
+    "worker_count": WholeNumber(0),
+    "num_canonical_nodes": COUNT,
+    "cohort_size": COUNT,
+    "sample_type": Word(("random", "minimize_reuse")),
+    "size": COUNT,
+    "k": COUNT,
+    "random_seed": _Optional(),
 }
 
 
@@ -286,7 +330,7 @@ class Loader(NamedTuple):
     when: Mapping[str, tuple[str, Callable[[Any], bool]]] = {}  # needs that depend on another argument
 
 
-_TORCH, _JAX, _FLOWER = "PyTorch", "JAX-Privacy 2.0.0", "Flower 1.42"
+_TORCH, _JAX, _FLOWER, _TFF = "PyTorch", "JAX-Privacy 2.0.0", "Flower 1.42", "TFF 0.88.0"
 LOADERS: dict[str, Loader] = {
     "torch.utils.data.DataLoader": Loader(
         (BATCH_SIZE, "shuffle", "drop_last"), _data_loader, "`shuffle` with its `drop_last`", _TORCH, has_parts=True
@@ -342,6 +386,36 @@ LOADERS: dict[str, Loader] = {
     "webdataset.WebDataset": Loader(
         (BATCH_SIZE, "resampled"), _webdataset, "one step in each pass, for zero-out and replace-one", "WebDataset 1.0"
     ),
+    "grain.IndexSampler": Loader(
+        (BATCH_SIZE, "worker_count"),
+        _grain,
+        "one step in each pass, for zero-out and replace-one, if `batch_size` x workers divides all records of a "
+        "`DataLoader`: its order is a function of a seed, and no batch ends with a pass",
+        "Grain 0.2.18",
+    ),
+    "streaming.StreamingDataset": Loader(
+        (BATCH_SIZE, "num_canonical_nodes"),
+        _streaming,
+        "one step in each pass, for zero-out and replace-one, if the canonical nodes divide all samples, without "
+        "`epoch_size` and streams that repeat or choose",
+        "MosaicML Streaming 0.14.0.dev0",
+    ),
+    "pfl.data.FederatedDataset": Loader(
+        ("cohort_size", "sample_type"),
+        _pfl,
+        "`with-replacement` of users for `random`, which its accountants take for Poisson; users in turn for "
+        "`minimize_reuse`, if cohorts divide them",
+        "pfl-research 0.5.1",
+    ),
+    "tff.simulation.build_uniform_sampling_fn": Loader(
+        ("size", "replace", "random_seed"), _tff, "`fixed` out of all clients, or `with-replacement`", _TFF
+    ),
+    "tff.program.DatasetDataSource": Loader(
+        ("k",),
+        lambda said: {"scheme": "fixed", "size": said["k"]},
+        "`fixed` out of all data sets, by `select(k)`",
+        _TFF,
+    ),
     "flwr.server.strategy.FedAvg": Loader(
         ("fraction_fit", "min_fit_clients"),
         _flower,
@@ -376,7 +450,7 @@ LOADER_KEYS: dict[str, Key] = {
 LOADER_KEYS |= {
     name: declare(kind, f"Of a loader: its argument `{name}`.", default=None, is_short_form=True)
     for name, kind in _KINDS.items()
-    if name not in {BATCH_SIZE, "drop_last", "order"}
+    if name not in {BATCH_SIZE, "drop_last", "order", "size"}
 }
 
 
@@ -452,6 +526,9 @@ def mechanism_written_out(mechanism: Node | None) -> Node | None:
         hint = "state the noise of the whole sum"
         raise ConfigError([at.fault("DPC107", "goes with type gaussian alone, and parties with one sum", hint)])
     noise_node = entry(mechanism, "noise_multiplier")
+    if isinstance(noise_node, Section):
+        hint = "one clip norm, and no parties, beside `calibrated_to`"
+        raise ConfigError([at.fault("DPC107", "goes with a noise multiplier that is stated as a number", hint)])
     noise = scalars.number_of(noise_node) if isinstance(noise_node, Scalar) else None
     if noise_node is None or noise is None or noise < 0:
         return without_keys(mechanism, "parties")  # an error by itself

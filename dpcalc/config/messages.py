@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
-from dpcalc.config.schema import SECTIONS, keys_in, mechanism_keys
+from dpcalc.config.schema import NOISE, SECTIONS, keys_in, mechanism_keys
 from dpcalc.config.source import Diagnostic, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, join, node_at, text_at
 from dpcalc.config.words import (
@@ -28,7 +28,7 @@ from dpcalc.sampling.hierarchy import Episodes
 # Hints for unknown words in a config: synonyms of other tools, settings that are not covered, and misspellings.
 
 # A key that several kinds of sections have is looked for in these sections last.
-_LAST_HOMES = ("mechanism", "mechanism.also", "tuning", "sampling.episodes")
+_LAST_HOMES = ("mechanism", "mechanism.also", "tuning", "sampling.episodes", *(x for x in SECTIONS if NOISE in x))
 # Accounting methods that dpcalc knows by name and does not offer, with the advice for each.
 PLANNED_METHODS = {
     "gdp": "it proves nothing; `dpcalc compare` shows it beside the bounds",
@@ -148,6 +148,8 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     elif isinstance(node, Section):
         found = (meaning(section_kind(node.path.rpartition(".")[0]), word) for word in entries_of(node))
         hint = next((each.hint for each in found if each), "")
+    elif node.path == "budget" and scalars.number_of(node) is not None:
+        hint = f"write {{epsilon: {node.text}}}"
     elif expected in {"a text", "a name"} and not isinstance(scalars.value(node), str):
         hint = "quote it to make it a text"
     else:

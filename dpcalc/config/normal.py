@@ -98,6 +98,9 @@ def _run_lines(phase: Phase) -> list[str]:
         key: value for key, value in phase.mechanism.parameters.items() if key != "also" and value != math.inf
     }
     also = [_mapping_text({"noise_multiplier": noise}) for noise in getattr(phase.mechanism, "also", ())]
+    if (asked := phase.calibration) is not None:
+        target = f"{{epsilon: {_value_text(asked.epsilon)}, delta: {_value_text(asked.delta)}}}"
+        mechanism["noise_multiplier"] = f"{{calibrated_to: {target}, by: {asked.by}, {asked.assuming}}}"
     mechanism |= {
         "also": f"[{', '.join(also)}]" if also else None,
         "votes": quoted(phase.votes) if phase.votes else None,
@@ -203,6 +206,9 @@ def fingerprint(plan: Plan) -> str:
             for key, value in phase.mechanism.identity.items()
             if key not in left_out and (key != "also" or value)
         }
+        if (asked := phase.calibration) is not None:  # the noise that follows may get closer in later versions
+            target = {"epsilon": asked.epsilon.hex(), "delta": asked.delta.hex(), "by": asked.by}
+            identity["noise_multiplier"] = target | {"rate": str(asked.rate), "steps": asked.steps}
         hierarchy = phase.hierarchy
         content = {
             "levels": levels,

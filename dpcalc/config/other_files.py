@@ -19,6 +19,9 @@ def other_file_error(root: Section) -> Diagnostic | None:
     foreign = [key for key in root.entries if key not in keys_in("") and not key.startswith(USER_KEY)]
     if not foreign:
         return None
+    unmarked = next((key.partition(" {")[0] for key in foreign if key.partition(" {")[0] in _SECTIONS), "")
+    if unmarked:
+        return error("DPC101", root.anchor, f"`{unmarked}` has no colon behind it", f"write `{unmarked}: {{...}}`")
     # Our sections that hold a key of ours, also under a misspelt name.
     own = set()
     for key, node in root.entries.items():

@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import accumulate, count
 
 from dpcalc.config.command_lines import read_shell
-from dpcalc.config.files import Refusal
+from dpcalc.config.files import Files, Refusal
 from dpcalc.config.gin_files import read_gin
 from dpcalc.config.other_files import WAYS
 from dpcalc.config.python_files import read_python
-from dpcalc.config.source import ConfigError, Mark, Source, shortened, whole_file
+from dpcalc.config.source import ConfigError, Mark, Source, shortened, source_of, whole_file
 from dpcalc.config.tree import Document, Items, Node, Scalar, Section, join, walk
 from dpcalc.config.yaml_text import MAX_DEPTH, MAX_EVENTS, Flaw, parse_yaml, tagged_paths
 from dpcalc.errors import InputError
@@ -111,6 +111,42 @@ def _json_places(source: Source) -> dict[str, Mark]:
         tree, _ = parse_yaml(replace(source, text=source.text.replace("\t", " ")))
         return {path: replace(node.mark, source=source) for path, node in walk(tree, "")}
     return {}
+
+
+_OF_OTHER_LANGUAGES = {"bash", "sh", "html", "markdown", "latex", "javascript", "js", "svg", "writefile"}  # cells
+_QUIET = {"matplotlib", "pip", "conda", "load_ext", "autoreload", "tensorboard"}  # magics that bind no name
+
+
+def _read_notebook(source: Source) -> Document:
+    """Return what the code cells of a notebook state as one Python file with the lines of the notebook."""
+    way_out = "let Jupyter save it, with a line for each line of code"
+    try:
+        content: object = json_content(source.text)
+    except (ValueError, RecursionError) as cause:
+        raise Refusal("DPC110", f"cannot be read as JSON: {cause}", way_out) from None
+    places, lines, last = _json_places(source), [""] * len(source.lines), 0
+    cells = content.get("cells") if isinstance(content, dict) else None
+    for number, cell in enumerate(cells if isinstance(cells, list) else ()):
+        code = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else []
+        texts = code if isinstance(code, list) else [code]
+        magic = re.match(r"%%(\w+)", str(next(iter(texts), "")))
+        for at, text in enumerate(texts if magic is None or magic[1] not in _OF_OTHER_LANGUAGES else ()):
+            mark = places.get(f"cells[{number}].source[{at}]")
+            is_line = (
+                isinstance(text, str) and "\n" not in text.rstrip("\n") and (text[-1:] == "\n" or text is texts[-1])
+            )
+            if mark is None or not is_line or mark.line <= last:
+                raise Refusal("DPC110", f"has code in cell {number + 1} that is not written line by line", way_out)
+            last, line = mark.line, text.rstrip("\n")
+            if line.lstrip()[:1] in {"!", "%"}:
+                word = re.match(r"\s*%%?(\w*)", line)
+                if "get_ipython" in line or (word and word[1] not in {*_QUIET, "time", "capture"}):
+                    raise Refusal("DPC110", f"line {last} has `{shortened(line.strip())}`, which may bind any name")
+                line = re.sub(r"\S.*", "pass", line)
+            lines[last - 1] = line
+    if "get_ipython" in source.text:
+        raise Refusal("DPC110", "calls `get_ipython`, which may bind any name")
+    return read_python(source_of("\n".join(lines), source.path))
 
 
 _SPACE = re.compile(r"[ \t\n]*(?:#[^\n]*\n?[ \t\n]*)*")
@@ -221,6 +257,7 @@ READERS: dict[str, Callable[[Source], Document]] = {
     ".json": lambda source: _read_data(source, ".json"),
     ".toml": lambda source: _read_data(source, ".toml"),
     ".py": read_python,
+    ".ipynb": _read_notebook,
     ".gin": read_gin,
     ".sh": read_shell,
     ".bash": read_shell,
@@ -241,10 +278,13 @@ def read_config(source: Source) -> tuple[Node, tuple[Flaw, ...]]:
         raise whole_file(source.path, code, cause.message, cause.hint) from None
 
 
-def read_document(source: Source, suffix: str, number: int = 0) -> Document:
-    """Return a referenced file as a tree, of YAML the document of this number from 1; Refusal if it cannot be read."""
+def read_document(source: Source, suffix: str, number: int = 0, files: Files | None = None) -> Document:
+    """Return a referenced file as a tree, of YAML the document of this number from 1; Refusal if it cannot be read.
+
+    `files` is where a gin file finds what it includes.
+    """
     if not number:
-        return READERS[suffix](source)
+        return read_gin(source, files) if suffix == ".gin" else READERS[suffix](source)
     if READERS[suffix] is not _read_yaml:
         raise Refusal("DPC110", "has no documents to number", "`#2` names the second document of a YAML file")
     return _read_yaml(source, number)

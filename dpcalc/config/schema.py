@@ -46,12 +46,14 @@ from dpcalc.keys import (
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
+from dpcalc.planner.calibration import LIBRARIES
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import Episodes
 
 MAX_LEVELS = 16  # hierarchies in the literature have two to four
 MAX_PHASES = 1000  # each phase is composed on its own, and repeats what it inherits
+NOISE = "mechanism.noise_multiplier"
 SCHEMES = {name: scheme.keys for name, scheme in schemes.SCHEMES.items()}
 """Keys that a draw takes beside `scheme`, by sampling scheme; `size`, `bins` and `times` are then required."""
 _REQUIRED_DRAW_KEYS = ("size", "bins", "times", "groups")
@@ -63,6 +65,9 @@ _SHORT = "Short for data with one level: "
 def _reference(name: str) -> Structure:
     """Return the type of a section with a definition of its own in the JSON Schema."""
     return Structure({"$ref": f"#/$defs/{name}"})
+
+
+_DELTAS = (Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1")
 
 
 class _Delta(Exact):
@@ -262,7 +267,7 @@ PRIVACY = {
         default=None,
     ),
     "delta": declare(
-        _Delta(Fraction(1, 10**300), 1 - TINY, "more than 0 (at least 1e-300) and below 1", quotients=True),
+        _Delta(*_DELTAS, quotients=True),
         "The delta of the guarantee, by which an event may be more likely beyond the factor e^epsilon; also as a "
         "quotient such as 1/1000000, or {power: 1.1} for 1 / n^1.1 rounded down, n the fewest protected units; well "
         "below 1 / number of protected units to mean anything.",
@@ -292,6 +297,32 @@ TUNING = {
         "Of negative-binomial alone: 1 is geometric, near 0 logarithmic.",
         default=None,
     ),
+}
+
+CALIBRATED = {
+    "calibrated_to": declare(
+        _reference("Target"), "The target for which the library looked.", advice="add `calibrated_to: {epsilon: 8}`"
+    ),
+    "by": declare(
+        Word(tuple(LIBRARIES)),
+        "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like.",
+        advice=f"one of {', '.join(LIBRARIES)}",
+    ),
+    "assuming": declare(
+        _reference("Assumed"),
+        "The Poisson run that the library was told of; by default the declared run, where that is one.",
+        default=None,
+    ),
+}
+
+TARGET = {
+    "epsilon": declare(exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="e.g. `epsilon: 8`"),
+    "delta": declare(exact(*_DELTAS, quotients=True), "Its delta; by default `privacy.delta`.", default=None),
+}
+
+ASSUMED_RUN = {
+    "rate": declare(DRAW["rate"].kind, "Its sampling rate, 1 / len(loader) under Opacus.", advice="e.g. `rate: 1/235`"),
+    "steps": declare(COUNT, "The steps of that run.", advice="state `steps`: epochs times the batches of one"),
 }
 
 PART = {
@@ -407,6 +438,9 @@ SECTIONS: dict[str, SectionKind | None] = {
     "sampling.episodes": SectionKind("Episodes", inspect.getdoc(Episodes) or "", keys_of(Episodes)),
     "mechanism": None,
     "mechanism.also": None,
+    NOISE: SectionKind("Calibrated", "Noise that a library found for a target epsilon.", CALIBRATED),
+    f"{NOISE}.calibrated_to": SectionKind("Target", "The target for which noise was looked for.", TARGET),
+    f"{NOISE}.assuming": SectionKind("Assumed", "The Poisson run that a library was told of.", ASSUMED_RUN),
     "training": SectionKind("Training", "The length of training: either `steps` or `epochs`.", TRAINING),
     "phases[]": SectionKind(
         "Phase", "A phase of training. Keys that it does not state are inherited from the top level.", PHASE
@@ -514,7 +548,7 @@ def json_schema() -> Schema:
     }
     # Draws: `rate` excludes `expected`, each scheme excludes what it does not take, and only fixed takes {at_most: 8}.
     draws: list[Schema] = [{"not": {"required": ["rate", "expected"]}}]
-    for name, taken in {**SCHEMES, LOADER: ("drop_last", "order", *LOADER_KEYS)}.items():
+    for name, taken in {**SCHEMES, LOADER: ("drop_last", "order", "size", *LOADER_KEYS)}.items():
         others = [{"required": [key]} for key in DRAW | LOADER_KEYS if key not in ("scheme", *taken)]
         size: Schema = {} if name == "fixed" else {"properties": {"size": {"not": {"type": "object"}}}}
         draws.append({"if": _states("scheme", name), "then": {"not": {"anyOf": others}, **size}})
@@ -544,6 +578,7 @@ def json_schema() -> Schema:
     layers = {"properties": {"max_grad_norm": {"type": "array"}}, "required": ["max_grad_norm"]}
     types.append({"if": layers, "then": {"required": ["noise_relative_to"]}})
     definitions["Mechanism"] |= {"allOf": types}
+    definitions["Mechanism"]["properties"]["noise_multiplier"]["anyOf"].append({"$ref": "#/$defs/Calibrated"})
     # Without `phases` a file needs complete sampling, mechanism and training. What a mechanism needs depends on its
     # type, Gaussian if none is stated: a chain of if and else, since JSON Schema has no distinction of cases.
     needed: Schema = {"required": ["noise_multiplier"]}
@@ -656,7 +691,7 @@ def _section_rows(section: Schema, path: str, sections: Schema, described: set[s
         yield f"`{dotted}`", _value_text(value), shown, meaning.replace("|", "\\|")
         if name and name not in described:
             described.add(name)
-            inner = dotted if "$ref" in value else f"{dotted}[]"
+            inner = f"{dotted}[]" if "items" in value else dotted
             yield from _section_rows(sections[name], inner, sections, described)
     if isinstance(section.get("additionalProperties"), dict):  # `sampling`, whose other keys name levels
         yield f"`{path}.{_LEVEL_NAME}`", "mapping", "", "The draw of a level, by its name. Keys as above."
@@ -664,12 +699,14 @@ def _section_rows(section: Schema, path: str, sections: Schema, described: set[s
 
 def _mapping_name(value: Schema) -> str:
     """Return the name in `$defs` of the mapping that a value is or, as a list, consists of; "" for other values."""
-    return str(value.get("items", value).get("$ref", "")).rpartition("/")[2]
+    named = [value.get("items", value), *value.get("anyOf", ())]  # a number may be a reference, or have underscores
+    names = (str(each.get("$ref", "")).rpartition("/")[2] for each in named)
+    return next((name for name in names if name not in {"", "reference", "digits"}), "")
 
 
 def _value_text(value: Schema) -> str:
     """Return the types of a value in words, joined by "or" and without references, such as "list of mappings"."""
-    if _mapping_name(value):
+    if _mapping_name(value) and "anyOf" not in value:
         return "mapping" if "$ref" in value else "list of mappings"
     kinds = [schema for schema in value.get("anyOf", [value]) if "$ref" not in schema]
     texts = []
@@ -688,4 +725,5 @@ def _value_text(value: Schema) -> str:
             # an end within rounding of 1 is 1
             low, high = ("1" if math.isclose(end, 1) else f"{end:g}" for end in (schema["minimum"], schema["maximum"]))
             texts.append(f"{noun}, {low} to {high}")
+    texts += ["mapping"] if _mapping_name(value) else []
     return " or ".join(texts)

@@ -6,14 +6,17 @@ import re
 import stat
 import sys
 import unicodedata
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
+from difflib import get_close_matches
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from dpcalc.errors import LOG_COMMAND, InputError, system_message
+from dpcalc.errors import LOG_COMMAND, system_message
+from dpcalc.errors import ConfigError as ConfigError
 from dpcalc.records import dataclass
 
 MAX_SHOWN_LENGTH = 60  # characters of a value that a sentence quotes
@@ -94,17 +97,6 @@ class Diagnostic:
         return f"{shown} {self.hint}".rstrip()
 
 
-class ConfigError(InputError):
-    """All errors of a file that cannot be used."""
-
-    def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
-        self.diagnostics = tuple(diagnostics)
-        super().__init__(self.diagnostics)
-
-    def __str__(self) -> str:
-        return "\n\n".join(diagnostic.format() for diagnostic in self.diagnostics)
-
-
 def _printable_part(text: str, start: int, stop: int) -> str:
     """Return text[start:stop] with invisible characters and the beginnings of runner commands escaped."""
     # A runner's command can begin before the part that is shown, so the whole text is searched.
@@ -130,6 +122,7 @@ def _cell_count(text: str) -> int:
 
 
 MAX_BYTES = 256 * 1024  # of a config or a file that it refers to; configs have a few kilobytes
+MAX_NEIGHBOURS = 1000  # files of a folder among which the name of a missing one is looked for
 STDIN = "<stdin>"
 # Printable characters, and some that are not; none of the separators that YAML and editors count differently as lines.
 _ALLOWED = r"\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff"
@@ -208,15 +201,25 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     except ConfigError:
         raise  # it is a ValueError too
     except FileNotFoundError:
-        hint = "check the name and the directory you are in"
-        if "*" in path:
-            hint = "this command takes one config: name it"
+        hint = "this command takes one config: name it" if "*" in path else _file_meant(path)
         raise whole_file(path or "''", "DPC100", "no such file", hint) from None
     except (OSError, ValueError) as cause:
         raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
     if len(data) > limit:
         raise _too_large_error(path, limit)
     return data
+
+
+def _file_meant(path: str) -> str:
+    """Return a hint at the file beside a missing one whose name is nearest."""
+    folder, name = os.path.split(path)
+    names: list[str] = []
+    with suppress(OSError):
+        names = [each.name for each in islice(os.scandir(folder or os.curdir), MAX_NEIGHBOURS) if each.is_file()]
+    near = get_close_matches(name[:255], names, n=1)
+    if near:
+        return f"did you mean {visible(os.path.join(folder, near[0]))}?"
+    return "check the name and the directory you are in"
 
 
 def decode(data: bytes, path: str, *, shows_lines: bool = True, limit: int = MAX_BYTES) -> Source:

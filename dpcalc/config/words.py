@@ -224,8 +224,9 @@ def poisson_sampling(word: str, beside: Beside) -> Meaning | str:
 
 def target(word: str, beside: Beside) -> Meaning:
     value, about = beside.texts.get(word) or None, "budget.epsilon"
-    hint = f"dpcalc calls this `{about}`, which `check` tests; the noise is not calibrated to it silently: "
-    return Meaning(f"{hint}`dpcalc solve-sigma --target-eps {value or 'E'}` finds it", about, value, is_rename=True)
+    hint = f"dpcalc calls this `{about}`, which `check` tests; noise that a library finds for it is stated as "
+    hint += f"`noise_multiplier: {{calibrated_to: {{epsilon: {value or 'E'}}}, by: opacus.prv}}`, and `dpcalc "
+    return Meaning(f"{hint}solve-sigma --target-eps {value or 'E'}` finds dpcalc's own", about, value, is_rename=True)
 
 
 # The tables of `words.txt`, and what is looked up in them.
@@ -297,7 +298,7 @@ def no_number(key: str, text: str) -> str:
     if key == "max_grad_norm" and word in _NO_NORM:
         return "not covered: without clipping no noise hides a unit, epsilon is infinite"
     if key == "noise_multiplier" and word in {"auto", "calibrated", "calibrate", "none", "null"}:
-        return "state the noise that ran: `dpcalc solve-sigma` finds the one that fits a target"
+        return "a number, or where a library finds it `{calibrated_to: {epsilon: 8}, by: opacus.prv}`"
     if key in {"delta", "rate"} and re.search(r"[a-z(^*/]", word):
         return f"a formula: state its value{', rounded down' if key == 'delta' else ''}"
     return "state the number" if key in {"examples", "count"} and re.fullmatch(r"len\(.*\)|n", word) else ""

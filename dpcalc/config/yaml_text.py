@@ -5,6 +5,7 @@ and `<<` are expanded here, which ends cycles and exponential expansion.
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from dpcalc.config.tree import Items, Node, Scalar, Section, join
 
 MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
 MAX_DEPTH = 50  # nesting; far below the recursion limit of Python, far above any config
+_KEY_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool")}
 TAGGED = "DPC100"  # among flaws only tags have this code
 
 _TOO_MANY = (
@@ -186,6 +188,7 @@ class _TreeBuilder:
         disputed: dict[str, tuple[Mark, Node, Node]] = {}  # keys to which `<<` brings two values
         first_lines: dict[str, int] = {}
         repeated: set[str] = set()
+        same: dict[object, str] = {}  # `1`, `01` and `true` are one key to YAML 1.1 and Python
         for key_node, value_node in mapping.value:
             mark = _mark_of(self._source, key_node)
             if not isinstance(key_node, yaml.ScalarNode) or not key_node.value:
@@ -193,11 +196,13 @@ class _TreeBuilder:
                 continue
             name = str(key_node.value)
             self._report_tag(mark, join(path, name))
-            if name in first_lines:
-                message = f"duplicate key `{name}` (first at line {first_lines[name]})"
+            first = same.setdefault(_key(key_node), name)
+            first = name if name in first_lines else first
+            if first in first_lines:
+                message = f"duplicate key `{name}` (first at line {first_lines[first]})"
                 hint = "YAML would silently keep the last one; delete one of them"
                 self.flaws.append(Flaw(join(path, name), error("DPC105", mark, message, hint)))
-                repeated.add(name)
+                repeated |= {first, name}
             elif name == "<<" and not key_node.style:
                 for each in value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]:
                     tree = self.build(each, path, mark)
@@ -230,6 +235,14 @@ class _TreeBuilder:
             and _written(before) != _written(own[name])
         }
         return {**merged, **own}, frozenset(repeated)
+
+
+def _key(node: yaml.ScalarNode) -> object:
+    """Return the key that a word is to PyYAML: numbers and truths that Python takes for equal are one."""
+    if node.tag in _KEY_TAGS and not node.style:
+        with suppress(ValueError, KeyError, OverflowError, yaml.YAMLError):
+            return yaml.constructor.SafeConstructor().construct_object(node)
+    return node.value
 
 
 def _written(node: Node) -> object:

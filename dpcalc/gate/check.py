@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import Diagnostic, Severity
-from dpcalc.gate.costs import Costs, Fit, LowerBound, cost_relevant, is_fallback
+from dpcalc.gate.costs import Costs, Request, cost_relevant, is_fallback
 from dpcalc.gate.diff import PLAIN_READER, Case, ConfigReader, at_costliest_change, base_costs, cases, regressions
 from dpcalc.gate.launches import overridden
 from dpcalc.gate.lock import Lock, lock_problems, missing_configs
 from dpcalc.gate.policy import NO_POLICY, Policy, strictest_limit
 from dpcalc.gate.verdict import Fits, Limit, Result, Verdict, error_result, finding, verdict_on
-from dpcalc.guarantee import INFINITE, Guarantee
+from dpcalc.guarantee import INFINITE, Guarantee, Kind
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
@@ -48,33 +48,25 @@ def check(
         try:
             if case.new is not None and _wants_lower_bound(case.new.plan, costs, demands):
                 plan = case.new.plan
-                lower_bounds.append(LowerBound(plan=cost_relevant(plan), guarantee=costs.guarantee(plan)))
+                upper = costs.guarantee(plan)
+                lower_bounds.append(Request(plan=cost_relevant(plan), quantity="lower", upper=upper))
         except Exception:  # noqa: BLE001, S112  reported where the file is judged
             continue
     costs.compute(lower_bounds)
     results = [_judgement(case, costs, demands) for case in judged]
 
     # After all verdicts, with the time that is left: a suggestion that comes too late changes none of them.
-    requests: dict[int, list[Fit]] = {}
+    requests: dict[int, list[Request]] = {}
     for index, (case, result) in enumerate(zip(judged, results, strict=True)):
         over = any(problem.code in {"DPC205", "DPC301"} for problem in result.problems)
         if demands.suggestions and over and case.new and result.limit and len(requests) < MAX_SUGGESTIONS:
-            plan, limit = cost_relevant(case.new.plan), result.limit.value
-            # Of several phases nobody knows which one should become shorter.
-            quantities = ("sigma", "steps") if len(plan.phases) == 1 else ("sigma",)
-            requests[index] = [Fit(plan=plan, quantity=each, limit=limit) for each in quantities]
-    costs.compute(request for fits in requests.values() for request in fits)
-    for index, fits in requests.items():
-        noise, *others = map(costs.fit, fits)
+            requests[index] = fits(cost_relevant(case.new.plan), result.limit.value)
+    costs.compute(request for asked in requests.values() for request in asked)
+    for index, asked in requests.items():
+        noise, *others = values = [costs.fit(each) for each in asked]
         steps = int(others[0]) if others and others[0] else None
-        texts = []
-        if noise is not None:
-            least = rounded_up(noise, digits=FIT_DIGITS)
-            several = f"noise_multiplier of every phase times {least}"  # their noises keep their ratios
-            texts.append(f"noise_multiplier >= {least}" if others else several)
-        if steps is not None:
-            texts.append(f"steps <= {steps}")
-        hint = f"to fit: {' or '.join(texts)}" if texts else ""
+        text = fit_text(values)
+        hint = f"to fit: {text}" if text else ""
         problems = tuple(
             replace(each, hint=hint or each.hint) if each.code in {"DPC205", "DPC301"} else each
             for each in results[index].problems
@@ -83,6 +75,25 @@ def check(
         results[index] = replace(results[index], fits=found, problems=problems)
     stale = () if demands.lock is None else missing_configs(judged, demands.lock, config_args=demands.config_args)
     return (*results, *stale)
+
+
+def fits(plan: Plan, limit: float) -> list[Request]:
+    """Return the questions how much noise and, of a single phase, how many steps keep a plan within a limit."""
+    # Of several phases nobody knows which one should become shorter.
+    quantities = ("sigma", "steps") if len(plan.phases) == 1 else ("sigma",)
+    return [Request(plan=plan, quantity=each, limit=limit) for each in quantities]
+
+
+def fit_text(values: Sequence[float | None]) -> str:
+    """Return the answers to `fits` as a text such as "noise_multiplier >= 1.461 or steps <= 21363"; "" for none."""
+    noise, *others = values
+    texts = []
+    if noise is not None:
+        least = rounded_up(noise, digits=FIT_DIGITS)
+        several = f"noise_multiplier of every phase times {least}"  # their noises keep their ratios
+        texts.append(f"noise_multiplier >= {least}" if others else several)
+    texts += [f"steps <= {int(steps)}" for steps in others if steps]
+    return " or ".join(texts)
 
 
 def _wants_lower_bound(plan: Plan, costs: Costs, demands: Demands) -> bool:
@@ -156,7 +167,8 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
 def _limit_problem(new: Loaded, guarantee: Guarantee, limit: Limit | None, policy: Policy) -> Diagnostic | None:
     """Return the gravest of: infinite (DPC205), undecided (DPC901), over the limit (DPC301), near it (DPC302)."""
     epsilon, lower, share = guarantee.epsilon, guarantee.epsilon_lower, policy.warn_at_pct
-    claim = f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)})"
+    condition = "" if guarantee.kind is Kind.UPPER else f", {guarantee.kind}"
+    claim = f"(unit {guarantee.unit}, delta {as_given(guarantee.delta)}{condition})"
     if not guarantee.finite:
         causes = (note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE))
         return finding("DPC205", Severity.ERROR, ": ".join((f"there is no finite epsilon {claim}", *causes)), new.path)

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, OutOfTimeError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
-from dpcalc.guarantee import ROUGH_COUNTS, Guarantee, Kind
+from dpcalc.guarantee import ROUGH_COUNTS, Guarantee
+from dpcalc.planner.calibration import LIBRARIES
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance
@@ -17,23 +18,15 @@ CLOSE = 1e-4  # relative margin below the limit that a suggested noise keeps, so
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
-    """Request for the "sigma" or "steps" that keeps a plan, as `cost_relevant` returns it, within a limit > 0."""
+class Request:
+    """What to compute about a plan, as `cost_relevant` returns it."""
 
     plan: Plan
-    quantity: str
-    limit: float
+    quantity: str = "epsilon"  # the upper bound, "lower" to add the lower one to `upper`, "sigma" or "steps" that fit
+    upper: Guarantee | None = None
+    limit: float = 0.0  # of epsilon, > 0, within which sigma or steps keep the plan
 
 
-@dataclass(frozen=True, kw_only=True)
-class LowerBound:
-    """Request for the certified lower bound beside an upper bound on a plan, as `cost_relevant` returns it."""
-
-    plan: Plan
-    guarantee: Guarantee
-
-
-Request = Plan | Fit | LowerBound
 Answer = Guarantee | float | int
 
 
@@ -63,51 +56,53 @@ class Costs:
     def close(self) -> None:
         self._workers.close()
 
+    def stop(self) -> None:
+        """Compute nothing more: what is not yet known has no answer in time."""
+        self._deadline = -math.inf
+
     def compute_files(self, plans: Iterable[tuple[str, Plan]]) -> None:
         """Compute the bounds of the plans of files; progress shows the first file that has the plan."""
         files: dict[Plan, str] = {}
         for path, plan in plans:
             files.setdefault(plan, path)
         self._files |= files
-        self.compute(files)
+        self.compute(Request(plan=plan) for plan in files)
 
     def compute(self, requests: Iterable[Request]) -> None:
-        """Compute the requests whose answers are not yet known, plans first; remember what failed as its exception."""
-        missing = [request for request in dict.fromkeys(requests) if request not in self._known]
-        # Verdicts first: a suggestion that takes long must not use up the time for an epsilon of another file.
-        for is_plan in (True, False):
-            batch = [request for request in missing if isinstance(request, Plan) is is_plan]
+        """Compute the requests whose answers are not yet known; remember what failed as its exception."""
+        batch = [request for request in dict.fromkeys(requests) if request not in self._known]
 
-            def report(part: float, batch: list[Request] = batch) -> None:
-                # The file of the next request, if any is left; a single one does not report the part 0.
-                done = round(part * len(batch))
-                if done < len(batch):
-                    request = batch[done]
-                    plan = request if isinstance(request, Plan) else request.plan
-                    self._on_file(self._files.get(plan, ""), len(batch))
-                if part or len(batch) > 1:
-                    self._on_progress(part)
+        def report(part: float) -> None:
+            # The file of the next request, if any is left; a single one does not report the part 0.
+            done = round(part * len(batch))
+            if done < len(batch):
+                self._on_file(self._files.get(batch[done].plan, ""), len(batch))
+            if part or len(batch) > 1:
+                self._on_progress(part)
 
-            report(0.0)
-            answers = self._workers.answers(batch, deadline=self._deadline, on_progress=report)
-            self._known |= dict(zip(batch, answers, strict=True))
+        report(0.0)
+        for done, (number, answer) in enumerate(self._workers.finished(batch, deadline=self._deadline), start=1):
+            self._known[batch[number]] = answer  # at once: Ctrl-C leaves what is finished
+            report(done / len(batch))
+        late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
+        self._known = dict.fromkeys(batch, late) | self._known
 
     def guarantee(self, plan: Plan) -> Guarantee:
         """Return the upper bound on a plan's epsilon by "auto", >= 0 or infinite; ArithmeticError for anything else."""
-        answer = self._answer(cost_relevant(plan))
-        if not isinstance(answer, Guarantee) or answer.kind is not Kind.UPPER or not answer.epsilon >= 0:  # NaN is not
+        answer = self._answer(Request(plan=cost_relevant(plan)))
+        if not isinstance(answer, Guarantee) or answer.kind is not plan.bound_kind or not answer.epsilon >= 0:  # NaN
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
 
     def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
         """Return the guarantee with its lower bound; unchanged if that fails."""
         try:
-            answer = self._answer(LowerBound(plan=cost_relevant(plan), guarantee=guarantee))
+            answer = self._answer(Request(plan=cost_relevant(plan), quantity="lower", upper=guarantee))
         except Exception:  # noqa: BLE001  the upper bound holds without it
             return guarantee
         return answer if isinstance(answer, Guarantee) else guarantee
 
-    def fit(self, request: Fit) -> float | int | None:
+    def fit(self, request: Request) -> float | int | None:
         """Return the smallest noise (multiplier or factor) or the most steps that fit a limit; None if not computed."""
         try:
             answer = self._answer(request)
@@ -134,7 +129,7 @@ def is_fallback(plan: Plan, guarantee: Guarantee) -> bool:
     """Return True if a bound may be loose although the tight method (pld) applies to the plan; never if it is tuned."""
     # pld is tight up to its grid, and "none" is the infinite epsilon that no method can lower. Another method in their
     # place, or counts that were rounded up, may be far above the truth: such an answer needs a lower bound beside it.
-    is_sharp = guarantee.method in {"pld", "none"} and ROUGH_COUNTS not in guarantee.notes
+    is_sharp = guarantee.method in {"pld", "none", *LIBRARIES} and ROUGH_COUNTS not in guarantee.notes
     return plan.knows_losses and plan.tuning is None and not is_sharp
 
 
@@ -142,10 +137,10 @@ def compute_answer(request: Request) -> Answer:
     """Compute in this process an upper bound, a lower bound, or the most steps or the smallest noise that fits."""
     from dpcalc.planner import evaluate
 
-    if isinstance(request, Plan):
-        return evaluate.guarantee(request, method="auto")
-    if isinstance(request, LowerBound):
-        return evaluate.with_lower_bound(request.plan, request.guarantee)
+    if request.quantity == "epsilon":
+        return evaluate.guarantee(request.plan, method="auto")
+    if request.upper is not None:
+        return evaluate.with_lower_bound(request.plan, request.upper)
 
     from dpcalc.planner.search import EpsilonGoal
     from dpcalc.planner.solve import solve

@@ -12,7 +12,7 @@ from dpcalc.config.documents import Default
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
 from dpcalc.config.readers import read_document
-from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, decode, read_bytes, shortened
+from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
 from dpcalc.config.tree import entry
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import tracked_files
@@ -35,6 +35,7 @@ MAX_OTHER, MAX_OTHERS = 256 * 1024, 16 * 1024 * 1024  # bytes of one, and of all
 _NAMES = re.compile(r"(gnu)?makefile|(just|jenkins|snake|proc)file|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
 # What may stand between an option and its value: `=`, a space, the next line, the next item of a list.
 _GAP = r"(?:\\?[\"']?=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
+_KEYED = r"[\"']?\s{0,9}:\s{0,99}(?:\{?\s{0,9}values?\s{0,9}:\s{0,99})?(?:\[|-\s)?\s{0,99}[\"']?"
 _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
 _SCRIPT = re.compile(r"[\w./-]+\.py\b")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
@@ -68,13 +69,16 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 if begin := text.rfind("\n", searched, match.start()) + 1:
                     is_comment = _COMMENT.match(text, begin) is not None
                 searched = match.start()
-                given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\")
+                given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\:")
                 is_same = given == default.value.text or (
                     (number := scalars.parse_number(given)) is not None
                     and number == scalars.parse_number(default.value.text)
                 )
                 is_flag = default.value.text in {"true", "false"}
                 if is_comment or (name, match.start()) in found:  # or told of another key
+                    continue
+                is_key = any(x is not None for key, x in match.groupdict().items() if key.startswith("keyed"))
+                if is_key and not _is_keyed(default, name, text, given):
                     continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
@@ -84,9 +88,11 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 ):
                     continue
                 tried += 1
-                if _start(match) is not None and (tried > MAX_TRIED or not _is_short_for(default, root, text, match)):
+                if _start(match) is not None and (
+                    tried > MAX_TRIED or not _is_short_for(default, root, name, text, match)
+                ):
                     continue
-                if tried <= MAX_TRIED and _is_of_another(default, root, text, match):
+                if tried <= MAX_TRIED and _is_of_another(default, root, name, text, match):
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
@@ -105,6 +111,13 @@ def _name(default: Default) -> str:
     return [*long, *default.options, "x"][0].lstrip("-").rstrip("=").replace("-", "_")
 
 
+def _is_keyed(default: Default, name: str, text: str, given: str) -> bool:
+    """Return True if `sigma: 2` stands in a YAML file that runs the script: `program: train.py`, `args: {sigma: 2}`."""
+    script = re.escape(PurePosixPath(default.name).name)
+    is_number = scalars.parse_number(given) is not None
+    return is_number and name.lower().endswith((".yaml", ".yml")) and bool(re.search(rf"\b{script}(?![\w:])", text))
+
+
 def _spelt(option: str) -> str:
     """Return a regular expression of an option, in which `-` and `_` are the same."""
     return "".join("[-_]" if letter in "-_" else re.escape(letter) for letter in option)
@@ -116,13 +129,14 @@ def _pattern(default: Default) -> str:
     for option in default.options:
         if option.startswith("--"):
             words.append(rf"(?<![\w-])--{_spelt(option[2:])}(?![\w.-]){_GAP}")
+            words.append(rf"(?<![\w.-])(?P<keyed{len(words)}>)[\"']?{_spelt(option[2:])}{_KEYED}")
             starts = "|".join(_spelt(option[2:end]) for end in range(len(option) - 1, 2, -1))
             if starts and "." not in option:  # argparse takes any beginning of an option
                 words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
         elif option.startswith("-") and len(option) == 2:
             words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
         elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and not an assignment at the beginning of a line
-            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option)}\\?[\"']?")
+            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option[:-1])}(?:@[\w.:-]+)?=\\?[\"']?")
         elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
             words.append(rf"(?<![\w.]){re.escape(option)}\s{{0,9}}=\s{{0,9}}\\?[\"']?")
     return f"(?:{'|'.join(words)}){_VALUE}" if words else ""
@@ -167,22 +181,35 @@ def _launches(root: Path) -> tuple[tuple[str, str], ...]:
     return tuple(texts)
 
 
-def _scripts(text: str, match: re.Match[str]) -> list[str]:
-    """Return the Python files that the command at a match names before it."""
+def _scripts(root: Path, name: str, text: str, match: re.Match[str]) -> list[str]:
+    """Return the Python files that the command at a match names before it, from the top where that is certain."""
     ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
-    return _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    found = _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    if _changes_folder(text):
+        return found
+    beside = [posixpath.normpath(posixpath.join(posixpath.dirname(name), script)) for script in found]
+    tracked = frozenset(tracked_files(root)) if found else frozenset()
+    return [f"/{at}" if at in tracked else script for at, script in zip(beside, found, strict=True)]
 
 
-def _is_own(default: Default, script: str) -> bool:
+@cache
+def _changes_folder(text: str) -> bool:
+    return bool(re.search(r"\b(cd|chdir|pushd|workdir|directory)\b|-C\b", text, re.IGNORECASE))
+
+
+def _is_own(default: Default, root: Path, script: str) -> bool:
+    if script.startswith("/"):
+        return os.path.realpath(root / script[1:]) == os.path.realpath(default.value.mark.source.path)
     return posixpath.basename(script) == PurePosixPath(default.name).name
 
 
-def _is_of_another(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+def _is_of_another(default: Default, root: Path, name: str, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs other scripts of the repository that define the flag themselves."""
-    scripts = _scripts(text, match)
-    if not scripts or any(_is_own(default, script) for script in scripts):
+    scripts = _scripts(root, name, text, match)
+    if not scripts or any(_is_own(default, root, script) for script in scripts):
         return False
-    return all(_defines(root, script, _name(default)) for script in scripts)
+    stem = PurePosixPath(default.name).stem
+    return all(_defines(root, script, _name(default)) or _knows_nothing_of(root, script, stem) for script in scripts)
 
 
 def _start(match: re.Match[str]) -> str | None:
@@ -190,21 +217,37 @@ def _start(match: re.Match[str]) -> str | None:
     return next((text for key, text in match.groupdict().items() if key.startswith("start") and text is not None), None)
 
 
-def _is_short_for(default: Default, root: Path, text: str, match: re.Match[str]) -> bool:
+def _is_short_for(default: Default, root: Path, name: str, text: str, match: re.Match[str]) -> bool:
     """Return True if the command at a match runs the script of the default, which has no other option of that name."""
-    start, scripts = _start(match), [script for script in _scripts(text, match) if _is_own(default, script)]
+    start, scripts = _start(match), [x for x in _scripts(root, name, text, match) if _is_own(default, root, x)]
     return bool(scripts) and not (start and _defines(root, scripts[0], start.replace("-", "_")))
+
+
+@cache
+def _script(root: Path, script: str) -> Source | None:
+    """Return the only tracked file of this name; None if there is none, or several."""
+    if script.startswith("/"):
+        places = [script[1:]]
+    else:
+        places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
+    try:
+        return decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0]) if len(places) == 1 else None
+    except ConfigError:
+        return None
+
+
+def _knows_nothing_of(root: Path, script: str, stem: str) -> bool:
+    """Return True if exactly one tracked file has this name, and it does not name a module: it cannot hand words on."""
+    source = _script(root, script)
+    return source is not None and not re.search(rf"\b{re.escape(stem)}\b", source.text)
 
 
 @cache
 def _defines(root: Path, script: str, name: str) -> bool:
     """Return True if exactly one tracked file has this name and defines the flag."""
-    places = [x for x in tracked_files(root) if f"/{x}".endswith(f"/{posixpath.normpath(script)}")]
-    if len(places) != 1:
-        return False
+    source = _script(root, script)
     try:
-        source = decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0])
-        flags = entry(read_document(source, ".py").tree, "flags")
-    except (ConfigError, Refusal):
+        flags = entry(read_document(source, ".py").tree, "flags") if source else None
+    except Refusal:
         return False
     return entry(flags, name) is not None

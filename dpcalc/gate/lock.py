@@ -17,7 +17,7 @@ from dpcalc.errors import InputError
 from dpcalc.gate.costs import Costs
 from dpcalc.gate.diff import Case, source_names
 from dpcalc.gate.verdict import Result, Verdict, error_result, finding
-from dpcalc.guarantee import Guarantee
+from dpcalc.guarantee import Guarantee, Kind
 from dpcalc.records import dataclass
 from dpcalc.report.rounding import BARE_DIGITS, before_and_after, rounded_up
 
@@ -31,7 +31,7 @@ _MAX_BYTES = 4 * 1024 * 1024  # of a lock file, about 10,000 configs; a larger o
 
 @dataclass(frozen=True, kw_only=True)
 class LockEntry:
-    """The record of one config: the hash of its meaning, and its guarantee, epsilon an upper bound.
+    """The record of one config: the hash of its meaning, and its guarantee, epsilon an upper bound or conditional.
 
     `sources` has "FILE:KEY" by dotted key for values that references or aliases lead to, files relative to the lock;
     None in a lock of version 0.1.0.
@@ -44,6 +44,7 @@ class LockEntry:
     adjacency: str
     group_size: int
     sources: Mapping[str, str] | None = None
+    kind: str = "upper"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +106,7 @@ class Lock:
                 "unit": entry.unit,
                 "adjacency": entry.adjacency,
                 "group_size": entry.group_size,
+                **({} if entry.kind == Kind.UPPER else {"kind": entry.kind}),
                 **({} if entry.sources is None else {"sources": dict(entry.sources)}),
             }
         return json.dumps({"version": VERSION, "configs": configs}, indent=2, allow_nan=False) + "\n"
@@ -138,6 +140,7 @@ _ENTRY_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "config_hash": ("a text", lambda x: isinstance(x, str)),
     "unit": ("a text", lambda x: isinstance(x, str)),
     "adjacency": ("a text", lambda x: isinstance(x, str)),
+    "kind": ("a text", lambda x: isinstance(x, str)),
 }
 
 
@@ -160,8 +163,8 @@ def read_lock(path: Path) -> Lock:
         raise InputError(f"{shown}: expected version {VERSION}, got {visible(repr(version))[:20]}; {_REMOVE}")
     entries = {}
     for name, entry in configs.items():
-        # A lock of version 0.1.0 has no `sources`: they alone may be missing.
-        fields: dict[str, Any] = {"sources": None, **(entry if isinstance(entry, dict) else {})}
+        # A lock of version 0.1.0 has no `sources`, and few have a kind: these alone may be missing.
+        fields: dict[str, Any] = {"sources": None, "kind": "upper", **(entry if isinstance(entry, dict) else {})}
         for key, (expected, is_valid) in _ENTRY_FIELDS.items():
             if key not in fields or not is_valid(fields[key]):
                 got = visible(json.dumps(fields[key]))[:20] if key in fields else "nothing"
@@ -228,6 +231,7 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
             adjacency=str(guarantee.adjacency),
             group_size=guarantee.group_size,
             sources=lock.sources(loaded),
+            kind=str(guarantee.kind),
         )
     return tuple(results), Lock(path=lock.path, entries=entries)
 

@@ -28,10 +28,11 @@ from dpcalc.imports.run import (
     shown,
     whole_number,
 )
+from dpcalc.planner.calibration import Calibration
 from dpcalc.planner.words import UNKNOWN_ORDER
 
 _MAX_ENTRIES = 100_000  # of a history
-_NOISE = "{noise}"  # a noise multiplier that is solved for later
+_NOISE = "{noise}"  # a noise multiplier that the library looks for
 _MECHANISMS = ("rdp", "prv", "gdp")
 _ADJACENCY = "adjacency: add-remove is assumed, as the library does"
 _CLIP = "clip norm: epsilon does not depend on it; the noise must be relative to it"
@@ -72,7 +73,7 @@ _SIGNATURES: dict[str, tuple[str, tuple[str, ...]]] = {
             "max_examples_per_user",
         ),
     ),
-    "compute_noise": ("TF-Privacy", ("n", "batch_size", "target_epsilon", "epochs", "delta")),
+    "compute_noise": ("TF-Privacy", ("n", "batch_size", "target_epsilon", "epochs", "delta", "noise_lbd")),
     **{
         f"{prefix}DPKeras{optimizer}Optimizer": ("Keras", _KERAS)
         for prefix in ("", "Vectorized")
@@ -98,6 +99,8 @@ _SIGNATURES: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
 }
+# What makes it other noise than the library's own settings find for single examples.
+_OTHER_NOISE = ("alphas", "eps_error", "delta_error", "truncated_batch_size", "examples_per_user", "sampling_method")
 CALLS = frozenset(_SIGNATURES)
 """Names of the functions whose calls are read."""
 _SOLVED = {
@@ -263,14 +266,53 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
     if terms.delta is None and delta is not None:
         _required(given, "delta", name)
-    # With a noise multiplier nothing is solved for: the target of the call is then no part of the run.
+    # With a noise multiplier nothing is looked for: the target of the call is then no part of the run.
     target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
-    return replace(
-        run,
-        origin=f"a call of {name} on line {call.line}",
-        delta=decimal_down(delta) if isinstance(delta, Fraction) else "",
-        target_epsilon=None if target is None else float(finite_number(target, "target_epsilon", low=1e-9)),
-    )
+    if target is not None:
+        run = _looking_for_noise(name, library, given, run, delta)
+    delta_text = decimal_down(delta) if isinstance(delta, Fraction) else ""
+    return replace(run, origin=f"a call of {name} on line {call.line}", delta=delta_text)
+
+
+def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: ImportedRun, delta: Any) -> ImportedRun:
+    """Return the run with what the library is told where it looks for noise, as `noise_multiplier` states it."""
+    # The accountant decides how much noise it is. Where it is not stated, the one counts whose noise is the least.
+    accountant, stated = {"Opacus": "prv", "TF-Privacy": "rdp", "JAX-Privacy": "pld"}[library], given.get("accountant")
+    others, unknown = [each for each in _OTHER_NOISE if given.get(each) not in (None, 1)], list(run.unknown)
+    if library == "JAX-Privacy" and isinstance(stated, Call):
+        configs = [each for each in (*stated.arguments, *stated.keywords.values()) if isinstance(each, Call)]
+        others += [key for each in configs for key in each.keywords]
+        stated = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
+    if others := others + (["accountant gdp, which the file names"] if stated == "gdp" else []):
+        raise InputError(
+            f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
+            "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
+        )
+    if stated in {"rdp", "prv", "pld"}:
+        accountant = str(stated)
+    elif name not in {"compute_noise", "DPKerasConfig"}:
+        unknown.append(f"accountant: {accountant} with its own settings is assumed; rdp finds no less noise")
+    if library == "Opacus":
+        rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
+    else:
+        rate = Fraction(given["batch_size"]) / Fraction(given["n"])
+    if given.get("steps") is not None:
+        steps = whole_number(given["steps"], "steps")
+    elif library == "Opacus":  # its own arithmetic: int(epochs / sample_rate)
+        steps = int(float(given["epochs"]) / float(rate))
+    else:  # int(math.ceil(epochs * n / batch_size))
+        steps = math.ceil(float(given["epochs"]) * float(given["n"]) / float(given["batch_size"]))
+    floor, by = given.get("noise_lbd"), f"{library.lower()}.{accountant}"
+    target = float(finite_number(given["target_epsilon"], "target_epsilon", low=1e-9))
+    if name == "compute_noise" and isinstance(floor, Fraction) and isinstance(delta, Fraction):
+        least = Calibration(epsilon=target, delta=float(delta), by=by, rate=rate, steps=steps).noise
+        if floor > least:
+            more = "the noise for the target, above which it returns 0, no noise"
+            raise InputError(f"{name} noise_lbd: expected at most {least:.6g}, {more}; got {shown(floor)}")
+    elif name == "compute_noise":
+        unknown.append("noise_lbd: less than the noise for the target, else compute_noise returns 0")
+    found_by = f"by: {by}, assuming: {{rate: {number_text(rate)}, steps: {steps}}}"
+    return replace(run, found_by=found_by, target_epsilon=target, unknown=tuple(unknown))
 
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:
@@ -411,5 +453,7 @@ def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:
         (each for each, ours in _OUR_NAMES.items() if ours == argument and name.endswith("statement")), argument
     )
     way_out = f"give {OPTIONS[argument]}" if argument in OPTIONS else "write the number into the call"
+    if argument == "sample_rate" and name.startswith("make_private"):
+        way_out += ", which Opacus takes as 1 / len(data_loader)"
     got = "none" if value is None else shown(value)
     raise InputError(f"{name}: expected a number for {theirs}, got {got}; {way_out}")

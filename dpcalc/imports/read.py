@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
+from dpcalc.config.python_names import assignments, bound_names
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, listed, system_message
@@ -32,12 +33,9 @@ from dpcalc.imports.run import (
     whole_number,
 )
 from dpcalc.planner.evaluate import Evaluation
-from dpcalc.planner.search import EpsilonGoal, certified_measure
-from dpcalc.planner.solve import solve
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import evaluation_output
 from dpcalc.report.output import Output, lines
-from dpcalc.report.solution import with_safe_decimal
 
 _ZIP, _PICKLE = b"PK\x03\x04", b"\x80"
 _MAX_SEARCHED = 10_000  # dictionaries of a checkpoint in which a state is looked for
@@ -117,7 +115,10 @@ def _text_value(text: str) -> Any:
         lines = ", ".join(str(call.lineno) for call in calls[:10])
         raise InputError(f"expected one event or call, got {len(calls)}, on lines {lines}; keep one in the file")
     if calls:
-        return literal_value(calls[0], constants_of(tree))
+        value = literal_value(calls[0], constants_of(tree))
+        if isinstance(value, Call) and value.name in {"get_noise_multiplier", "make_private_with_epsilon"}:
+            value = replace(value, keywords={**value.keywords, "accountant": _opacus_accountant(calls[0], tree)})
+        return value
     # The call of a library that is not read is named, with a way out.
     for call in outermost_calls(tree, lambda name: bool(_library(name)) or name == "PrivacyEngine"):
         name = called_name(call)
@@ -125,6 +126,30 @@ def _text_value(text: str) -> Any:
             of = f" of {_library(name)}" if _library(name) else ""
             raise InputError(f"expected {_KINDS}, got a call of {name}{of} on line {call.lineno}; {OTHER_LIBRARY}")
     raise InputError(f"expected {_KINDS}, got none of these")
+
+
+def _opacus_accountant(call: ast.Call, tree: ast.Module) -> object:
+    """Return the accountant by which Opacus looks for noise; anything but its name where another one may be meant.
+
+    It is gdp, whose noise may be the least, wherever a file names it: as an argument, a default, a class.
+    """
+    nodes: list[Any] = list(ast.walk(tree))
+    bound, anything = bound_names(tree)
+    words = {getattr(node, key, None) for node in nodes for key in ("value", "id", "attr", "name")}
+    if words & {"gdp", "GaussianAccountant"}:
+        return "gdp"
+    owner: ast.expr | None = call
+    word = "rdp"
+    if called_name(call) != "get_noise_multiplier":  # its engine has the accountant, if nothing can replace that
+        owner, word = getattr(call.func, "value", None), "prv"
+        if isinstance(owner, ast.Name) and len(bound[owner.id]) == 1:
+            statements = (node for node in nodes if isinstance(node, ast.stmt))
+            owner = {name: value for name, value, _ in assignments(statements)}.get(owner.id)
+        is_replaced = any(getattr(node, "attr", "") == "accountant" and type(node.ctx) is ast.Store for node in nodes)
+        if anything or is_replaced or not isinstance(owner, ast.Call) or called_name(owner) != "PrivacyEngine":
+            return None
+    stated = literal_value(owner) if owner else None
+    return stated.keywords.get("accountant", word) if isinstance(stated, Call) else None
 
 
 def _library(name: str) -> str:
@@ -288,17 +313,14 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
         )
     if not run.delta:
         unknown.append("delta: that of --delta")
-    adjacency = terms.adjacency or run.adjacency
+    adjacency, asked_delta = terms.adjacency or run.adjacency, run.delta or delta
     run = replace(run, delta=delta, adjacency=adjacency, examples=examples, unknown=tuple(unknown))
 
-    # The least noise for the target, rounded up to a short decimal. Any noise will do for a start: the search sets it.
+    # What the library looks for is not known: the config states what it was asked, at the delta of the call.
     noise = ""
     if run.target_epsilon is not None:
-        before = _load(run, "1", path).plan
-        goal = EpsilonGoal(limit=run.target_epsilon)
-        solution = solve(before, "sigma", goal=goal)
-        solution = with_safe_decimal(solution, before, lambda plan: certified_measure(plan, goal))
-        noise = repr(solution.plan.phases[0].noise_multiplier)
+        target = f"{{epsilon: {run.target_epsilon!r}, delta: {asked_delta}}}"
+        noise = f"{{calibrated_to: {target}, {run.found_by}}}"
     return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
 
 
@@ -310,13 +332,12 @@ def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose:
         "unknown": list(result.run.unknown),
     }
     (source, *unknown), (name, *facts) = lines(added), output.lines
-    run, *rows = output.rows
     return replace(
         output,
         command="import",
         result={**output.result, **added, "config_text": result.text},
         lines=[name, source, *facts, *unknown],
-        rows=[run, source, *rows, *(("not in the file", text) for _, text in unknown)],
+        rows=[source, *output.rows, *(("not in the file", text) for _, text in unknown)],
     )
 
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from dpcalc.config.python_files import assignments, bound_names, python_syntax
+from dpcalc.config.python_names import assignments, bound_names, python_syntax
 from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
@@ -243,7 +243,7 @@ class Part:
     """Steps of a run with one sampling and one mechanism, as the sections of a config hold them."""
 
     sampling: str
-    mechanism: str  # "{noise}" stands for a noise multiplier that is looked for
+    mechanism: str  # "{noise}" stands for a noise multiplier that the library looks for
     training: str = ""  # without `steps`
     steps: int | None = None  # noisy updates; None where `training` says the length
     examples: int | None = None  # in the data, where a draw states it
@@ -277,7 +277,8 @@ class ImportedRun:
     examples: int | None = None  # None where the file does not say it
     group_size: int = 1  # units that are protected together
     tuning: str = ""  # content of the `tuning:` section, "" for one run
-    target_epsilon: float | None = None  # for which a noise multiplier is looked for
+    target_epsilon: float | None = None  # for which the library looks for a noise multiplier
+    found_by: str = ""  # `by` and `assuming` of it: the accountant, and what it is told
 
 
 def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.losses.loss import Loss
+from dpcalc.losses.loss import Loss, under_draw
 from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
@@ -43,7 +43,7 @@ def approximate_pair(epsilon: float, delta: float = 0.0) -> Loss:
         return symmetric_pair(np.zeros(0), np.zeros(0), infinity_mass=delta)
     # Every such step is post-processing of: tell everything with probability delta, else answer a bit by randomized
     # response. In log space, since e^-epsilon may be smaller than any float.
-    log_true = (log_answers(epsilon)[0] + math.log1p(-delta)) * (1 - 4 * _UNIT)  # rounded up
+    log_true = (math.log1p(-delta) - math.log1p(math.exp(-epsilon))) * (1 - 4 * _UNIT)  # rounded up
     return Loss(
         losses=(-epsilon, epsilon),
         log_masses=(-epsilon + log_true, log_true),
@@ -51,12 +51,6 @@ def approximate_pair(epsilon: float, delta: float = 0.0) -> Loss:
         other_infinite=delta,
         is_symmetric=True,
     )
-
-
-def log_answers(epsilon: float) -> tuple[float, float]:
-    """Return log probabilities of (the true answer, the false answer) of one bit of epsilon-DP randomized response."""
-    log_total = math.log1p(math.exp(-epsilon))
-    return -log_total, -epsilon - log_total
 
 
 # Coupling, composition and chains of pairs (docs/theory.md, Theorem 8.1 and Theorem 11.5)
@@ -261,25 +255,19 @@ def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Ar
 
 def public_mixture(parts: Sequence[tuple[float, Loss]]) -> Loss:
     """Return the mixture of pairs whose component is public, thinned to 4001 losses; missing probability has loss 0."""
-    parts = [(chance, with_near_losses(pair)) for chance, pair in parts]
-    losses = np.concatenate([np.array(pair.losses, dtype=np.float64) for _, pair in parts])
-    logs = np.concatenate(
-        [_log_or_minus_inf(chance) + np.array(pair.log_masses, dtype=np.float64) for chance, pair in parts]
-    )
-    infinity_mass = math.fsum(chance * pair.infinity_mass for chance, pair in parts)
-    only_other = math.fsum(chance * pair.only_other for chance, pair in parts)
-    return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other)
+    return _thinned(under_draw([(chance, with_near_losses(pair)) for chance, pair in parts]), MAX_LOSSES)
+
+
+def _thinned(pair: Loss, max_losses: int) -> Loss:
+    losses, logs = (np.array(values, dtype=np.float64) for values in (pair.losses, pair.log_masses))
+    infinity_mass, only_other = pair.infinity_mass, pair.only_other
+    return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other, max_losses=max_losses)
 
 
 def composed(a: Loss, b: Loss) -> Loss:
     """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result
     to 4001."""
-    factors = []
-    for pair in map(with_near_losses, (a, b)):
-        losses, logs = (np.array(values, dtype=np.float64) for values in (pair.losses, pair.log_masses))
-        thin = of_cells(losses, logs, infinity_mass=pair.infinity_mass, only_other=pair.only_other, max_losses=_FACTORS)
-        factors.append(_with_zero_loss(thin))
-    (first, p), (second, q) = factors
+    (first, p), (second, q) = (_with_zero_loss(_thinned(with_near_losses(pair), _FACTORS)) for pair in (a, b))
     return _of_raised_cells(
         np.add.outer(first, second).ravel(),
         np.add.outer(p, q).ravel(),

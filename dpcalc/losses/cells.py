@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.coarsen import SplitPmf, growth_by_rounding_up, merged_onto_lattice
+from dpcalc.losses.coarsen import growth_by_rounding_up, merged_onto_lattice
 from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.pair import Segment, length_scales, rough_points, subdivided
-from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf
+from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf, SplitPmf
 from dpcalc.losses.quadrature import reach
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sum_by_index
 from dpcalc.numerics.special import gauss_legendre_panels
@@ -34,13 +34,14 @@ _MAX_DOUBLINGS = 13  # between the two lattices of a step; the wide one may not 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolution:
-    """The accuracy to which one step must be cut into cells."""
+    """The accuracy of a composition, and to which one of its steps must be cut into cells."""
 
-    tilt: float  # t > 0
-    log_norm: float  # the step's log moment at t, taken out of the tilted masses
-    copies: int  # how often the step is composed
-    budget: float  # how much the log of the composed tilted mass may grow when the step is rounded up
-    truncated_mass: float  # P mass that may be left out at each end of each segment
+    tilt: float  # order t > 0 of the exponential tilt e^(t loss) under which the masses are kept
+    budget: float  # about how much rounding may change the log of the composed tilted mass
+    truncated_mass: float  # P mass that a step may leave out at each end of each segment
+    has_long_doubles: bool = False  # whether sums have extended precision, on machines that have it
+    log_norm: float = 0.0  # of a step its log moment at t, taken out of the tilted masses
+    copies: int = 1  # how often the step is composed
 
 
 @dataclass(frozen=True, kw_only=True)

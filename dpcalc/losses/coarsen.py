@@ -19,9 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.losses.pmf import LossPmf, powers, powers_beyond
+from dpcalc.losses.pmf import LossPmf
 from dpcalc.numerics.convolution import in_rows, sum_by_index
-from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
 
@@ -69,11 +68,8 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
 def _cell_sums(pmf: LossPmf, doublings: int) -> CellSums:
     """Sum the masses in cells of 2^doublings lattice points, the first from the multiple at or below pmf.start."""
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
-    block, head, width = (
-        1 << doublings,
-        pmf.start - (pmf.start >> doublings << doublings),
-        math.ldexp(pmf.spacing, doublings),
-    )
+    block, width = 1 << doublings, math.ldexp(pmf.spacing, doublings)
+    head = pmf.start % block
 
     def factors(place: Array) -> tuple[Array, Array]:  # that move tilted masses to the lower end; times the upper share
         offset = place * pmf.spacing
@@ -249,56 +245,7 @@ def _sweep(mass: Array, loss: Array, tilt: float, step: float) -> tuple[list[int
     return places, points
 
 
-def mean_growth_by_rounding_up(residues: Array, tilt: float, spacing: float) -> float:
-    """Return the relative growth of all tilted mass if it is split over the ends of wide cells."""
-    offset: Array = np.arange(residues.size, dtype=np.float64) * (spacing / residues.size)
-    return float((residues * growth_by_rounding_up(offset, tilt, spacing)).sum()) / float(residues.sum())
-
-
 def growth_by_rounding_up(offset: Array, tilt: float, width: Array | float) -> Array:
     """Return the relative growth of a tilted mass `offset` above its cell's lower end if split over both ends."""
     share = np.expm1(-offset) / np.expm1(-width)
     return (1 - share) * np.expm1(-tilt * offset) + share * np.expm1(np.minimum(tilt * (width - offset), 600.0))
-
-
-# Split losses: a fine lattice for the bulk, a coarse one for rare large values
-#
-# One step that rarely draws the unit leaks next to nothing most of the time, and sometimes a lot. On one lattice fine
-# enough for the bulk the jumps would span millions of points. The part of (F + C)^m without a jump is F^m on the fine
-# lattice, the remainder (F + C)^m - F^m is on the coarse one. Rounding F to the coarse lattice is weighted by
-# the chance of a jump, so it costs little.
-
-
-@dataclass(frozen=True, kw_only=True)
-class SplitPmf:
-    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one."""
-
-    bulk: LossPmf  # on the finer lattice
-    jumps: LossPmf  # on the coarser lattice, with the same tilt, origin and log_norm; masses of both sum to about 1
-
-    @property
-    def gap(self) -> int:
-        """Number of doublings of the spacing from the bulk's lattice to that of the jumps."""
-        return self.jumps.level - self.bulk.level
-
-    @property
-    def log_norm(self) -> float:
-        """Log of the factor taken out of both."""
-        return self.bulk.log_norm
-
-    def to_longdouble(self) -> "SplitPmf":
-        """Return the measure with the bulk (not the jumps) in extended precision."""
-        return SplitPmf(bulk=self.bulk.to_longdouble(), jumps=self.jumps)
-
-    def normalized(self) -> "SplitPmf":
-        """Return the measure with masses that sum to 1 over both parts; log_norm keeps the factor."""
-        total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
-        return SplitPmf(bulk=self.bulk.over(total), jumps=self.jumps.over(total))
-
-
-def split_powers(split: SplitPmf, counts: tuple[int, ...], rounding: Rounding) -> list[SplitPmf]:
-    """Return, for each k in counts, normalized bulk^k and, on the coarser lattice, (bulk + jumps)^k - bulk^k."""
-    bulk = powers(split.bulk, counts)
-    without = coarsened(split.bulk, split.gap, rounding)
-    jumps = powers_beyond(without, split.jumps, counts)
-    return [SplitPmf(bulk=a, jumps=b).normalized() for a, b in zip(bulk, jumps, strict=True)]

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
+
+from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
-from dpcalc.losses.coarsen import Rounding, SplitPmf, coarsened, mean_growth_by_rounding_up, split_powers
+from dpcalc.losses.coarsen import Rounding, coarsened, growth_by_rounding_up
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve, PublicDraw
 from dpcalc.losses.pair import half_line_end
-from dpcalc.losses.pmf import LossPmf, add_measures, compose, powers, refine, trim
+from dpcalc.losses.pmf import LossPmf, SplitPmf, add_measures, compose, powers, powers_beyond, refine, trim
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import in_rows
 from dpcalc.numerics.special import normal_log_cdf
@@ -143,7 +146,8 @@ def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> Loss
     for number in range(len(parts), 2 * len(parts) - 1):
         (_, few, _, a), (_, more, _, b) = heapq.heappop(waiting), heapq.heappop(waiting)
         count = few + more
-        total = _widen_pmf(trim(compose(*_on_one_lattice(a, b, rounding))), 1, count * share, rounding)
+        total = trim(compose(*_on_one_lattice(a, b, rounding)))
+        total = _coarsen_within_budget(total, 1, count * share, math.inf, rounding).normalized()
         heapq.heappush(waiting, (total.level, count, number, total))
     return waiting[0][3]
 
@@ -151,8 +155,8 @@ def compose_all(parts: list[LossPmf], budget: float, rounding: Rounding) -> Loss
 def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf, LossPmf]:
     """Put a and the coarser b on one lattice by refining b, and by coarsening a where b would exceed 2^19 entries."""
     gap = b.level - a.level
-    free = min(gap, _affordable_halvings(b))
-    return coarsened(a, gap - free, rounding).normalized(), refine(b, free).normalized()
+    free = min(gap, max(0, math.floor(math.log2(_MAX_REFINED / b.mass.size))))
+    return coarsened(a, gap - free, rounding), refine(b, free)
 
 
 def compose_copies(loss: Pmf, count: int, budget: float, rounding: Rounding) -> LossPmf:
@@ -172,22 +176,22 @@ def compose_copies(loss: Pmf, count: int, budget: float, rounding: Rounding) -> 
                 loss = SplitPmf(bulk=wide, jumps=powered.jumps).normalized()
                 continue
             powered = add_measures(wide, powered.jumps)
-        loss = _widen_pmf(powered, count, budget / rounds, rounding)
+        loss = _coarsen_within_budget(powered, count, budget / rounds, math.inf, rounding).normalized()
     loss = _to_single_lattice(_powers(loss, (count,), rounding)[0] if count > 1 else loss, budget / rounds, rounding)
     return loss if digits is None else compose_two(digits, loss, budget / rounds, rounding)
 
 
 def _powers(loss: Pmf, counts: tuple[int, ...], rounding: Rounding) -> list[Pmf]:
     """Return the trimmed k-fold composition for each k in counts; a SplitPmf with hardly any bulk becomes a LossPmf."""
-    if isinstance(loss, SplitPmf) and float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
-        return _powers(
-            add_measures(coarsened(loss.bulk, loss.gap, rounding), loss.jumps).normalized(), counts, rounding
-        )
-    if isinstance(loss, SplitPmf):
-        return [
-            SplitPmf(bulk=trim(power.bulk), jumps=trim(power.jumps)) for power in split_powers(loss, counts, rounding)
-        ]
-    return [trim(power) for power in powers(loss, counts)]
+    if isinstance(loss, LossPmf):
+        return [trim(power) for power in powers(loss, counts)]
+    on_wide = coarsened(loss.bulk, loss.gap, rounding)
+    if float(loss.bulk.mass.sum()) ** max(counts) < _VANISHED_BULK:
+        return _powers(add_measures(on_wide, loss.jumps).normalized(), counts, rounding)
+    # On the coarser lattice what has a jump: (bulk + jumps)^k - bulk^k.
+    parts = zip(powers(loss.bulk, counts), powers_beyond(on_wide, loss.jumps, counts), strict=True)
+    split = (SplitPmf(bulk=bulk, jumps=jumps).normalized() for bulk, jumps in parts)
+    return [SplitPmf(bulk=trim(each.bulk), jumps=trim(each.jumps)) for each in split]
 
 
 def _to_single_lattice(loss: Pmf, budget: float, rounding: Rounding) -> LossPmf:
@@ -195,29 +199,17 @@ def _to_single_lattice(loss: Pmf, budget: float, rounding: Rounding) -> LossPmf:
     if isinstance(loss, LossPmf):
         return loss
     bulk = _coarsen_within_budget(loss.bulk, 1, budget, loss.gap, rounding)
-    free = min(loss.jumps.level - bulk.level, _affordable_halvings(loss.jumps))
-    wide = coarsened(bulk, loss.jumps.level - free - bulk.level, rounding)
-    return add_measures(wide, refine(loss.jumps, free)).normalized()
-
-
-def _affordable_halvings(loss: LossPmf) -> int:
-    """Return how often the spacing can be halved until a loss has 2^19 entries."""
-    return max(0, math.floor(math.log2(_MAX_REFINED / loss.mass.size)))
-
-
-def _widen_pmf(loss: LossPmf, copies: int, budget: float, rounding: Rounding) -> LossPmf:
-    """Return a loss on one lattice, normalized, on the widest lattice that costs less than `budget`."""
-    return _coarsen_within_budget(loss, copies, budget, 60, rounding).normalized()
+    return add_measures(*_on_one_lattice(bulk, loss.jumps, rounding)).normalized()
 
 
 def _coarsen_within_budget(
-    loss: LossPmf, copies: int, budget: float, max_doublings: int, rounding: Rounding
+    loss: LossPmf, copies: int, budget: float, max_doublings: float, rounding: Rounding
 ) -> LossPmf:
     """Coarsen a loss as far as the budget affords, less far if that loses too much mass and leaves <= 2^17 entries."""
     # Sums by residue, by index modulo 2, 4, 8, ..., give the growth for every width from one pass over the entries:
     # each is folded from the next. Up to 1 / tilt: what was lost or rounded would swell with the tilt.
     mass = float(loss.mass.sum())
-    largest = min(max_doublings, loss.mass.size.bit_length() - 1)
+    largest = int(min(max_doublings, loss.mass.size.bit_length() - 1))
     residues = [in_rows(loss.mass, 1 << largest).sum(axis=0)] if largest > 0 else []
     while residues and residues[-1].size > 2:
         half = residues[-1].size // 2
@@ -225,7 +217,9 @@ def _coarsen_within_budget(
     doublings = 0
     for folded in reversed(residues):
         width = loss.spacing * folded.size
-        if loss.tilt * width > 1 or copies * mean_growth_by_rounding_up(folded, loss.tilt, width) > budget:
+        offset: Array = np.arange(folded.size, dtype=np.float64) * loss.spacing
+        growth = float((folded * growth_by_rounding_up(offset, loss.tilt, width)).sum()) / float(folded.sum())
+        if loss.tilt * width > 1 or copies * growth > budget:
             break
         doublings += 1
     while doublings:

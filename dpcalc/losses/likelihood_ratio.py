@@ -28,8 +28,8 @@ from dpcalc.losses.ratio_lattice import (
     RatioLaw,
     law_of,
     points_of,
-    resolution_for,
     rows_where,
+    spacings_for,
     sum_of,
     trimmed,
 )
@@ -59,19 +59,19 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
     """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats.
 
-    The resolution is that for a mean of `count` ratios.
+    The spacings are those for a mean of `count` ratios.
     """
     pieces = _pieces(curve)
     log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    resolution = resolution_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
+    spacings = spacings_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
     parts = [_atoms(curve)]
     for piece in pieces:
         low, high = np.exp(np.clip([piece.loss.min(), piece.loss.max()], -_LARGEST, _LARGEST)).tolist()
         # A panel lies between two lattice points, so that its mass may be moved as one mass at its mean.
-        parts.append(_panels(piece, np.log(resolution.lattice(low, high))))
+        parts.append(_panels(piece, np.log(spacings.lattice(low, high))))
     log_p, losses = _sorted_by_loss(parts)
     if estimate is not Estimate.UPPER:
         # P mass at a smaller ratio: what is larger, and some mass at ratios next to 0, are merged into their mean.
@@ -95,7 +95,7 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
         ratios, q, zero = np.append(math.exp(-_LARGEST), ratios), np.append(rounded_to_zero, q), zero - rounded_to_zero
         zero = zero if zero > _DOUBTFUL_MASS else 0.0
     # Next to a ratio of 0 the sum to 1 says nothing about what is left.
-    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, resolution, estimate)
+    law = law_of(ratios, q * (1 - zero) / float(q.sum()) if zero < _MOST_ZERO else q, spacings, estimate)
     return trimmed(replace(law, zero=zero, infinite=infinite, error=error, total=count), estimate)
 
 
@@ -176,17 +176,17 @@ def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, 
 
     Source: docs/theory.md, Theorem 7.9.
     """
-    log_count = math.log(sum(number for _, number in bins))
-    for curve, _ in bins:
-        log_p, losses = _some_losses(curve, _pieces(curve))
+    log_count, cut = math.log(sum(number for _, number in bins)), []
+    for curve, number in bins:
+        cut.append((curve, number, _pieces(curve)))
+        log_p, losses = _some_losses(curve, cut[-1][-1])
         small_mass = float(np.exp(log_p[losses < log_count + _RARE]).sum())
         if curve.infinity_mass > _MOST_INFINITE or small_mass > _NO_SMALL:
             return None
     infinite = share * math.fsum(curve.infinity_mass * number for curve, number in bins) / math.exp(log_count)
     # Each step is cut into cells of equal width in loss: log P masses times its share of the mean, log Q masses, ends.
     log_ps, log_qs, lows, highs = [], [], [], []
-    for curve, number in bins:
-        pieces = _pieces(curve)
+    for curve, number, pieces in cut:
         parts = [_atoms(curve)]
         span = np.ptp(np.concatenate([parts[0][1], *(piece.loss[[0, -1]] for piece in pieces)]))
         step = max(float(span), 1.0) / _CELLS

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpcalc.errors import InputError
-from dpcalc.losses.pair import MixturePair, Segment, half_line_delta, half_line_end
+from dpcalc.losses.pair import MixturePair, Segment, half_line_end, half_line_terms
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.records import dataclass
 
@@ -121,7 +121,9 @@ class Loss:
         if epsilon < 0 and self.segments:
             return max(0.0, -math.expm1(epsilon) + math.exp(epsilon) * self.swapped.delta(-epsilon))
         total = self.infinity_mass + math.fsum(
-            each.weight * half_line_delta(each.pair, each.high, epsilon) for each in self.segments if each.max_loss > 0
+            each.weight * min(1.0, max(0.0, sum(half_line_terms(each.pair, each.high, epsilon))))
+            for each in self.segments
+            if each.max_loss > 0
         )
         # Between two atoms it falls linearly in e^epsilon. Losses are rounded numbers: it is read where epsilon is
         # smaller by as much as they may be too small. Losses ascend, so that a search finds the first one above

@@ -58,13 +58,8 @@ class MixturePair:
     @property
     def swapped(self) -> "MixturePair":
         """The pair (Q, P)."""
-        return MixturePair(
-            centers=self.centers,
-            weights_p=self.weights_q,
-            weights_q=self.weights_p,
-            differences=tuple(-d for d in self.differences),
-            deviation=self.deviation,
-        )
+        swapped = tuple(-d for d in self.differences)
+        return replace(self, weights_p=self.weights_q, weights_q=self.weights_p, differences=swapped)
 
     @property
     def mirrored(self) -> "MixturePair":
@@ -190,28 +185,37 @@ class Segment:
 # Half-lines below which a loss exceeds epsilon: where the loss falls, they have all of delta.
 
 
-def half_line_delta(pair: MixturePair, high: float, epsilon: float) -> float:
-    """Return delta, in [0, 1], at epsilon >= 0 of a pair whose loss exceeds epsilon exactly below one point y <= high.
+def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
+    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), with loss epsilon at t <= high; [] from max_loss on.
+
+    Where the loss falls that is delta.
 
     Source: docs/theory.md, Theorem 4.5.
     """
-    # Written with the differences of weights, so that the common part costs no digits; for (K) that is eta [Phi(t) -
-    # e^eps Phi(t - s)] - (e^eps - 1) sum_j v_j Phi(t - d_j).
-    return min(1.0, max(0.0, sum(half_line_terms(pair, high, epsilon))))
-
-
-def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), which is delta; [] from max_loss on."""
     if epsilon >= pair.max_loss:
         return []
     spend(60 * TURN * (1 + len(pair.centers)))
-    root, terms = half_line_end(pair, min(high, pair.centers[-1] + pair.deviation), epsilon), []
+    return interval_terms(
+        pair, -math.inf, half_line_end(pair, min(high, pair.centers[-1] + pair.deviation), epsilon), epsilon
+    )
+
+
+def interval_terms(pair: MixturePair, begin: float, end: float, epsilon: float) -> list[float]:
+    """Return terms that sum to P - e^epsilon Q of begin < y < end; what P and Q share costs no digits."""
+    # Written with the differences of weights; for (K) below t that is eta [Phi(t) - e^eps Phi(t - s)] - (e^eps - 1)
+    # sum_j v_j Phi(t - d_j).
+    terms = []
     for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
-        log_below = normal_log_cdf((root - center) / pair.deviation) if root > -math.inf else -math.inf
-        terms += [
-            math.exp(log_below) * difference,
-            -q * -math.expm1(-epsilon) * math.exp(min(epsilon + log_below, 700.0)),
-        ]
+        low, high = (begin - center) / pair.deviation, (end - center) / pair.deviation
+        if low > 0:
+            low, high = -high, -low
+        for sign, x in ((1, high), (-1, low)):
+            if x > -math.inf:  # else a tail without mass
+                log_mass = normal_log_cdf(x)
+                terms += [
+                    sign * difference * math.exp(log_mass),
+                    sign * q * math.expm1(-epsilon) * math.exp(min(epsilon + log_mass, 700.0)),
+                ]
     return terms
 
 
@@ -340,10 +344,7 @@ def points_around(pair: MixturePair) -> Array | None:
 
 
 def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
-    """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set.
-
-    Each term is good to a few units in the last place of its exponents: what P and Q share costs no digits.
-    """
+    """Return terms that sum to P(E) - e^epsilon Q(E), a lower bound on delta, E the losses > epsilon; [] for no set."""
     points = points_around(pair)
     if points is None:
         return []
@@ -357,19 +358,5 @@ def set_terms(pair: MixturePair, epsilon: float) -> list[float]:
         is_as_before = (pair.log_density_and_loss(middle)[1] > epsilon) == before
         low, high = np.where(is_as_before, middle, low), np.where(is_as_before, high, middle)
     ends = [*([-math.inf] if is_above[0] else []), *low.tolist(), *([math.inf] if is_above[-1] else [])]
-    terms = []
-    for begin, end in zip(ends[::2], ends[1::2], strict=True):
-        for center, difference, q in zip(pair.centers, pair.differences, pair.weights_q, strict=True):
-            for sign, log_mass in _tails((begin - center) / pair.deviation, (end - center) / pair.deviation):
-                terms += [
-                    sign * difference * math.exp(log_mass),
-                    sign * q * math.expm1(-epsilon) * math.exp(min(epsilon + log_mass, 700.0)),
-                ]
-    return terms
-
-
-def _tails(low: float, high: float) -> list[tuple[int, float]]:
-    """Return signed log masses of normal tails that add up to the mass of [low, high]; tails without mass left out."""
-    if low > 0:
-        low, high = -high, -low
-    return [(sign, normal_log_cdf(x)) for sign, x in ((1, high), (-1, low)) if x > -math.inf]
+    pieces = zip(ends[::2], ends[1::2], strict=True)
+    return [term for begin, end in pieces for term in interval_terms(pair, begin, end, epsilon)]

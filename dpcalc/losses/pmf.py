@@ -80,28 +80,54 @@ class LossPmf:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class SplitPmf:
+    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one.
+
+    One step that rarely draws the unit leaks next to nothing most of the time, and sometimes a lot. On one lattice fine
+    enough for the bulk the jumps would span millions of points. The part of (F + C)^m without a jump is F^m on the fine
+    lattice, the remainder (F + C)^m - F^m is on the coarse one. Rounding F to the coarse lattice is weighted by the
+    chance of a jump, so it costs little.
+    """
+
+    bulk: LossPmf  # on the finer lattice
+    jumps: LossPmf  # on the coarser lattice, with the same tilt, origin and log_norm; masses of both sum to about 1
+
+    @property
+    def gap(self) -> int:
+        """Number of doublings of the spacing from the bulk's lattice to that of the jumps."""
+        return self.jumps.level - self.bulk.level
+
+    @property
+    def log_norm(self) -> float:
+        """Log of the factor taken out of both."""
+        return self.bulk.log_norm
+
+    def to_longdouble(self) -> "SplitPmf":
+        """Return the measure with the bulk (not the jumps) in extended precision."""
+        return SplitPmf(bulk=self.bulk.to_longdouble(), jumps=self.jumps)
+
+    def normalized(self) -> "SplitPmf":
+        """Return the measure with masses that sum to 1 over both parts; log_norm keeps the factor."""
+        total = float(self.bulk.mass.sum() + self.jumps.mass.sum())
+        return SplitPmf(bulk=self.bulk.over(total), jumps=self.jumps.over(total))
+
+
 def powers(pmf: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     """Return the k-fold composition for each k in counts, by one FFT; TooLargeError above 2^22 entries."""
-    windows = _windows(pmf, counts)
-    results, noises = cyclic_powers(pmf.mass, pmf.start, counts, size=_transform_size(windows))
-    return [
-        _from_cyclic_image(pmf, count, low, result, float(noise))
-        for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
-    ]
+    lows, size = _windows(pmf, counts)
+    images = cyclic_powers(pmf.mass, pmf.start, counts, size=size)
+    return [_from_cyclic_image(pmf, *each) for each in zip(counts, lows, images, strict=True)]
 
 
 def powers_beyond(bulk: LossPmf, jumps: LossPmf, counts: tuple[int, ...]) -> list[LossPmf]:
     """Return (bulk + jumps)^n - bulk^n for each n in counts, never negative; TooLargeError above 2^22 entries."""
     whole = add_measures(bulk, jumps)
-    windows = _windows(whole, counts)
-    size = _transform_size(windows)
+    lows, size = _windows(whole, counts)
     common = bulk.mass.astype(jumps.mass.dtype)
     # Of the difference alone: without the common part, round-off is relative to the jumps, however rare they are.
-    results, noises = cyclic_power_increments((common, bulk.start), (jumps.mass, jumps.start), counts, size=size)
-    return [
-        _from_cyclic_image(whole, count, low, result, float(noise))
-        for count, (low, _), result, noise in zip(counts, windows, results, noises, strict=True)
-    ]
+    images = cyclic_power_increments((common, bulk.start), (jumps.mass, jumps.start), counts, size=size)
+    return [_from_cyclic_image(whole, *each) for each in zip(counts, lows, images, strict=True)]
 
 
 def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
@@ -114,23 +140,12 @@ def add_measures(a: LossPmf, b: LossPmf) -> LossPmf:
     return replace(a, start=start, mass=mass, lost=a.lost + b.lost, noise=a.noise + b.noise + rounded)
 
 
-def _transform_size(windows: list[tuple[int, int]]) -> int:
-    """Return an FFT size that holds every window (low, high); raise TooLargeError above MOST_ENTRIES."""
-    size = fast_fft_size(max(high - low + 1 for low, high in windows))
-    if size > MOST_ENTRIES:
-        raise TooLargeError(
-            f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
-        )
-    return size
-
-
-def _from_cyclic_image(pmf: LossPmf, count: int, low: int, cyclic_mass: Array, fft_noise: float) -> LossPmf:
-    """Return pmf^count from its cyclic FFT image, begun at `low`, negative masses cut and bounds on errors added."""
+def _from_cyclic_image(pmf: LossPmf, count: int, low: int, image: tuple[Array, float]) -> LossPmf:
+    """Return pmf^count from its cyclic (image, round-off), begun at `low`, negative masses cut and errors bounded."""
     # Mass that lacks in one copy lacks in the sum times what the others hold; each of the window's two ends leaves out
     # a tail, which is missing there and wraps around to the other end.
-    total = float(pmf.mass.sum())
-    first = low % cyclic_mass.size
-    mass = np.concatenate([cyclic_mass[first:], cyclic_mass[:first]])
+    total, (cyclic_mass, fft_noise) = float(pmf.mass.sum()), image
+    mass = np.roll(cyclic_mass, -(low % cyclic_mass.size))
     return replace(
         pmf,
         start=low,
@@ -142,8 +157,8 @@ def _from_cyclic_image(pmf: LossPmf, count: int, low: int, cyclic_mass: Array, f
     )
 
 
-def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
-    """Return for each count indices (low, high) beyond which the sum has a tilted mass below 1e-16 on either side."""
+def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> tuple[list[int], int]:
+    """Return the lowest index for each count, and a common FFT size: beyond either end tilted mass is below 1e-16."""
     # Chernoff: Pr[sum >= x] <= exp(count K(u) - u x) for every u > 0, K on bins rounded outwards.
     # Any u > 0 gives a valid window, so that a few around 1 / (deviation of the sum) are enough; masses are summed in
     # bins first, each taken at its end towards the tail that is bounded.
@@ -157,25 +172,25 @@ def _windows(pmf: LossPmf, counts: tuple[int, ...]) -> list[tuple[int, int]]:
     binned = in_rows(pmf.mass, bins).sum(axis=1)
     used = np.flatnonzero(binned)
     log_mass, left, right = np.log(binned[used]), bins * used - mean, bins * used + (bins - 1) - mean
-    windows = []
+    lows, widest = [], 0
     for count in counts:
-        u = (2.0 ** np.arange(-7, 6) / (deviation * math.sqrt(count)))[:, None]
-        high = (count * _log_sum(log_mass + u * right) - _LOG_TAIL) / u[:, 0]
-        low = (count * _log_sum(log_mass - u * left) - _LOG_TAIL) / u[:, 0]
+        u = 2.0 ** np.arange(-7, 6) / (deviation * math.sqrt(count))
+        log_sums = (np.logaddexp.reduce(log_mass + u[:, None] * far, axis=1) for far in (right, -left))
+        above, below = (float(((count * log_sum - _LOG_TAIL) / u).min()) for log_sum in log_sums)
         center = count * (mean + pmf.start)
-        windows.append((math.floor(center - low.min()), math.ceil(center + high.min())))
-    return windows
-
-
-def _log_sum(exponents: Array) -> Array:
-    """Return the log of the sum of e^x over the last axis; NaN where all of it is -inf."""
-    top = exponents.max(axis=-1)
-    total: Array = top + np.log(np.exp(exponents - top[..., None]).sum(axis=-1))
-    return total
+        lows.append(math.floor(center - below))
+        widest = max(widest, math.ceil(center + above) - lows[-1] + 1)
+    size = fast_fft_size(widest)
+    if size > MOST_ENTRIES:
+        raise TooLargeError(
+            f"privacy loss lattice: expected at most {MOST_ENTRIES} entries, needs {size}; try --method rdp"
+        )
+    return lows, size
 
 
 def compose(a: LossPmf, b: LossPmf) -> LossPmf:
     """Return the composition of two losses of equal level and tilt (unchecked), with bounds on its errors."""
+    a, b = a.normalized(), b.normalized()
     mass, noise = convolve(a.mass, b.mass)
     return LossPmf(
         tilt=a.tilt,

@@ -37,11 +37,10 @@ _LOG_MIN_DIVERGENCE = -230.0
 
 @dataclass(frozen=True)
 class LossMoments:
-    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes of its loss, 0 < z <= max_order."""
+    """Log moments K(z) = log E_P[e^{zL}; L < inf] of one step, by quadrature nodes that reach far enough."""
 
     log_mass: Array  # log of the P mass of each node, shape (n,)
     loss: Array  # privacy loss at each node, shape (n,)
-    max_order: float  # largest z for which the nodes reach far enough
     infinity_mass: float = 0.0  # P mass where Q has none, which no node has
     only_other: float = 0.0  # Q mass where P has none
 
@@ -156,46 +155,43 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms."""
-    losses, log_masses = np.array(curve.losses), np.array(curve.log_masses)
-    pieces = [_segment_nodes(segment, max_order, truncated_mass, frequency) for segment in curve.segments]
-    log_mass, loss = (np.concatenate(parts) for parts in zip(*pieces, (log_masses, losses), strict=True))
+    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms.
+
+    L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it. TooLargeError above
+    2^24 densities.
+    """
+    losses, pieces = np.array(curve.losses), []
+    for segment in curve.segments:
+        runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
+        if not runs:
+            continue
+        panels = []
+        for run in runs:
+            edges = run
+            if frequency:
+                _, loss = segment.log_density_and_loss(edges)
+                # Eight nodes integrate e^{ix} over 4 radians to round-off.
+                turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
+                below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
+                if below[-1] > _MAX_PANELS:
+                    raise ConvergenceError(f"quadrature: expected at most {_MAX_PANELS} panels, needs more; use pld")
+                edges = np.interp(np.arange(below[-1] + 1), below, edges)
+            panels.append(gauss_legendre_panels(edges, order=8))
+        y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
+        if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
+            raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
+        log_density, loss = segment.log_density_and_loss(y)
+        log_mass = log_density + log_weight
+        keep = _log_largest_mass(log_mass, loss, max_order) > log_negligible
+        pieces.append((log_mass[keep], loss[keep]))
+    log_mass, loss = (np.concatenate(each) for each in zip(*pieces, (np.array(curve.log_masses), losses), strict=True))
     if not losses.size:
-        return LossMoments(log_mass=log_mass, loss=loss, max_order=max_order)
+        return LossMoments(log_mass, loss)
     # Q mass where P has none: infinity_mass + P mass - Q mass of all nodes.
     only_other = curve.infinity_mass - float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())
     if only_other <= _ROUND_OFF:
         only_other = 0.0
-    return LossMoments(log_mass, loss, max_order, infinity_mass=curve.infinity_mass, only_other=only_other)
-
-
-def _segment_nodes(segment: Segment, max_order: float, truncated_mass: float, frequency: float) -> tuple[Array, Array]:
-    """Return (log P mass, loss) at the quadrature nodes that matter; TooLargeError above 2^24 densities.
-
-    L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it.
-    """
-    runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
-    if not runs:
-        return np.zeros(0), np.zeros(0)
-    panels = []
-    for run in runs:
-        edges = run
-        if frequency:
-            _, loss = segment.log_density_and_loss(edges)
-            # Eight nodes integrate e^{ix} over 4 radians to round-off.
-            turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
-            below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
-            if below[-1] > _MAX_PANELS:
-                raise ConvergenceError(f"quadrature: expected at most {_MAX_PANELS} panels, needs more; use pld")
-            edges = np.interp(np.arange(below[-1] + 1), below, edges)
-        panels.append(gauss_legendre_panels(edges, order=8))
-    y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
-    if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
-        raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
-    log_density, loss = segment.log_density_and_loss(y)
-    log_mass = log_density + log_weight
-    keep = _log_largest_mass(log_mass, loss, max_order) > log_negligible
-    return log_mass[keep], loss[keep]
+    return LossMoments(log_mass, loss, infinity_mass=curve.infinity_mass, only_other=only_other)
 
 
 @cached_with_cost(4)

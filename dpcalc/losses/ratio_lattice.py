@@ -21,7 +21,7 @@ from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
-# Resolution: the width of the certified interval falls with the square of the number of points. With half as many the
+# Spacings: the width of the certified interval falls with the square of the number of points. With half as many the
 # golden values of tests/amplification/test_allocation.py are no longer certified to 1e-5.
 _LOG_POINTS = 10  # log2 of the points of a row: spacing is at most 2^-9 of the distance from 0 or the bulk
 _OCTAVES = 60  # powers of 2 that ratios range over for which a row holds one more of them
@@ -188,7 +188,7 @@ def points_of(ratios: Array, masses: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Resolution:
+class Spacings:
     """The spacing that is narrow enough at each ratio."""
 
     middle: float  # of the bulk
@@ -199,7 +199,7 @@ class Resolution:
     @classmethod
     def of(
         cls, bulk: tuple[float, float], ends: tuple[float, float], estimate: Estimate, *, count: int, total: int
-    ) -> "Resolution":
+    ) -> "Spacings":
         """Choose spacings, about 2^-9 of the distance from 0 or from the bulk; wider in wide ranges and in tails."""
         (middle, width), (low, high) = bulk, ends
         octaves = min(_MOST_OF_A_ROW, 1 + math.floor((math.log2(high) - math.log2(low) + 1) / _OCTAVES))
@@ -257,10 +257,10 @@ class Resolution:
         return self.steps[np.searchsorted(self.reaches, distances, side="right")]
 
 
-def resolution_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Resolution:
-    """Return the resolution for one ratio in a mean of `total` ratios, from its bulk and its range."""
+def spacings_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Spacings:
+    """Return the spacings for one ratio in a mean of `total` ratios, from its bulk and its range."""
     ends = float(ratios[0]), float(ratios[-1])
-    return Resolution.of(_bulk(ratios, masses, 0.0), ends, estimate, count=1, total=total)
+    return Spacings.of(_bulk(ratios, masses, 0.0), ends, estimate, count=1, total=total)
 
 
 def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
@@ -276,9 +276,9 @@ def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
     return mean, max(largest * math.sqrt(variance), 1e-9 * mean)
 
 
-def law_of(ratios: Array, masses: Array, resolution: Resolution, estimate: Estimate) -> RatioLaw:
+def law_of(ratios: Array, masses: Array, spacings: Spacings, estimate: Estimate) -> RatioLaw:
     """Return a law on lattices: UPPER splits each mass over two points, else the lower one gets it, with a moment."""
-    levels, rows = resolution.levels(ratios), {}
+    levels, rows = spacings.levels(ratios), {}
     for level in np.unique(levels).tolist():
         positions, on_level = np.ldexp(ratios[levels == level], -level), masses[levels == level]
         points = np.floor(positions)
@@ -302,9 +302,9 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
     low_a, low_b, high = float(ratios_a[0]), float(ratios_b[0]), float(ratios_a[-1]) + float(ratios_b[-1])
     low = min(low_a, low_b) if max(a.zero, b.zero) > _NO_ZERO else low_a + low_b
     count, total = a.count + b.count, max(a.total, b.total)
-    resolution = Resolution.of(bulk, (low, high), estimate, count=count, total=total)
-    first, last = min(*a.rows, *b.rows), int(resolution.levels(np.array(high)))
-    levels = sorted({*a.rows, *b.rows, *resolution.levels_between(first, last)})
+    spacings = Spacings.of(bulk, (low, high), estimate, count=count, total=total)
+    first, last = min(*a.rows, *b.rows), int(spacings.levels(np.array(high)))
+    levels = sorted({*a.rows, *b.rows, *spacings.levels_between(first, last)})
 
     # From the narrowest spacing up: what this spacing is wide enough for stays in the row, the rest is carried on.
     rows: dict[int, Row] = {}
@@ -332,9 +332,9 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         carried = None
         if kept and level != levels[-1]:
             points = np.ldexp(np.arange(kept.start, kept.end, dtype=np.float64), level)
-            is_kept = points < resolution.reach(level)
-            if level >= resolution.bulk_level:
-                is_kept |= np.abs(points - resolution.middle) < resolution.reach(level)
+            is_kept = points < spacings.reach(level)
+            if level >= spacings.bulk_level:
+                is_kept |= np.abs(points - spacings.middle) < spacings.reach(level)
             spend(ELEMENT * points.size + _LEVEL)
             carried = crop_row(kept, ~is_kept)
             kept = crop_row(kept, is_kept)
@@ -354,8 +354,8 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
                 rows[top].cells[0, -1] += zero * share
             zero_mass += zero * (1 - share)
     # The largest quotient of a spacing and the reach of the next narrower one.
-    begin, end = np.maximum(np.searchsorted(resolution.steps, [min(first, last), last + 1]), 1)
-    coarsest = np.ldexp(1.0, resolution.steps[begin:end]) / resolution.reaches[begin - 1 : end - 1]
+    begin, end = np.maximum(np.searchsorted(spacings.steps, [min(first, last), last + 1]), 1)
+    coarsest = np.ldexp(1.0, spacings.steps[begin:end]) / spacings.reaches[begin - 1 : end - 1]
     law = RatioLaw(
         rows,
         zero=zero_mass,

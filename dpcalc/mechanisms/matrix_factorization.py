@@ -89,13 +89,6 @@ class Sensitivity:
         return math.sqrt(self.squared.lower / self.column.upper) * (1 - 4 * _UNIT)
 
 
-class EvenNoise(NamedTuple):
-    """Factors >= 1 on the noise multiplier with which steps of equal columns stand for those of C (Theorem 16.10)."""
-
-    for_upper: float  # the steps i, i + period, ... together cost at least as much, whatever i; rounded down
-    for_lower: float  # each of the first steps - bands + 1 steps costs at most as much; rounded up
-
-
 def _bounds(value: float, roundings: float) -> Bounds:
     """Return bounds on a sum of numbers >= 0 that was computed as `value` with so many roundings in turn."""
     margin = 2 * (roundings + 8) * _UNIT
@@ -447,6 +440,11 @@ class Matrix:
         return len(self.entries)
 
     @property
+    def norms(self) -> Array:
+        """Squared norms of the columns."""
+        return np.asarray(np.einsum("ij,ij->j", self.entries, self.entries))
+
+    @property
     def text(self) -> str:
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
         return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
@@ -464,20 +462,16 @@ class Matrix:
         sums = np.triu(np.ones(strategy.shape))
         with np.errstate(over="ignore", invalid="ignore"):
             decoder = solve_triangular(strategy, sums, trans="T", lower=True, overwrite_b=True, check_finite=False)
-            return _deviations(
-                np.einsum("ij,ij->j", decoder, decoder) * np.einsum("ij,ij->j", strategy, strategy).max()
-            )
+            largest = np.einsum("ij,ij->j", strategy, strategy).max()
+            return _deviations(np.einsum("ij,ij->j", decoder, decoder) * largest)
 
 
 @lru_cache(maxsize=8)
 def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participation) -> Sensitivity:
     """Return the sensitivity of the first steps of a matrix, relative to the largest column of all of it; cached."""
     of_part = matrix_sensitivity(strategy.entries[:steps, :steps], participation)
-    if steps == strategy.max_steps:
-        return of_part
     # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
-    whole = matrix_sensitivity(strategy.entries, Participation(separation=1, max_times=1))
-    return replace(of_part, column=whole.column)
+    return replace(of_part, column=_bounds(float(strategy.norms.max()), strategy.max_steps))
 
 
 Strategy = Toeplitz | PrefixSum | Tree | Matrix
@@ -496,29 +490,29 @@ def full_steps(strategy: Strategy, steps: int, groups: int) -> int:
         return (steps - strategy.bands(steps)) // groups + 1  # from the first step on, which do not end early
     # Those with the largest norm of the whole matrix, as the noise is: columns that end early in a shorter run still
     # have their full noise.
-    norms = np.einsum("ij,ij->j", strategy.entries, strategy.entries)
+    norms = strategy.norms
     is_full = norms[:steps] >= norms.max() * (1 - ALMOST)
     return max(int(is_full[group::groups].sum()) for group in range(min(groups, steps)))
 
 
-def even_noise(strategy: Strategy, steps: int, period: int) -> EvenNoise:
-    """Return C's largest column norm over the RMS norm at a period's worst place, and over its least uncut norm.
+def even_noise(strategy: Strategy, steps: int, period: int, *, attained: bool) -> float:
+    """Return the factor >= 1 on the noise multiplier with which steps of equal columns stand for those of C.
 
-    1 and 1 where norms are equal: all but a matrix of any numbers.
+    The steps i, i + period, ... together then cost at least as much, whatever i; or, if `attained`, each of the first
+    steps - bands + 1 steps costs at most as much. It is C's largest column norm over the RMS norm at a period's worst
+    place, or over its least uncut norm: 1 where norms are equal, for all but a matrix of any numbers.
 
     Source: docs/theory.md, Theorem 16.10.
     """
     if not isinstance(strategy, Matrix):
-        return EvenNoise(for_upper=1.0, for_lower=1.0)
-    largest = np.einsum("ij,ij->j", strategy.entries, strategy.entries).max()
-    part = strategy.entries[:steps, :steps]
-    # The last columns end early in a shorter run, so that the least norm is taken of those before them.
+        return 1.0
+    part, margin = strategy.entries[:steps, :steps], 1e-11  # above the round-off of sums of MAX_SIDE squares
     norms = np.einsum("ij,ij->j", part, part)
+    if attained:  # the last columns end early in a shorter run, so that the least norm is taken of those before them
+        smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
+        return math.sqrt(strategy.norms.max() / smallest) * (1 + margin)
     mean = max(float(norms[place::period].mean()) for place in range(min(period, steps)))
-    smallest = norms[: max(1, steps - matrix_bands(part) + 1)].min()
-    margin = 1e-11  # above the round-off of sums of MAX_SIDE squares
-    for_upper = max(1.0, math.sqrt(largest / mean) * (1 - margin))
-    return EvenNoise(for_upper=for_upper, for_lower=math.sqrt(largest / smallest) * (1 + margin))
+    return max(1.0, math.sqrt(strategy.norms.max() / mean) * (1 - margin))
 
 
 def _mapping_schema(name: str, value: Schema) -> Schema:

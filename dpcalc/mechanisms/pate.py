@@ -5,7 +5,7 @@ label to another in any of the queries. An aggregation is the mechanism of a pla
 noise is in votes. By query, `top` has the votes of the most frequent label, and `other_wins` an upper bound on the
 probability that another label wins.
 
-Source: docs/theory.md, Theorem 12.1 and Lemma 12.3.
+Source: docs/theory.md, Theorem 12.1, Theorem 12.2 and Lemma 12.3.
 """
 
 import math
@@ -22,10 +22,9 @@ from dpcalc.keys import POSITIVE_NOISE, Key, Structure, exact, key
 from dpcalc.losses.loss import Loss, of_two_halves
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.rdp_curve import BothWays, gaussian_moments, pure_dp_moments
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.kinds import Mechanism
-from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf, normal_log_cdf_array
+from dpcalc.numerics.special import LOG_CDF_ERROR, normal_log_cdf, normal_log_cdf_array, normal_quantile_array
 from dpcalc.records import dataclass
 
 # Relative error of the log probabilities of the check; added to its moments, so ten times more costs 1e-13 a query.
@@ -75,6 +74,124 @@ _VOTES_FILE = Key(
     "itself private; nothing else reads them.",
     default=None,
 )
+
+
+# Log moments of a step of which one outcome is almost certain, such as a vote with a clear majority (PATE).
+#
+# For a step made from a dominating pair (P, Q) and an outcome of probability at least 1 - q on D, E[e^{zL}] is at most
+# the largest value over sets A of
+#
+#     integral over A of (dP/dQ)^z dP  +  P(A^c)^(z+1) Q(A^c)^(-z),                                              (M)
+#
+# P(A) = q for D||D' (P belongs to D), Q(A) = q for D'||D (Q belongs to D).
+#
+# Source: docs/theory.md, Theorem 12.2.
+
+BothWays = tuple[Array, Array]
+"""(log moments of D||D', of D'||D); D is the data set on which the outcome has the known probability."""
+
+MIN_MASS = 1e-280
+"""Smaller probabilities are raised to this one, so that its powers stay floats."""
+_MOMENT_ROUNDOFF = 4e-15  # relative error of an exponential and a few products
+_UPPER_SHARES = np.array([0.0, 0.12, 0.25, 0.37, 0.5, 0.6, 0.7, 0.8, 0.88, 0.94, 0.98, 1.0])  # of q, in the upper tail
+_LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the largest q down to which, spacing)
+
+
+def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
+    """Return upper bounds on log moments (D||D', D'||D) of an epsilon-DP step with an outcome of probability >= 1 - q.
+
+    For q in [0, 1] of shape (n,) and orders z > 0 of shape (m,), shape (n, m) each; those of randomized response for q
+    from 1/(1 + e^epsilon) on.
+
+    References:
+        Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
+        losses both at once and is never smaller than the first of these.
+    """
+    # The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
+    # an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome
+    # reaches the other loss. From there on the step is no better than randomized response.
+    z = orders[None, :]
+    randomized_response = np.logaddexp(epsilon * (z + 1), -epsilon * z) - np.logaddexp(0.0, epsilon)
+    limit = 1 / (1 + np.exp(epsilon))
+    mass = np.clip(q, MIN_MASS, limit)[:, None]
+
+    def log_moment(p: Array, other: Array, loss: float) -> Array:  # if all outcomes but one have this loss
+        relative_error = _MOMENT_ROUNDOFF * (1 + z * abs(loss))
+        return _log_moment_upper(
+            np.log(p) + z * loss, (p, other), z, mass_error=_MOMENT_ROUNDOFF, relative_error=relative_error
+        )
+
+    ahead, back = [], []
+    for loss in (epsilon, -epsilon):
+        ahead.append(log_moment(mass, np.minimum(mass * np.exp(-loss), 1 - 1e-16), loss))
+        back.append(log_moment(np.minimum(mass * np.exp(loss), 1 - 1e-16), mass, loss))
+    is_bounded = q[:, None] < limit
+    return (
+        np.where(is_bounded, np.minimum(np.maximum(*ahead), randomized_response), randomized_response),
+        np.where(is_bounded, np.minimum(np.maximum(*back), randomized_response), randomized_response),
+    )
+
+
+def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
+    """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q.
+
+    Shapes as of `pure_dp_moments`; `shift` is the distance of the two means in standard deviations. They are at most
+    z (z + 1) shift^2 / 2, the Gaussian step itself.
+    """
+    # (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
+    # which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
+    log_q = np.log(np.clip(q, MIN_MASS, 1.0))
+    log_ratio = log_q - log_q.max()
+    rounded = np.full(q.shape, _LATTICE[-1][0])
+    for lowest, step in reversed(_LATTICE):
+        rounded = np.where(log_ratio >= lowest, np.ceil(log_ratio / step) * step, rounded)
+    log_places, at = np.unique(np.minimum(rounded + log_q.max(), 0.0), return_inverse=True)
+    places = np.exp(log_places)
+    full = orders * (orders + 1) * shift**2 / 2
+    ahead, back = (_log_moment_of_two_tails(places, orders, shift, mean=mean) for mean in (shift, 0.0))
+    at = at.reshape(q.shape)
+    return np.minimum(ahead, full)[at], np.minimum(back, full)[at]
+
+
+def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
+    """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, worst split; inf if that is all."""
+    # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
+    # q; the largest over the cells bounds every share.
+    shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
+    tails = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
+    upper, lower = mean - normal_quantile_array(tails[:, 0]), mean + normal_quantile_array(tails[:, 1])
+    p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
+    is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
+    masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
+    columns, error = [], 4 * LOG_CDF_ERROR
+    for z in orders:
+        log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
+        moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
+        columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
+    return np.stack(columns, axis=1)
+
+
+def _log_tail_masses(center: float, upper: Array, lower: Array) -> tuple[Array, Array]:
+    """Return the log masses of N(center, 1) above `upper` and below `lower`."""
+    return normal_log_cdf_array(center - upper), normal_log_cdf_array(lower - center)
+
+
+def _log_moment_upper(
+    log_outside: Array,
+    masses: tuple[Array, Array],
+    z: float | Array,
+    *,
+    mass_error: float,
+    relative_error: float | Array,
+) -> Array:
+    """Return log(e^log_outside + (1 - p)^(z+1) (1 - q)^-z), masses (p, q), rounded up by the given relative errors."""
+    p, q = masses
+    log_certain = (z + 1) * np.log1p(-p) - z * np.log1p(-q)
+    sum_error = mass_error * (z + 1) * (p / (1 - p) + q / (1 - q))
+    with np.errstate(over="ignore"):
+        near = np.log1p(np.exp(log_outside) * (1 + relative_error) + np.expm1(log_certain) + sum_error)
+    far = np.logaddexp(log_outside, log_certain) + sum_error + relative_error
+    return np.where(np.maximum(log_outside, log_certain) < 1, near, far)
 
 
 # An aggregation is a rule with its noise by which votes become a label; a phase holds its `votes`.

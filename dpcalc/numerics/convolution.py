@@ -4,11 +4,12 @@ Source: docs/theory.md, Theorem 9.5.
 """
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import Array, Complex
+from dpcalc.arrays import Array
 from dpcalc.work import spend
 
 UNIT_ROUNDOFF = 2.0**-53
@@ -48,28 +49,31 @@ def fast_fft_size(min_size: int) -> int:
     return min(odd << max(1, math.ceil(math.log2(min_size / odd))) for odd in (1, 3, 5, 7, 9, 15))
 
 
-def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> tuple[list[Array], Array]:
-    """Return the k-fold cyclic convolution by FFT for each k in counts, and upper bounds on their 2-norm round-off."""
+def cyclic_powers(mass: Array, start: int, counts: tuple[int, ...], *, size: int) -> Iterator[tuple[Array, float]]:
+    """Yield the k-fold cyclic convolution by FFT for each k >= 1 in counts, and a bound on its 2-norm round-off."""
     spend(_transform_work(mass, size) * (1 + 2 * len(counts)))
     wrapped = _wrap(mass, start, size)
     spectrum = np.fft.rfft(wrapped)
     unit = unit_roundoff(mass)
     fft_error = fft_relative_error(size, unit)
     length = norm(wrapped)
-    powers, errors = [], []
     for count in counts:
-        power = np.fft.irfft(_integer_power(spectrum, count), size)
-        powers.append(power)
+        # By squaring, since numpy's ** takes logarithms, whose round-off has no bound that is as simple.
+        raised, factor, remaining = np.ones_like(spectrum), spectrum, count
+        while remaining:
+            if remaining & 1:
+                raised = raised * factor
+            factor, remaining = factor * factor, remaining >> 1
+        power = np.fft.irfft(raised, size)
         # No entry of the spectrum exceeds 1, so an error of the forward transform grows at most `count` times in the
         # power; repeated squaring adds its own round-off, and the inverse transform adds that of one more FFT.
-        errors.append(count * (fft_error + 4 * unit) * length + fft_error * norm(power))
-    return powers, np.array(errors)
+        yield power, count * (fft_error + 4 * unit) * length + fft_error * norm(power)
 
 
 def cyclic_power_increments(
     base: tuple[Array, int], addend: tuple[Array, int], counts: tuple[int, ...], *, size: int
-) -> tuple[list[Array], Array]:
-    """Return cyclic (base + addend)^k - base^k by FFT for each k in counts, and bounds on their 2-norm round-off."""
+) -> Iterator[tuple[Array, float]]:
+    """Yield cyclic (base + addend)^k - base^k by FFT for each k in counts, and a bound on its 2-norm round-off."""
     (base_mass, base_start), (addend_mass, addend_start) = base, addend
     spend(_transform_work(addend_mass, size) * (2 + 4 * len(counts)))
     wrapped, wrapped_addend = _wrap(base_mass, base_start, size), _wrap(addend_mass, addend_start, size)
@@ -77,29 +81,21 @@ def cyclic_power_increments(
     unit = unit_roundoff(wrapped_addend)
     fft_error = fft_relative_error(size, unit)
     total, base_norm, addend_norm = float(wrapped_addend.sum()), norm(wrapped), norm(wrapped_addend)
-    increments, errors = [], []
     for count in counts:
-        increment = np.fft.irfft(_power_increment(spectrum, spectrum_addend, count), size)
-        increments.append(increment)
+        # With D(k) = (base + addend)^k - base^k: D(j + k) = D(j) D(k) + D(j) base^k + base^j D(k).
+        raised, change = spectrum, spectrum_addend
+        for digit in f"{count:b}"[1:]:
+            change = change * (change + 2 * raised)
+            raised = raised * raised
+            if digit == "1":
+                change = change * (spectrum + spectrum_addend) + raised * spectrum_addend
+                raised = raised * spectrum
+        increment = np.fft.irfft(change, size)
         # Three parts: the addend's transform and the power's own round-off, relative to the addend; the base's
         # transform, which counts only where it meets the addend at least once; the inverse transform.
         of_addend = fft_error + (32 * math.log2(2 * count) + 8 * count) * unit
         of_base = min(1.0, count * total) * (fft_error + 4 * unit)
-        errors.append(count * (of_addend * addend_norm + of_base * base_norm) + fft_error * norm(increment))
-    return increments, np.array(errors)
-
-
-def _power_increment(base: Complex, addend: Complex, exponent: int) -> Complex:
-    """Return (base + addend)^exponent - base^exponent, elementwise, exponent >= 1, by squaring without cancellation."""
-    # With D(k) = (base + addend)^k - base^k: D(j + k) = D(j) D(k) + D(j) base^k + base^j D(k).
-    power, increment = base, addend
-    for digit in f"{exponent:b}"[1:]:
-        increment = increment * (increment + 2 * power)
-        power = power * power
-        if digit == "1":
-            increment = increment * (base + addend) + power * addend
-            power = power * base
-    return increment
+        yield increment, count * (of_addend * addend_norm + of_base * base_norm) + fft_error * norm(increment)
 
 
 def norm(x: Array) -> float:
@@ -109,28 +105,7 @@ def norm(x: Array) -> float:
 
 def _wrap(mass: Array, start: int, size: int) -> Array:
     """Return the sums of the terms by position modulo `size`, where term i has position start + i."""
-    # A sequence that fits into one period wraps around at most once: two slices instead of sums over turns.
-    if mass.size <= size:
-        wrapped = np.zeros(size, dtype=mass.dtype)
-        first = start % size
-        head = min(mass.size, size - first)
-        wrapped[first : first + head] = mass[:head]
-        wrapped[: mass.size - head] += mass[head:]
-        return wrapped
     return np.roll(in_rows(mass, size).sum(axis=0), start % size)
-
-
-def _integer_power(base: Complex, exponent: int) -> Complex:
-    """Return base^exponent, elementwise, exponent >= 0, by repeated squaring; error about 2 exponent round-offs."""
-    # numpy's ** takes logarithms of complex numbers, whose round-off has no bound that is as simple.
-    result, factor, remaining = None, base, exponent
-    while remaining:
-        if remaining & 1:
-            result = factor if result is None else result * factor
-        remaining >>= 1
-        if remaining:
-            factor = factor * factor
-    return np.ones_like(base) if result is None else result
 
 
 def convolve(a: Array, b: Array) -> tuple[Array, float]:

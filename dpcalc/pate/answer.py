@@ -17,8 +17,16 @@ from dpcalc.accountants.rdp import log_peak
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, UnsupportedError, require_positive
 from dpcalc.guarantee import Adjacency, Guarantee, Kind, Row
-from dpcalc.losses.rdp_curve import MIN_MASS
-from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, PateMechanism, Votes, louder, other_wins_bound
+from dpcalc.mechanisms.pate import (
+    MIN_MASS,
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
+    PateMechanism,
+    Votes,
+    louder,
+    other_wins_bound,
+)
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 from dpcalc.numerics.special import normal_quantile_array
 from dpcalc.records import dataclass

@@ -9,7 +9,7 @@ import numpy as np
 from dpcalc.config.source import visible
 from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, PateMechanism
 from dpcalc.pate.answer import DataDependentResult, PateAnswer
-from dpcalc.report.guarantees import assumes_row, epsilon_text, guarantee_lines, quiet_line, row_json
+from dpcalc.report.guarantees import assumes_rows, epsilon_text, guarantee_lines, quiet_line, row_json
 from dpcalc.report.output import Json, Lines, Output, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, rounded_down, rounded_up
 
@@ -107,6 +107,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
     if verbose:
         result["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     given_delta = as_given(answer.delta)
+    middle = [("answered", answered_words), ("sanitised", sanitised_words), *published]
     head = [
         ("aggregation", _noise_text(aggregation, as_given, as_given)),
         ("ensemble", ensemble),
@@ -120,9 +121,7 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
             *guarantee_lines(answer.by_number),
             *head,
             ("with_these_votes", votes_words),
-            ("answered", answered_words),
-            ("sanitised", sanitised_words),
-            *published,
+            *middle,
             *targets,
             *costliest,
             *lines({"assumptions": list(assumptions)}),
@@ -130,12 +129,10 @@ def pate_output(answer: PateAnswer, *, assumptions: Sequence[str], notes: Sequen
         rows=[
             *head,
             ("these votes", votes_words),
-            ("answered", answered_words),
-            ("sanitised", sanitised_words),
-            *published,
+            *middle,
             *(("target", text) for _, text in targets),
             *costliest,
-            assumes_row(assumptions),
+            *assumes_rows(assumptions),
         ],
         quiet_text=quiet_line(safe_epsilon),
     )

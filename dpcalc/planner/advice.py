@@ -14,7 +14,7 @@ from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Promise, change_of
-from dpcalc.planner.composition import Composition, releases_of, valid_bounds
+from dpcalc.planner.composition import Composition, releases_of, releasing_phases, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
 from dpcalc.planner.vary import with_levels
@@ -22,7 +22,7 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Poisson, Shuffle
-from dpcalc.work import PART
+from dpcalc.work import PART, allowance
 
 WORTH_SAYING = 1.1  # a change that does not lower epsilon by this factor is not worth a line
 _NEARLY_FREE = 1.01  # factor on epsilon below which a cap on batches costs next to nothing
@@ -55,20 +55,19 @@ def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note,
         pass
     elif composition.plan.is_gaussian:
         others += _tool_notes(composition, uncut, epsilon)
-        for change, changed in _changes(composition):
+        for change, changed in changes(composition):
             lower = cost(changed)
             if epsilon > WORTH_SAYING * lower:
                 text = f"{change}, with the same noise multiplier: epsilon {{}} -> {{}}"
                 others.append(Note(text=text, epsilons=(epsilon, lower)))
     else:
         others += _promise_notes(composition, epsilon, cost)
-    others += _secret_order_notes(composition)
-    return (*_cap_notes(composition, uncut, epsilon, cost), *others)  # last, since its search takes what work is left
+    return (*_cap_notes(composition, uncut, epsilon, cost), *others)
 
 
 def _tool_notes(composition: Composition, uncut: Composition, epsilon: float) -> Iterator[Note]:
     """Yield notes on the epsilon that Opacus would print, if it is no valid bound here and over 1 % too low."""
-    steps = opacus_steps(uncut)
+    steps = None if uncut.stated.calibrations else opacus_steps(uncut)  # what it prints for noise that is known
     if steps is None or (uncut is composition and are_one_step_bounds(composition, steps)):
         return
     printed = opacus_epsilon(uncut)
@@ -120,18 +119,25 @@ def _promise_notes(composition: Composition, epsilon: float, cost: _Cost) -> Ite
         yield Note(text=text, epsilons=(epsilon, lower))
 
 
-def _secret_order_notes(composition: Composition) -> Iterator[Note]:
-    """Yield, for the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
-    plan, protected = composition.plan, composition.likeliest
+def unused_order(composition: Composition) -> tuple[str, ...]:
+    """Say, of the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
+    plan = composition.plan
+    if plan.adjacency is Adjacency.ADD_REMOVE or plan.parts:  # DPC202 says so for any order
+        return ()
     unused = (
-        (phase, phase.hierarchy.level(1), phase.hierarchy.level(1).scheme)
+        (place, phase, phase.hierarchy.level(1), phase.hierarchy.level(1).scheme)
         for place, phase in enumerate(plan.phases)
-        if any(each.secret for each in valid_bounds(plan, phase, protected.choices[place]))
+        if phase in releasing_phases(plan)
+        and phase.hierarchy.level(1).scheme.is_secret
         and not any(bounds[place].secret for bounds in composition.bounds)
     )
-    phase, level, shuffle = next(unused, (None, None, None))
+    place, phase, level, shuffle = next(unused, (0, None, None, None))
     if phase is None or level is None or not isinstance(shuffle, Shuffle):
-        return
+        return ()
+    protected, where = composition.likeliest, f"in {phase.name}" if plan.phases[1:] else "here"
+    if not any(each.secret for each in valid_bounds(plan, phase, protected.choices[place])):
+        text = f"no bound is known that counts the secret order {where}: each pass is one release, as in any order"
+        return (text,)
 
     def helps(noise: float | None, size: int) -> bool:
         """Return True if a pass at this noise and batch size tells less by a tenth than one in known order."""
@@ -147,7 +153,7 @@ def _secret_order_notes(composition: Composition) -> Iterator[Note]:
         return WORTH_SAYING * told[True] < told[False]
 
     ways = []
-    with suppress(WorkExceededError):
+    with suppress(WorkExceededError), allowance(PART):
         if phase.noise_multiplier and isinstance(phase.mechanism, Gaussian | AdditiveNoise):
             noises = [float(f"{phase.noise_multiplier * 2 ** (k / 4):.2g}") for k in range(1, 17)]
             noise = _first(noises, lambda noise: helps(noise, shuffle.size))
@@ -156,9 +162,8 @@ def _secret_order_notes(composition: Composition) -> Iterator[Note]:
         if size:
             before, after = (each.steps_of_a_pass(level.count) for each in (shuffle, replace(shuffle, size=size)))
             ways.append(f"with batches of {size} ({before} -> {after} in a pass)")
-    if ways:
-        where = f"in {phase.name}" if plan.phases[1:] else "here"
-        yield Note(text=f"the secret order lowers nothing {where}; it would {' or '.join(ways)}")
+    lowers = f"; it would {' or '.join(ways)}" if ways else ""
+    return (f"the secret order lowers nothing {where}, where each pass is one release, as in any order{lowers}",)
 
 
 def _first(values: list[_Value], is_enough: Callable[[_Value], bool]) -> _Value | None:
@@ -255,7 +260,7 @@ def _nearly_free_cap(
 # Changes of the run.
 
 
-def _changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
+def changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
     """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
 
     Runs equal to the plan are left out, and clip levels that surely shorten no distance.

@@ -1,7 +1,6 @@
 """Rows of `dpcalc compare`: every accountant, estimates, published bounds and the numbers of other tools."""
 
 import math
-from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -14,12 +13,13 @@ from dpcalc.accountants.gaussian import central_limit_mu, epsilon_of_mu
 from dpcalc.accountants.inversion import INVERSION_ERROR, inversion, largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.accountants.result import StepCounts
 from dpcalc.errors import ConvergenceError, UnsupportedError, counted
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Curve, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
+from dpcalc.planner.advice import unused_order
+from dpcalc.planner.calibration import FOUND_NOISE, OPACUS_ORDERS, TF_PRIVACY_ORDERS
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releasing_phases
 from dpcalc.planner.evaluate import accountant_row, guarantee
 from dpcalc.planner.lower_end import LOWER_WORK, epsilon_lower
@@ -45,8 +45,7 @@ from dpcalc.planner.vary import refusal
 from dpcalc.records import dataclass
 from dpcalc.work import SECOND, allowance, optional
 
-OPACUS_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(12, 64))
-TF_PRIVACY_ORDERS = (*(1 + x / 10 for x in range(1, 100)), *range(11, 64), 128, 256, 512, 1024)
+_THEIR_ROUND_OFF = 1e-13  # of the divergence of a step, as dp_accounting computes it
 COMPARISON_WORK = 8.0 * SECOND  # for all rows together: what needs more is a row without a number
 
 # Numbers beside the guarantee that prove nothing: an accurate estimate and a limit theorem.
@@ -55,13 +54,9 @@ COMPARISON_WORK = 8.0 * SECOND  # for all rows together: what needs more is a ro
 def inversion_row(plan: Plan | Composition) -> Row:
     """Return the row of the uncertified estimate by inversion; its epsilon is None, with the reason, if that fails."""
     row = Row(method="inversion", bound=BOUND, epsilon=None, kind=Kind.ESTIMATE, valid=False)
-
-    def no_estimate(_: StepCounts, error: ConvergenceError) -> float:
-        raise error  # no other method stands in for the estimate
-
     try:
         composition = composed(plan)
-        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta, otherwise=no_estimate)
+        result, _ = largest_inversion(composition.steps, delta=composition.plan.delta)
     except (ConvergenceError, UnsupportedError) as error:
         return replace(row, note=str(error))
     return replace(row, epsilon=result.epsilon, note="accurate to about nine digits, not certified: pld brackets it")
@@ -190,6 +185,12 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         `compute_dp_sgd_privacy_statement`, with and without `used_microbatching`; orders as both list them.
     """
     composition = composed(plan)
+    if found := composition.stated.calibrations:  # they print the target for noise of which only the least is known
+        promised = composition.stated.promised_epsilon
+        kind, whose = (Kind.CONDITIONAL, "this") if promised else (Kind.AS_PUBLISHED, "another")
+        note, epsilon = f"the target, for which it looked for noise for {whose} run", promised or found[0].epsilon
+        row = Row(method=found[0].by, bound=FOUND_NOISE, epsilon=epsilon, kind=kind, valid=bool(promised), note=note)
+        return (row,)
     flat = flat_poisson_row(composition)
     if flat.epsilon is None and opacus_steps(composition) is not None:
         return (flat,)  # it does not apply to the noise
@@ -221,7 +222,7 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     steps = opacus_steps(composition, told="hook")
     if steps:
         asked = f"asked with the rate {rates_in_words(steps)}"
-        printed, epsilon = opacus_epsilon(composition), _renyi_epsilon(steps, OPACUS_ORDERS, run.delta)
+        printed, epsilon = opacus_epsilon(composition), renyi_epsilon(steps, OPACUS_ORDERS, run.delta)
         note = f"{'the same bound, to which it adds 0.01 for its own error' if flat.valid else assumed}; {asked}"
         if printed is None:
             note = "prints no number that means anything: exponentials overflow above 700"
@@ -285,7 +286,7 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
         shifts = (1, 2) if halves else (1,)
         holds = any(are_one_step_bounds(composition, [(rate, noise, steps)] * len(phases), shift=n) for n in shifts)
         if is_sampled:
-            epsilon = _renyi_epsilon([(rate, deviation, steps)], TF_PRIVACY_ORDERS, delta)
+            epsilon = renyi_epsilon([(rate, deviation, steps)], TF_PRIVACY_ORDERS, delta)
             note += f"{'the best of its fixed orders, 1.1 to 1024' if holds else assumed}; asked with the rate {rate}"
         else:
             # A release has rdp(a) = a / (2 sigma^2) (Mironov 2017, 1702.07476v3, Proposition 7).
@@ -297,22 +298,31 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
     return tuple(rows)
 
 
-def _renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: float) -> float:
+def renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: float) -> float:
     """Return the epsilon that tools compute for flat Poisson draws, at the best of their orders; it may be negative.
 
     References:
         Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
-        Steinke 2020 (2004.00010v4), Proposition 12.
+        Steinke 2020 (2004.00010v4), Proposition 12. All tools but Opacus return 0 where 1 - exp(-divergence) is below
+        delta^2 (dp_accounting 0.6, `compute_epsilon`); their divergence of a step has a round-off of about 1e-13.
     """
-    # It falls with the order up to the best one and rises from there, so only the two orders around that can win.
     counts: Counter[Curve] = Counter()
     for rate, noise, number in steps:
         counts[MixturePair.of(*flat_pair(rate, 1, at=1), deviation=noise)] += number
-    place = bisect_left(orders, best_epsilon(counts, delta=delta).order + 1)
-    near = orders[max(0, place - 1) : place + 1]
-    z = np.array(near) - 1
-    cumulants, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)
-    return _converted([(a, float(value) / (a - 1)) for a, value in zip(near, cumulants, strict=True)], delta)
+    # It falls with the order up to the best one and rises from there; large orders need many nodes.
+    best, block = math.inf, 24
+    for start in range(0, len(orders), block):
+        some = orders[start : start + block]
+        z = np.array(some) - 1
+        cumulants, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)
+        divergences = [(a, float(k) / (a - 1)) for a, k in zip(some, cumulants, strict=True)]
+        least = divergences[0][1] - _THEIR_ROUND_OFF * sum(number for _, _, number in steps)
+        if start == 0 and orders != OPACUS_ORDERS and delta**2 + math.expm1(-least) > 0:
+            return 0.0
+        known, best = best, _converted(divergences, delta)
+        if known < best:
+            return known
+    return best
 
 
 def _converted(divergences: list[tuple[float, float]], delta: float) -> float:
@@ -357,11 +367,15 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         for name, part in others.items():  # those that fail or need too much work are left out
             found, _ = optional(name, part, ())
             rows += [row for row in found if row is not None]
+        notes = (rows[place].note, *unused_order(composition))
+        rows[place] = replace(rows[place], note="; ".join(filter(None, notes)))
     if not any(row.valid and row.epsilon is not None for row in rows):  # every accountant needs too much work
         main = guarantee(composition, method="auto")
         note = "; ".join(main.notes)
-        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=Kind.UPPER, valid=True, note=note))
+        rows.append(Row(method=main.method, bound=BOUND, epsilon=main.epsilon, kind=main.kind, valid=True, note=note))
     for place, row in enumerate(rows):
+        if row.kind is Kind.UPPER:  # of published theorems
+            rows[place] = replace(row, kind=plan.bound_kind)
         if not row.valid and lower is not None and row.epsilon is not None and row.epsilon < lower:
             rows[place] = replace(row, note=f"{row.note}; an actual data set costs more")
     # Valid rows first: whoever reads one number reads a guarantee.

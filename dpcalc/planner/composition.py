@@ -192,11 +192,18 @@ def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBo
         raise UnsupportedError(f"{phase.name}: {why}")
     with own_allowance(math.inf):  # nothing cheaper stands in for them: they are charged, and never left out
         if bound.secret:
+            # Of delta each phase has a share by its passes.
+            levels = [each.hierarchy.level(1) for each in plan.phases]
+            passes = [
+                -(-each.steps // level.scheme.steps_of_a_pass(level.count)) if level.scheme.is_secret else 0
+                for each, level in zip(plan.phases, levels, strict=True)
+            ]
+            delta = plan.delta * passes[place] / sum(passes) if phase.steps else plan.delta
             if isinstance(mechanism, Gaussian):
                 loss = partial(step_profile, noise_multiplier=phase.gaussian.noise_multiplier)
-                steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=plan.delta)
+                steps = secret_pass_steps(bound, loss, steps=phase.steps, delta=delta)
             else:
-                steps = secret_releases(black_box_steps(plan, protected, place, bound), plan.delta)
+                steps = secret_releases(black_box_steps(plan, protected, place, bound), delta)
             if steps is not None:
                 return steps
             bound = protected.choices[place][0]
@@ -282,7 +289,7 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
         steps = list({frozenset(each.items()): each for each in releases if each}.values())  # often equal ones
         if has_secret:  # passes all: those that tell more cost more
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
-            is_hopeless = any(curve.infinity_mass * number > plan.delta / 2 for curve, number in curves)
+            is_hopeless = any(curve.infinity_mass * number > 0.9 * plan.delta for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
         if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
             return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0)
@@ -466,12 +473,14 @@ class Composition:
 
         Each of them bounds the run at every epsilon; which is the smallest depends on the question.
         """
-        found: dict[tuple[Composition, tuple[int, ...]], Composition] = {}
+        found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         for delta, each in product((self.plan.delta, *deltas), self.statements):
             is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
             asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
-            chosen = () if asked.plan.parts else tuple(id(bound) for bounds in asked.bounds for bound in bounds)
-            found.setdefault((each, chosen), asked)
+            bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
+            # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
+            aim = delta if len(deltas) == 1 and any(bound.secret for bound in bounds) else 0.0
+            found.setdefault((each, tuple(map(id, bounds)), aim), asked)
         return tuple(found.values())
 
     @cached_property

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import NamedTuple
 
 from dpcalc.accountants import METHODS, accountant_of
@@ -18,11 +18,20 @@ from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
 from dpcalc.accountants.result import AccountantResult, costliest_release
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError, counted, require_order
-from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Kind, Result, Row
+from dpcalc.errors import (
+    ConvergenceError,
+    InputError,
+    UnsupportedError,
+    WorkExceededError,
+    counted,
+    one_of,
+    require_order,
+)
+from dpcalc.guarantee import INFINITE, ROUGH_COUNTS, Guarantee, Result, Row, shown_number
 from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.mechanisms.kinds import RdpOnly
-from dpcalc.planner.advice import Note, advice, advice_work
+from dpcalc.planner.advice import Note, advice, advice_work, unused_order
+from dpcalc.planner.calibration import FOUND_NOISE
 from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseless, releases_of, releasing_phases
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
@@ -43,8 +52,10 @@ CLOSED_FORM_NOTE = (
     "one answer may take"
 )
 _SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_FAR_BELOW = 1e3  # by how much delta is guessed to be smaller, if passes are bounded for a smaller one
 _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
+_MANY_PLACES = 8  # of a group, each of which a changed run composes by itself
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
 _SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
@@ -86,6 +97,17 @@ class DeltaResult(Result):
     method: str = "pld"
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the bounds in a line."""
+        return ", ".join(f"{name} {text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the bounds and the epsilon that they are for."""
+        rows = [("delta", f"<= {shown_number('', self.delta, 3)}")]
+        if self.delta_lower is not None:
+            rows.append(("at least", shown_number("lower", self.delta_lower, 3)))
+        return [*rows, ("at epsilon", f"{self.epsilon!r}"), *(("note", note) for note in self.notes)]
+
 
 def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarantee:
     """Return the guarantee without a lower end; where auto or rdp run out of work by a looser bound, with a note."""
@@ -95,11 +117,11 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
     if tuning is not None and name not in {"auto", "rdp"}:
         raise UnsupportedError(f"method: expected auto or rdp with `tuning`, got {name!r}")
     if name not in {CLOSED_FORM, *METHODS}:
-        raise InputError(f"method: expected one of {', '.join(METHODS)}, got {name!r}")
+        raise one_of("method", METHODS, name)
     main = Guarantee(
         epsilon=math.inf,
         delta=delta,
-        kind=Kind.UPPER,
+        kind=composition.stated.bound_kind,
         unit=run.unit_name,
         adjacency=run.adjacency,
         group_size=run.group_size,
@@ -147,9 +169,14 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 accountant = bound.result.note or "pld"
                 note = LOOSER_NOTE if accountant == "rdp" and run.knows_losses else ""
             main = replace(main, epsilon=bound.result.epsilon, method=accountant, direction=bound.direction)
+    # Where the library assumed this run, its target is the sharper bound, under the same condition.
+    promised = composition.stated.promised_epsilon
+    if promised is not None and promised < main.epsilon and name == "auto":
+        by = composition.stated.calibrations[0].by
+        main = replace(main, epsilon=promised, method=by, bound=FOUND_NOISE, direction="")
     cause = "" if main.finite else _infinite_note(composition)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(main, notes=tuple(filter(None, (note, cause, rough))))
+    return replace(main, notes=tuple(filter(None, (note, cause, rough, *composition.stated.conditions))))
 
 
 class WorkBound(NamedTuple):
@@ -253,7 +280,7 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
         tuning, rows, notes = composition.plan.tuning, list[Row](), tuple[Note, ...]()
         if tuning is not None and main.finite:
             alone = guarantee(composition.one_run)
-            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=Kind.UPPER, valid=False)
+            row = Row(method=alone.method, bound="one run", epsilon=alone.epsilon, kind=alone.kind, valid=False)
             rows.append(replace(row, note=ONE_RUN_NOTE))
             text = f"the best of several runs is released ({tuning.words}); one run alone has epsilon {{}}"
             notes = (Note(text=text, epsilons=(alone.epsilon,)),)
@@ -273,7 +300,8 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
             groups, _ = optional("the published group bound", lambda: group_rows(composition), ())
             rows += [row for row in groups if row.bound == GROUP_MIXTURE and not row.valid]
 
-            # Advice: a changed run would hardly take less work.
+            # Advice: a changed run would hardly take less work. A pass in secret order serves all places of a group at
+            # once; other draws take each by itself.
             def cost(changed: Composition) -> float:
                 spend(1.0)  # nothing once the allowance for advice is used up
                 if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
@@ -282,11 +310,14 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
                         return rough
                 return guarantee(changed).epsilon
 
-            units = advice_work(composition) if part else 0.0
+            is_shared = any(bound.secret for bounds in composition.bounds for bound in bounds)
+            is_heavy = not part or (is_shared and len(composition.units) > _MANY_PLACES)
+            units = 0.0 if is_heavy else advice_work(composition)
             notes, missing = optional("advice", lambda: advice(composition, known, cost), (), units=units)
             if missing:
                 tried = f"{missing}; to try a change: --set mechanism.clip=LEVEL, or another scheme"
                 main = replace(main, notes=(*main.notes, tried))
+            notes = (*notes, *(Note(text=text) for text in unused_order(composition)))
         return Evaluation(
             guarantee=main,
             alternatives=tuple(rows),
@@ -323,14 +354,19 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     with _run_in_errors(composition.stated), allowance(math.inf):
         # The smallest delta that a valid bound of the run proves: by those that rank cheapest at that delta.
         best, known = _delta_within_work(composition.steps, epsilon), {composition}
+        source = composition
         for _ in range(_DELTA_ROUNDS):
-            others = [each for each in composition.alternatives(best.delta) if each not in known]
+            # Where little but infinite losses is left, which passes in secret order have by the delta that is aimed at.
+            infinite = max((total_infinity_mass(each) for each in source.steps.values()), default=0.0)
+            aim = best.delta / (_FAR_BELOW if infinite > best.delta / 2 else 1)
+            others = [each for each in composition.alternatives(aim) if each not in known]
             if not others:
                 break
             known.update(others)
             for other in others:
                 with suppress(ArithmeticError, UnsupportedError):
-                    best = min(best, _delta_within_work(other.steps, epsilon), key=attrgetter("delta"))
+                    found = _delta_within_work(other.steps, epsilon)
+                    best, source = min((best, source), (found, other), key=lambda each: each[0].delta)
     upper = best
     lower, missing = optional(
         "the lower bound",
@@ -342,7 +378,9 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
         require_order("delta", lower, upper.delta)
         lower = min(lower, upper.delta)
     rough = ROUGH_COUNTS if composition.is_rough else ""
-    return replace(best, delta_lower=lower, notes=tuple(filter(None, (*best.notes, rough, missing))))
+    conditions = composition.stated.conditions
+    notes = tuple(filter(None, (*best.notes, rough, missing, *unused_order(composition), *conditions)))
+    return replace(best, delta_lower=None if conditions else lower, notes=notes)
 
 
 def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
@@ -388,7 +426,7 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResul
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
     """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer."""
     composition = composed(plan)
-    row = Row(method=name, bound=BOUND, epsilon=None, kind=Kind.UPPER, valid=False)
+    row = Row(method=name, bound=BOUND, epsilon=None, kind=composition.stated.bound_kind, valid=False)
     try:
         with allowance(_MOMENT_WORK if name == "rdp" else _SHARP_WORK):
             answer, _ = worst_direction(

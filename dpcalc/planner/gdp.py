@@ -22,10 +22,11 @@ from dpcalc.accountants.gaussian import (
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp
 from dpcalc.accountants.pld import upper_profile
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.accountants.result import StepCounts, costliest_release
+from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import MAX_REGRET, Result
+from dpcalc.losses.moments import Steps
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
 from dpcalc.numerics.special import normal_cdf
@@ -99,12 +100,12 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
         return GaussianSummary(mu=math.inf, floor=lowest, regret=0.0, misfit=0.0)
     steps, known = composition.steps, dict[int, _Bound]()
 
-    def bound(counts: StepCounts) -> _Bound:
+    def bound(counts: Steps) -> _Bound:
         if id(counts) not in known:
             known[id(counts)] = _sharp_bound(counts, lowest)
         return known[id(counts)]
 
-    def ceiling(counts: StepCounts) -> float:  # of a single unit both directions are needed, whichever costs more
+    def ceiling(counts: Steps) -> float:  # of a single unit both directions are needed, whichever costs more
         return _rough_bound(counts, lowest).mu if counts and len(composition.units) > 1 else math.inf
 
     _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
@@ -115,7 +116,7 @@ def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) ->
     return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
 
 
-def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
+def _sharp_bound(counts: Steps, floor: float) -> _Bound:
     """Return one direction's bound on mu: exact for Gaussian releases, else by composition, or else by moments."""
     exact = composed_gaussian_mu(counts)
     if exact is not None:
@@ -154,7 +155,7 @@ def _sharp_bound(counts: StepCounts, floor: float) -> _Bound:
     return known or _rough_bound(counts, floor)
 
 
-def _rough_bound(counts: StepCounts, floor: float) -> _Bound:
+def _rough_bound(counts: Steps, floor: float) -> _Bound:
     """Return one direction's bound on mu by closed-form moments, marked rough unless some step is an RdpCurve."""
     with own_allowance(math.inf):  # it always answers, whatever work is left
         end = closed_form_rdp(counts, delta=floor).epsilon

@@ -80,6 +80,8 @@ class LowerEpsilon(NamedTuple):
 def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsilon | None:
     """Return a certified lower bound on epsilon that one data set attains; None if no such data set is known."""
     bounding = composed(plan)
+    if bounding.stated.calibrations:  # of the noise only the least that it can be is known
+        return None
     composition = bounding.attained
     if not releasing_phases(composition.plan):
         return LowerEpsilon(value=0.0, is_tight=True)

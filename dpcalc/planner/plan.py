@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted, listed
-from dpcalc.guarantee import Adjacency
+from dpcalc.guarantee import Adjacency, Kind, html_table
 from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
@@ -13,7 +13,8 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy, summed_faults
 from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
 
-if TYPE_CHECKING:  # it loads numpy
+if TYPE_CHECKING:  # they load numpy
+    from dpcalc.planner.calibration import Calibration
     from dpcalc.planner.tuning import Repetitions
 
 MAX_MOVED_PARTS = 16
@@ -33,6 +34,8 @@ class Phase:
         steps: noisy releases, >= 0.
         votes: the file with the votes of teachers, as the user names it; nothing that is promised depends on them.
         part: the part of the data that it draws from, one of the plan's `partition`; "" for all data.
+        calibration: what a library was asked that found the noise, of which `mechanism` then has the least it can be;
+            None where the noise itself is stated.
     """
 
     name: str
@@ -42,6 +45,7 @@ class Phase:
     steps: int
     votes: str = ""
     part: str = ""
+    calibration: "Calibration | None" = None
 
     def __post_init__(self) -> None:
         """Raise InputError for a clipping level that does not exist, or a number of steps out of range."""
@@ -81,7 +85,7 @@ class Phase:
                 f"noise_multiplier: expected a mechanism that adds noise in {self.name}, got {self.mechanism.name}, "
                 "which has none; solve for steps or rate"
             )
-        return replace(self, mechanism=self.mechanism.with_noise(value))
+        return replace(self, mechanism=self.mechanism.with_noise(value), calibration=None)
 
     @property
     def is_correlated(self) -> bool:
@@ -241,6 +245,14 @@ class Plan:
         protected = f"{together}{self.unit_name}, {self.adjacency}, delta {self.delta:g}"
         return f"Plan({label}{'; '.join(phases)}; protects {protected})"
 
+    def _repr_html_(self) -> str:
+        """Return the facts of the run as a table for a notebook."""
+        from dpcalc.planner.words import facts
+
+        rows = [(name, text) for name, text in facts(self).items() if text]
+        rows += [] if self.budget is None else [("budget", f"epsilon {self.budget.epsilon!r}")]
+        return html_table(("", self.name or "Plan"), rows)
+
     def independent(self, *, attained: bool = False) -> "Plan":
         """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""
         phases = self.phases
@@ -271,6 +283,39 @@ class Plan:
                 if has_overlap(phase.mechanism, phase.steps):
                     return "with correlated noise and scheme balls-in-bins, whose bins may part the members"
         return ""
+
+    @property
+    def calibrations(self) -> "tuple[Calibration, ...]":
+        """What libraries were asked that found the noise of phases: all that is said then rests on their answers."""
+        return tuple(phase.calibration for phase in self.phases if phase.calibration)
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """What every answer rests on beside the plan itself, a note for each calibration."""
+        return tuple(dict.fromkeys(each.note for each in self.calibrations))
+
+    @property
+    def bound_kind(self) -> Kind:
+        """What upper bounds on its cost claim."""
+        return Kind.CONDITIONAL if self.calibrations else Kind.UPPER
+
+    @property
+    def promised_epsilon(self) -> float | None:
+        """Epsilon that a library found the noise for, where it assumed this run; None for any other run."""
+        phase, asked = self.phases[0], self.phases[0].calibration
+        level = phase.hierarchy.levels[0]
+        is_assumed = (
+            asked is not None
+            and len(self.phases) == phase.hierarchy.depth == phase.clip == level.redraw_every == self.group_size == 1
+            and self.tuning is None
+            and self.adjacency is not Adjacency.REPLACE_ONE  # a Poisson draw of zeroes is that of nobody
+            and level.scheme == Poisson(probability=asked.rate)
+            and phase.mechanism == replace(phase.gaussian, also=())
+            and phase.noise_multiplier == asked.noise
+            and phase.steps <= asked.steps
+            and self.delta >= asked.delta
+        )
+        return asked.limit if asked is not None and is_assumed else None
 
     @property
     def is_gaussian(self) -> bool:

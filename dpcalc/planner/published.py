@@ -13,11 +13,10 @@ from functools import partial
 from dpcalc.accountants.basic import best_fraction
 from dpcalc.accountants.pld import auto, worst_direction
 from dpcalc.accountants.rdp import rdp
-from dpcalc.accountants.result import StepCounts
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.divergences import group_divergence
 from dpcalc.guarantee import Adjacency, Kind, Row
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import Curve, Steps
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import (
     LARGEST_ORDER,
@@ -324,7 +323,7 @@ def _flat_epsilon(steps: Sequence[FlatStep], delta: float) -> float:
 
 def _larger_epsilon(runs: list[list[_PairSteps]], delta: float) -> float:
     """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction."""
-    directions: dict[str, StepCounts] = {}
+    directions: dict[str, Steps] = {}
     for number, steps in enumerate(runs):
         for name, turn in (("ahead", 1), ("back", -1)):
             counts: Counter[Curve] = Counter()

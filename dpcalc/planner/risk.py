@@ -21,14 +21,15 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp, closed_form_rdp_delta
-from dpcalc.accountants.pld import delta_bounds, delta_upper_curve
+from dpcalc.accountants.pld import delta_bounds, upper_profile
 from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_profile
-from dpcalc.accountants.result import StepCounts, costliest_release
+from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
-from dpcalc.guarantee import Result
-from dpcalc.losses.moments import total_infinity_mass
+from dpcalc.guarantee import Result, shown_number
+from dpcalc.losses.moments import Steps, total_infinity_mass
 from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.gdp import GaussianSummary, gaussian_summary
 from dpcalc.planner.plan import Plan
@@ -51,7 +52,7 @@ _MISS_ROUNDS = 3  # compositions for them at most; each finds the deciding epsil
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.1)
 
-_BothCounts = tuple[StepCounts, StepCounts]  # of the directions D||D' and D'||D
+_BothCounts = tuple[Steps, Steps]  # of the directions D||D' and D'||D
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +171,7 @@ def _sharp_profiles(
         for index in dict.fromkeys(at):
             try:
                 with allowance(_COMPOSITION_WORK):
-                    lowest = np.minimum(
-                        lowest, delta_upper_curve(counts, epsilons=epsilons, around=float(epsilons[index]))
-                    )
+                    lowest = np.minimum(lowest, upper_profile(counts, around=float(epsilons[index]))(epsilons))
             except (ArithmeticError, UnsupportedError) as error:
                 is_rough |= isinstance(error, WorkExceededError)
         sides.append(lowest)
@@ -191,9 +190,8 @@ def _sharp_profiles(
             last = decides
             try:
                 with allowance(_COMPOSITION_WORK):
-                    side = delta_upper_curve(
-                        both_counts[forward], epsilons=epsilons, around=float(epsilons[decides]), min_difference=rate
-                    )
+                    around = float(epsilons[decides])
+                    side = upper_profile(both_counts[forward], around=around, min_difference=rate)(epsilons)
             except (ArithmeticError, UnsupportedError):
                 break
             lowest = np.minimum(known.backward if forward else known.forward, side)
@@ -264,6 +262,19 @@ class Risk(Result):
     reconstructions: tuple[tuple[float, float], ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the bounds on an attacker in a line."""
+        return "; ".join(f"{name}{': ' if name == 'note' else ' <= '}{text}" for name, text in self._rows())
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the bounds: advantage, true positive rates, belief, successes, mu."""
+        rows = [("advantage", self.advantage)]
+        rows += [(f"true positive rate at {each.false_positive_rate:g}", each.present) for each in self.detections]
+        rows += [(f"belief, from {self.prior:g}", self.belief)]
+        rows += [(f"success of inference, from {baseline:g}", success) for baseline, success in self.reconstructions]
+        rows += [("mu", self.gdp.mu)]
+        return [(name, shown_number("", value, 3)) for name, value in rows] + [("note", note) for note in self.notes]
+
 
 def attack_bounds(
     plan: Plan | Composition, *, false_positive_rates: tuple[float, ...] = FALSE_POSITIVE_RATES
@@ -330,7 +341,7 @@ def risk(
         exception=delta,
         gdp=gdp,
         reconstructions=tuple(zip(baselines, map(float, successes), strict=True)),
-        notes=(ROUGH_NOTE,) if is_rough else (),
+        notes=((ROUGH_NOTE,) if is_rough else ()) + unused_order(composition),
     )
 
 
@@ -344,10 +355,10 @@ def _advantage(composition: Composition) -> tuple[float, bool]:
     if is_noiseless(composition.plan):
         return 1.0, False
 
-    def by_moments(counts: StepCounts) -> float:
+    def by_moments(counts: Steps) -> float:
         return min(1.0, best_delta(counts, epsilon=0.0).value) if counts else 0.0
 
-    def delta_at_zero(counts: StepCounts) -> tuple[float, bool]:
+    def delta_at_zero(counts: Steps) -> tuple[float, bool]:
         try:
             with allowance(_COMPOSITION_WORK):
                 return delta_bounds(counts, epsilon=0.0, sides=(UPPER,))[0], False

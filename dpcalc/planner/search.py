@@ -19,9 +19,9 @@ from dpcalc.accountants.gaussian import closed_form_epsilon
 from dpcalc.accountants.inversion import largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import rdp
-from dpcalc.accountants.result import StepCounts
-from dpcalc.errors import ConvergenceError, DpcalcError, InputError, UnsupportedError
+from dpcalc.errors import ConvergenceError, InputError, NoSolution, UnsupportedError
 from dpcalc.guarantee import Guarantee
+from dpcalc.losses.moments import Steps
 from dpcalc.numerics.roots import bracket_root
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
@@ -158,20 +158,6 @@ def require_pld_method(plan: Plan | Composition) -> Composition:
     return composition
 
 
-class NoSolution(DpcalcError):
-    """No value of the quantity `name` meets the goal (exit code 1): the nearest is `best_value`.
-
-    `best_reached` is what the goal measures there, an upper bound.
-    """
-
-    def __init__(self, name: str, goal: Goal, best_value: Value, best_reached: float) -> None:
-        super().__init__(
-            f"{name}: no value gives {goal.name} <= {goal.limit!r}; "
-            f"the best, {name} {best_value}, gives {best_reached:.6g}"
-        )
-        self.name, self.goal, self.best_value, self.best_reached = name, goal, best_value, best_reached
-
-
 def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: Composition | None = None) -> Estimate:
     """Return epsilon of a plan: estimated for one run by auto or pld with known losses, else the certified bound."""
     composition = composed(plan)
@@ -186,7 +172,7 @@ def estimate_epsilon(plan: Plan | Composition, *, direction: str = "", nearby: C
     if len(known) == len(exact):
         return max(known, key=attrgetter("value"), default=Estimate(0.0))
 
-    def certified(counts: StepCounts, _: ConvergenceError) -> float:
+    def certified(counts: Steps) -> float:
         try:
             return epsilon_bounds(counts, delta=run.delta, sides=(UPPER,))[0]
         except ConvergenceError:

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache, partial
 
 from dpcalc.accountants.pld import auto
-from dpcalc.errors import ConvergenceError, InputError, UnsupportedError, WorkExceededError
+from dpcalc.errors import ConvergenceError, InputError, NoSolution, UnsupportedError, WorkExceededError, one_of
 from dpcalc.guarantee import Guarantee, Result
 from dpcalc.keys import Exact, keys_of
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, short_text
@@ -23,7 +23,7 @@ from dpcalc.numerics.roots import bracket_root, falling_root
 from dpcalc.planner.composition import Composition, composed, releasing_phases
 from dpcalc.planner.evaluate import CLOSED_FORM
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, Goal, NoSolution, Value, certified_measure, largest_whole
+from dpcalc.planner.search import EpsilonGoal, Goal, Value, certified_measure, largest_whole
 from dpcalc.planner.vary import (
     is_covered,
     largest_group,
@@ -89,6 +89,18 @@ class Solution(Result):
     phase: int = 0
     level: int = 0
 
+    def __str__(self) -> str:
+        """Return the value and what it gives: "noise_multiplier = 1.223: epsilon <= 2 at delta = 1e-05, ..."."""
+        return f"{self.name} = {self.value}: {self.guarantee}"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """Return the value, the target, and what the value gives."""
+        return [
+            (self.name, str(self.value)),
+            (f"target {self.goal.name}", f"{self.goal.limit!r}"),
+            *self.guarantee._rows(),
+        ]
+
     def to_dict(self) -> dict[str, object]:
         """Return the solution, without the plan, as a dict for JSON: fractions as floats, the guarantee as a dict."""
         value, fails_at = (
@@ -118,7 +130,7 @@ def solve(
     that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
     """
     if quantity not in SOLVABLES:
-        raise InputError(f"quantity: expected one of {', '.join(SOLVABLES)}, got {quantity!r}")
+        raise one_of("quantity", SOLVABLES, quantity, noise="sigma", noise_multiplier="sigma")
     search = SOLVABLES[quantity]
     if epochs is not None:
         if quantity not in {"rate", "batch"}:

@@ -70,6 +70,8 @@ def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
 def mechanism_text(phase: Phase) -> str:
     """Return a mechanism's name and its words or, without any, its finite numbers; a Gaussian's with its other sums."""
     mechanism = phase.mechanism
+    if phase.calibration is not None:
+        return f"gaussian, {phase.calibration.words}{other_sums_text(mechanism)}"
     if isinstance(mechanism, Gaussian):
         return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
     stated = {key: value for key, value in asdict(mechanism).items() if key not in {"max_grad_norm", "relation"}}
@@ -136,7 +138,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
             when = "in every pass" + ("" if is_used else _ANY_ORDER)
             if is_used:
-                lines.append(UNKNOWN_ORDER)
+                lines.append(UNKNOWN_ORDER + (", and each phase begins with a new pass" if phases[1:] else ""))
         elif any(level.scheme.is_allocated for level in levels):
             when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
         else:
@@ -203,6 +205,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             if relation == Adjacency.REPLACE_ONE and draws_none and phase.hierarchy.episodes is None:
                 zeroed.append(_COUNTED)
     lines += dict.fromkeys(promises)
+    lines += dict.fromkeys(calibration.assumption for calibration in plan.calibrations)
     if any(getattr(phase.mechanism, "also", ()) for phase in phases):
         lines.append(_ALSO)
     counting = [phase for phase in phases if isinstance(phase.mechanism, PairOnly | RdpOnly)]
@@ -258,7 +261,7 @@ class PhaseSummary:
     name: str  # the user's word for the phase
     steps: int  # noisy releases
     mechanism: str  # its type and parameters in words
-    noise_multiplier: float | None  # as configured; None where the mechanism has none
+    noise_multiplier: float | None  # as configured, or the least that a library can have found; None without one
     clip: str  # name of the clipping level, "batch" for the whole batch
     sampling: str  # one line in words
     inclusion: Fraction  # exact probability that a step draws the protected unit
@@ -270,7 +273,7 @@ class PhaseSummary:
     steps_of_a_pass: int = 1  # in which the protected unit takes part once; 1 without a shuffle
     also: tuple[float, ...] = ()  # noise multipliers of the other Gaussian sums that a step releases
     joint_noise_multiplier: float | None = None  # of all of them as one; None but for Gaussian noise
-    other_sums: str | None = None  # these sums in words, "" for none; None but for Gaussian noise
+    other_sums: str | None = None  # these sums in words, "" for none; None but for Gaussian noise that is stated
     clips: bool = True  # whether anything is clipped
     sensitivity: "Sensitivity | None" = None  # of a strategy of correlated noise where units take part within limits
     strategy: str = ""  # a config's `mechanism.strategy` where noise is correlated
@@ -323,7 +326,7 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
                 steps_of_a_pass=phase_bound.steps_of_a_pass,
                 also=getattr(mechanism, "also", ()),
                 joint_noise_multiplier=joint,
-                other_sums=other_sums_text(mechanism),
+                other_sums=None if phase.calibration else other_sums_text(mechanism),
                 clips=phase.clips,
                 sensitivity=sensitivity,
                 strategy="" if correlated is None else correlated.strategy.text,

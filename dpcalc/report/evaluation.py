@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -13,16 +14,16 @@ from dpcalc.errors import DpcalcError, counted
 from dpcalc.guarantee import Kind, Row
 from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
 from dpcalc.report.guarantees import (
-    assumes_row,
+    assumes_rows,
     budget_json,
     budget_limit,
     budget_lines,
-    budget_text,
     budget_used,
     config_names,
     epsilon_text,
     guarantee_headline,
     guarantee_lines,
+    lower_row,
     method_name,
     noise_text,
     phase_json,
@@ -30,7 +31,6 @@ from dpcalc.report.guarantees import (
     quiet_line,
     row_json,
     row_lines,
-    tight_text,
     units_text,
 )
 from dpcalc.report.output import Json, Lines, Output, Table, cells, config_json, lines, origin_json
@@ -70,7 +70,7 @@ def evaluation_output(
     details: Lines = []
     if verbose:
         direction = guarantee.direction and f"{guarantee.direction} (the costlier; both are covered)"
-        details = [("direction", direction), ("tight", tight_text(guarantee))]
+        details = [("direction", direction)]
         drawn = [phase for phase in phases if phase.shift is not None]
         for phase in drawn:
             details.append(("shift", f"{_phase_prefix(phase, evaluation)}{counted(phase.shift or 0, 'clip norm')}"))
@@ -83,7 +83,11 @@ def evaluation_output(
                 text += f", times the root of {phase.hold}"
             details.append(("distances", _phase_prefix(phase, evaluation) + text))
         details += [("alternative", _alternative_text(row)) for row in evaluation.alternatives]
-        details += cross_check_rows(checks)
+        details += [*cross_check_rows(checks), *assumes_rows(evaluation.assumptions)]
+    else:
+        count = counted(len(evaluation.assumptions), "condition")
+        details = [("assumes", f"{count} on sampler, noise and data; -v lists them")]
+    is_plain = bounds == ["one-step bound"] and not verbose  # the word says nothing unless there is another one
 
     block = [("name", visible(loaded.plan.name)), *_lines(evaluation, loaded)]
     for label, text in cross_check_rows(checks):
@@ -98,20 +102,21 @@ def evaluation_output(
         block.append(("prefix_sums", text))
         if verbose:
             details.append(("prefix sums", text))
+    headline, verdict = guarantee_headline(guarantee, limit)
     return Output(
         command="epsilon",
         result={"config": config_json(loaded), **_json(evaluation, loaded, checks)},
-        headline=guarantee_headline(guarantee, limit),
+        headline=headline,
+        verdict=verdict,
         lines=block,
         rows=[
+            lower_row(guarantee),
             ("run", visible(loaded.plan.name)),
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
             *((label, with_thousands_separators(text)) for label, text in phase_rows(evaluation)),
-            ("bound", "; ".join(bounds)),
+            ("bound", "" if is_plain else "; ".join(bounds)),
             ("accountant", "; ".join(accountants)),
             *details,
-            assumes_row(evaluation.assumptions),
-            ("budget", budget_text(guarantee.epsilon, limit)),
         ],
         quiet_text=quiet_line(guarantee.epsilon),
     )
@@ -163,10 +168,11 @@ def costs_output(costs: Sequence[tuple[Evaluation, Loaded]]) -> Output:
         blocks.append([*named, *_lines(evaluation, loaded)])
         texts = cells(guarantee_lines(guarantee, limit), ("epsilon", "epsilon_lower", "tight", "delta"))
         protected = units_text(guarantee.unit, guarantee.group_size)
-        used = "" if limit is None else budget_used(guarantee.epsilon, limit)
+        used = "" if limit is None else budget_used(guarantee.epsilon, limit).removesuffix(" used")
+        protected = protected.removeprefix("one ")  # and a narrow terminal has room for every row in a line
         draws = "; ".join(sampling_texts(evaluation))
         rows.append((visible(name), *texts, protected, str(guarantee.adjacency), used, draws))
-    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "budget", "note")
+    columns = ("config", "epsilon", "epsilon_lower", "tight", "delta", "protects", "adjacency", "used", "note")
     return Output(
         command="epsilon",
         result={"configs": results},
@@ -241,23 +247,54 @@ def _phase_prefix(phase: PhaseSummary, evaluation: Evaluation) -> str:
     return "" if len(evaluation.phases) == 1 else f"{visible(phase.name)}: "
 
 
+def _probability_text(probability: Fraction) -> str:
+    is_short = probability.denominator <= MAX_DENOMINATOR
+    return str(probability) if is_short else f"about {rounded_up(float(probability))}"
+
+
+def explained(output: Output, evaluation: Evaluation, choices: Sequence[tuple[str, float]]) -> Output:
+    """Return the output with why epsilon is what it is, and what it would be at most with one choice made otherwise."""
+    unit, reasons = units_text(evaluation.guarantee.unit, evaluation.guarantee.group_size), []
+    for phase in evaluation.phases:
+        if phase.sensitivity is not None:
+            reasons.append(f"{_phase_prefix(phase, evaluation)}{_sampling_text(phase)}; {_training_text(phase)}")
+            continue
+        drawn = f"{_phase_prefix(phase, evaluation)}a draw holds {unit} with probability {_inclusion_text(phase)}"
+        moved = ""
+        if phase.shift is not None:
+            farthest = max(phase.shift, *phase.distances, *phase.distances_swapped, 0)
+            moved = f", and moves the sum by at most {counted(farthest, 'clip norm')} for it"
+        noise = noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)
+        reasons.append(f"{drawn}{moved}, under {noise}; {counted(phase.steps, 'such step')} add up")
+    values = [rounded_up(epsilon) for _, epsilon in choices]
+    texts = [f"{value.rjust(max(map(len, values)))}  {text}" for value, (text, _) in zip(values, choices, strict=True)]
+    why = [("why", reason) for reason in reasons]
+    changed = [{"change": text, "epsilon": epsilon, "kind": str(Kind.UPPER)} for text, epsilon in choices]
+    return replace(
+        output,
+        result={**output.result, "explanation": {"why": reasons, "otherwise": changed}},
+        lines=[*output.lines, *why, *(("otherwise", text.strip()) for text in texts)],
+        rows=[*output.rows, *why, *(("" if at else "otherwise", text) for at, text in enumerate(texts))],
+    )
+
+
+def _inclusion_text(phase: PhaseSummary) -> str:
+    """Return the probability with which a draw holds the unit, and how long the draw or pass lasts."""
+    words = _probability_text(phase.inclusion)
+    if phase.steps_of_a_pass > 1:
+        words += f" in each pass of {phase.steps_of_a_pass} steps"
+    return words + (f" in each draw for {phase.hold} steps" if phase.hold > 1 else "")
+
+
 def _sampling_text(phase: PhaseSummary) -> str:
     """Return the scheme in words, with the inclusion probability: the one number that compares nestings."""
-
-    def probability_text(probability: Fraction) -> str:
-        is_short = probability.denominator <= MAX_DENOMINATOR
-        return str(probability) if is_short else f"about {rounded_up(float(probability))}"
 
     words = visible(phase.sampling)
     if phase.sensitivity is not None:
         return words
-    words += f"; inclusion {probability_text(phase.inclusion)}"
-    if phase.steps_of_a_pass > 1:
-        words += f" in each pass of {phase.steps_of_a_pass} steps"
-    if phase.hold > 1:
-        words += f" in each draw for {phase.hold} steps"
+    words += f"; inclusion {_inclusion_text(phase)}"
     for rate, steps in phase.revealed:
-        words += f", given a draw of rate {probability_text(rate)} that lasts {steps} steps and is assumed public"
+        words += f", given a draw of rate {_probability_text(rate)} that lasts {steps} steps and is assumed public"
     return words
 
 
@@ -316,7 +353,8 @@ def comparison_output(rows: Sequence[Row], loaded: Loaded) -> Output:
         table=Table(
             headline=f"{units}, {plan.adjacency}, delta = {as_given(plan.delta)}, {counted(plan.steps, 'step')}",
             columns=COLUMNS,
-            rows=[cells(block, COLUMNS) for block in blocks],
+            # A table names the tool in its first column: what it claims needs no second "as-published".
+            rows=[tuple(each.removeprefix("as-published, ") for each in cells(block, COLUMNS)) for block in blocks],
         ),
     )
 

@@ -33,6 +33,7 @@ STATEMENTS: dict[str, str] = {
     "json": "dpcalc.report.statement:statement_json",
     "registry": "dpcalc.report.registry:statement_registry",
     "latex": "dpcalc.report.statement:statement_latex",
+    "html": "dpcalc.report.statement:statement_html",
 }
 """Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
 

@@ -19,12 +19,13 @@ from dpcalc._version import __version__
 from dpcalc.config.source import STDIN, Diagnostic, Severity, visible
 from dpcalc.errors import counted
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
+from dpcalc.guarantee import CONDITIONAL
 from dpcalc.records import dataclass
 from dpcalc.report.formats import ReportFormat
 from dpcalc.report.guarantees import budget_json, budget_used
 from dpcalc.report.output import Json, diagnostics_json, json_document
 from dpcalc.report.rounding import as_given, before_and_after, rounded_up
-from dpcalc.report.rules import RULES
+from dpcalc.report.rules import RULES, rule_address
 
 NO_BUDGET = "no budget"
 """What stands in the place of `passed` where there is nothing to compare with."""
@@ -76,15 +77,30 @@ class GateAnswer:
         """Return a verdict as the command words it: `lock` compares with no budget, so that nothing passes there."""
         return "locked" if self.command == "lock" and verdict is Verdict.PASSED else str(verdict)
 
+    def cells(self, result: Result) -> tuple[str, str, str, str]:
+        """Return verdict, epsilon with its limit, part of the limit that is used, and path; "" for what is unknown."""
+        verdict = NO_BUDGET if self.is_without_budget(result) else self.word(result.verdict)
+        epsilon, used, limit = "", "", _limit(result)
+        if result.guarantee is not None:
+            value = result.guarantee.epsilon
+            epsilon = f"epsilon {rounded_up(value, apart_from=limit)}" if math.isfinite(value) else "epsilon infinite"
+            if limit is not None:
+                epsilon += f" of {as_given(limit)}"
+                used = budget_used(value, limit).removesuffix(" used") if math.isfinite(value) else ""
+        return verdict, epsilon, used, visible(result.path)
+
     def head(self, result: Result) -> str:
-        text = f"{visible(result.path)}: {NO_BUDGET if self.is_without_budget(result) else self.word(result.verdict)}"
-        if result.guarantee is None:
-            return text
-        epsilon, limit = result.guarantee.epsilon, _limit(result)
-        if not math.isfinite(epsilon):
-            return f"{text}, epsilon infinite"
-        text += f", epsilon {rounded_up(epsilon, apart_from=limit)}"
-        return text if limit is None else f"{text} of {as_given(limit)}, {budget_used(epsilon, limit)}"
+        """Return the cells in a line, as they stand where there is no table."""
+        *facts, path = self.cells(result)
+        return f"{path}: {', '.join(filter(None, facts))}"
+
+    def heads(self) -> Iterator[tuple[Result, str]]:
+        """Yield each result with its cells in aligned columns."""
+        table = list(map(self.cells, self.results))
+        verdict, epsilon, used = (max((len(cells[at]) for cells in table), default=0) for at in range(3))
+        for result, cells in zip(self.results, table, strict=True):
+            parts = (cells[0].ljust(verdict), cells[1].ljust(epsilon), cells[2].rjust(used), cells[3])
+            yield result, "  ".join(part for part in parts if part)
 
     def summary(self) -> str:
         """Return "checked 4 files: 1 failed, 2 passed, 1 without a budget, 3 warnings", the worst first."""
@@ -106,11 +122,15 @@ def _limit(result: Result) -> float | None:
 def _details(result: Result) -> list[str]:
     """Return indented lines on the changes since the base, or on why there is nothing to compare with (DPC406).
 
-    Then what the answer rests on: defaults that no launch overrides (DPC212), another file as the base (DPC410).
+    Then what the answer rests on: defaults that no launch overrides (DPC212), another file as the base (DPC410), noise
+    that a library found.
     """
     without_base = [f"  {each.message}" for each in result.problems if each.code == "DPC406"]
     base, guarantee = result.base, result.guarantee
     claims = [f"  {each.message}" for each in result.findings if each.code in {"DPC212", "DPC410"}]
+    costs = (each.guarantee if each else None for each in (result, base))
+    notes = dict.fromkeys(note for cost in costs if cost for note in cost.notes)
+    claims += [f"  {visible(note)}" for note in notes if note.startswith(CONDITIONAL)]
     if without_base or base is None or guarantee is None:
         return without_base + claims
     before, now = base.guarantee.epsilon, guarantee.epsilon
@@ -132,8 +152,8 @@ def _details(result: Result) -> list[str]:
 
 def gate_text(gate: GateAnswer) -> str:
     lines = []
-    for result in gate.results:
-        lines += [gate.head(result), *_details(result), *(finding.format() for finding in gate.shown(result))]
+    for result, head in gate.heads():
+        lines += [head, *_details(result), *(finding.format() for finding in gate.shown(result))]
     return "".join(f"{line}\n" for line in [*lines, gate.summary()])
 
 
@@ -198,33 +218,45 @@ JSON = ReportFormat(text=gate_json, start=r'\{\s*"schema":\s*"dpcalc\.result/') 
 #
 # Text that comes from a file stands in code blocks, where it makes no link, image or mention.
 
+MAX_CELL = 200  # characters of a name or a change in the table; below it they are whole
 MAX_FILES = 50  # largest number of files whose findings are written out: a step summary may hold 1 MiB
 
 
 def markdown_text(gate: GateAnswer) -> str:
-    """Return verdict, table of files, and a code block for each of the first 50 files with changes or findings."""
+    """Return verdict, table of files, and a code block for each of the first 50 files with changes or findings.
 
-    def fence(shown: str, least: int) -> str:
+    comment/comment.py knows the head and the rows by their form.
+    """
+
+    def fence(shown: str) -> str:
         """Return more backticks than stand together anywhere in a text: no text of a file can close such a fence."""
-        return "`" * max(least, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+        return "`" * max(3, 1 + max((len(run) for run in re.findall("`+", shown)), default=0))
+
+    def code(text: str) -> str:
+        """Return code in a cell, which no backtick ends, and no bar, which splits cells in code too."""
+        return f"`{visible(text).replace('`', chr(39)).replace('|', '¦')[:MAX_CELL]}`"
 
     rows, blocks = [], []
     for result in gate.results:
-        guarantee, limit = result.guarantee, _limit(result)
-        verdict, epsilon, budget = str(result.verdict), "", ""
-        if guarantee is not None:
-            verdict = NO_BUDGET if gate.is_without_budget(result) else verdict
-            epsilon, budget = rounded_up(guarantee.epsilon, apart_from=limit), "" if limit is None else as_given(limit)
-        path = visible(result.path).replace("|", "\\|")  # a bar ends the cell even in code
-        ticks, edge = fence(path, 1), " " if path.startswith("`") or path.endswith("`") else ""
-        rows.append(f"| {ticks}{edge}{path}{edge}{ticks} | {verdict} | {epsilon} | {budget} |")
+        guarantee, limit, base = result.guarantee, _limit(result), result.base
+        verdict = NO_BUDGET if gate.is_without_budget(result) else str(result.verdict)
+        before = "" if base is None else rounded_up(base.guarantee.epsilon)
+        epsilon = "" if guarantee is None else rounded_up(guarantee.epsilon, apart_from=limit)
+        budget = "" if limit is None or guarantee is None else as_given(limit)
+        causes = sorted({each.code for each in result.findings if each.severity is Severity.ERROR})
+        causes = [f"[{each}]({rule_address(each)})" if rule_address(each) else each for each in causes]
+        if base is not None and base.changes:  # the costliest first
+            causes.append(code(str(base.changes[0])))
+            causes += [f"and {len(base.changes) - 1} more"] if base.changes[1:] else []
+        cells = (code(result.path), verdict, before, epsilon, budget, ", ".join(causes))
+        rows.append(f"| {' | '.join(cells)} |")
         texts = [*_details(result), *(finding.format() for finding in gate.shown(result))]
         if texts:
             block = "\n".join([gate.head(result), *texts])
-            blocks.append((f"{fence(block, 3)}text", block, fence(block, 3), ""))
+            blocks.append((f"{fence(block)}text", block, fence(block), ""))
     parts = [f"**dpcalc {gate.command}: {gate.verdict}**, {gate.summary()}", ""]
     if rows:
-        parts += ["| config | verdict | epsilon | budget |", "| --- | --- | --- | --- |", *rows, ""]
+        parts += ["| config | verdict | before | after | budget | cause |", f"|{' --- |' * 6}", *rows, ""]
     for block_lines in blocks[:MAX_FILES]:
         parts += block_lines
     if len(blocks) > MAX_FILES:
@@ -374,6 +406,7 @@ def sarif_json(gate: GateAnswer) -> str:
         rule = RULES[code]
         rules.append(
             {
+                **({"helpUri": rule_address(code)} if rule_address(code) else {}),
                 "id": code,
                 # Without blanks, as SARIF asks for; the title is for people.
                 "name": rule.title.title().replace(" ", "").replace("-", ""),

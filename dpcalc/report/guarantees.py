@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 RELATION = {
     Kind.UPPER: "<=",
+    Kind.CONDITIONAL: "<=",
     Kind.LOWER: ">=",
     Kind.ESTIMATE: "~",
     Kind.APPROXIMATION: "~",
@@ -53,11 +54,11 @@ def guarantee_lines(guarantee: Guarantee, limit: float | None = None, *, epsilon
     )
 
 
-def gdp_json(gdp: GaussianSummary) -> Json:
+def gdp_json(gdp: GaussianSummary, kind: Kind) -> Json:
     return {
         "mu": gdp.mu,
         "finite": math.isfinite(gdp.mu),
-        "kind": str(Kind.UPPER),
+        "kind": str(kind),
         "floor": gdp.floor,
         "regret": gdp.regret,
         "good_summary": gdp.is_good,
@@ -188,8 +189,9 @@ def protects_row(unit: str, group_size: int, adjacency: str) -> tuple[str, str]:
     return "protects", f"{units_text(unit, group_size)}, {adjacency}"
 
 
-def assumes_row(assumptions: Sequence[str]) -> tuple[str, str]:
-    return "assumes", "; ".join(map(visible, assumptions))
+def assumes_rows(assumptions: Sequence[str]) -> list[tuple[str, str]]:
+    """Return a row for each assumption, the first one with the label."""
+    return [("" if at else "assumes", f"- {visible(text)}") for at, text in enumerate(assumptions)]
 
 
 def budget_used(epsilon: float, limit: float) -> str:
@@ -202,28 +204,37 @@ def budget_used(epsilon: float, limit: float) -> str:
 
 
 def budget_text(epsilon: float, limit: float | None) -> str:
-    """Return "LIMIT, N% used", with ": exceeded" behind it if epsilon is over the limit; "" without one."""
+    """Return "within the budget LIMIT (N%)", or EXCEEDS for within; "" without a limit."""
     if limit is None:
         return ""
-    exceeded = "" if epsilon <= limit else ": exceeded"
-    return f"{as_given(limit)}, {budget_used(epsilon, limit)}{exceeded}"
+    share = f" ({budget_used(epsilon, limit).removesuffix(' used')})" if limit and math.isfinite(epsilon) else ""
+    return f"{'within' if epsilon <= limit else 'EXCEEDS'} the budget {as_given(limit)}{share}"
 
 
 def tight_text(guarantee: Guarantee) -> str:
     return "" if guarantee.epsilon_lower is None else yes_no(guarantee.tight)
 
 
-def guarantee_headline(guarantee: Guarantee, limit: float | None) -> str:
-    """Return a headline with epsilon, its lower bound if known, and delta: never an epsilon without its delta."""
-    delta = as_given(guarantee.delta)
-    if not guarantee.finite:
-        return f"epsilon is infinite: no guarantee at delta = {delta}"
-    words = [f"epsilon {RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"]
-    if guarantee.kind is not Kind.UPPER:
-        words.append(f"({guarantee.kind})")
-    if guarantee.epsilon_lower is not None:
-        words.append(f"({'tight: ' if guarantee.tight else ''}at least {rounded_down(guarantee.epsilon_lower)})")
-    return "   ".join([*words, f"delta = {delta}"])
+def guarantee_headline(guarantee: Guarantee, limit: float | None) -> tuple[str, tuple[str, str]]:
+    """Return a line of epsilon, verdict on the budget and delta; and the verdict with its style."""
+    epsilon, verdict, style = "is infinite", budget_text(guarantee.epsilon, limit), "green"
+    if guarantee.finite:
+        epsilon = f"{RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"
+        epsilon += "" if guarantee.kind is Kind.UPPER else f" ({guarantee.kind})"
+    else:
+        verdict = verdict or "no guarantee"
+    if not guarantee.finite or (limit is not None and guarantee.epsilon > limit):
+        style = "red"
+    parts = (f"epsilon {epsilon}", verdict, f"delta = {as_given(guarantee.delta)}")
+    return "   ".join(filter(None, parts)), (verdict, style)
+
+
+def lower_row(guarantee: Guarantee) -> tuple[str, str]:
+    """Return what an actual pair of data sets costs, and what that says about the bound."""
+    if guarantee.epsilon_lower is None or not guarantee.finite:
+        return "at least", ""
+    reason = "so the bound is tight" if guarantee.tight else "on one pair of data sets; the truth lies between"
+    return "at least", f"{rounded_down(guarantee.epsilon_lower)}, {reason}"
 
 
 def noise_text(mechanism: str, noise_multiplier: float | None, other_sums: str | None) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.report.guarantees import (
-    assumes_row,
+    assumes_rows,
     budget_json,
     budget_limit,
     budget_lines,
-    budget_text,
     guarantee_headline,
     guarantee_lines,
+    lower_row,
     protects_row,
 )
 from dpcalc.report.output import Json, Output, config_json, lines
@@ -45,6 +45,7 @@ def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
         total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of deltas
         sums = {"sum_of_epsilons": total}
         run_rows.append(("sum", f"{rounded_up(total)}, if epsilons were added up"))
+    headline, verdict = guarantee_headline(guarantee, limit)
     return Output(
         command="ledger show" if is_added is None else "ledger add",
         result={
@@ -58,7 +59,8 @@ def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
             "assumptions": assumed,
             "config_hash": account.loaded.config_hash,
         },
-        headline=guarantee_headline(guarantee, limit),
+        headline=headline,
+        verdict=verdict,
         lines=[
             *run_lines,
             *lines(added),
@@ -69,9 +71,9 @@ def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
             *budget_lines(guarantee.epsilon, limit),
         ],
         rows=[
+            lower_row(guarantee),
             *run_rows,
             protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
-            assumes_row(assumed),
-            ("budget", budget_text(guarantee.epsilon, limit)),
+            *assumes_rows(assumed),
         ],
     )

@@ -7,12 +7,14 @@ a terminal are (label, text). A line or row without a text is not printed.
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dpcalc._version import __version__
 from dpcalc.config.source import ConfigError, Diagnostic, visible
@@ -45,12 +47,14 @@ class Output:
     command: str
     result: Mapping[str, object]  # what JSON has after schema, version and command
     headline: str = ""  # the first line on a terminal
+    verdict: tuple[str, str] = ("", "")  # a part of the headline, and the style in which it stands out
     lines: Sequence[tuple[str, str]] = ()  # (key, text) of each plain line
     # in the place of lines, of several configs or the like; with empty lines between
     blocks: Sequence[Sequence[tuple[str, str]]] = ()
     rows: Sequence[tuple[str, str]] = ()  # (label, text) on a terminal
     table: Table | None = None  # drawn in the place of headline and rows
     quiet_text: str = ""  # whole lines for `--quiet`
+    csv: str = ""  # in the place of the rows that follow from the result
 
     def json_text(self) -> str:
         return json_document(self.command, self.result)
@@ -58,6 +62,28 @@ class Output:
     def plain_text(self) -> str:
         blocks = self.blocks or (self.lines,)
         return "\n".join("".join(f"{key}: {text}\n" for key, text in block if text) for block in blocks)
+
+    def csv_text(self) -> str:
+        """Return a row for each config, level or row of the result, its numbers in full, columns named as in JSON."""
+        if self.csv:
+            return self.csv
+        found = list(_records(self.result))
+        columns = dict.fromkeys(name for record in found for name in record)
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows([cell(record.get(name, "")) for name in columns] for record in found)
+        return text.getvalue()
+
+    def markdown_text(self) -> str:
+        """Return what a terminal shows as Markdown: the headline, and a table with every text escaped."""
+        shown = self.table or Table(
+            headline=self.headline, columns=("", "", ""), rows=[(*row, "") for row in self.rows if row[1]]
+        )
+        stop = None if any(row[-1] for row in shown.rows) else -1  # without notes no column of them
+        rows = [[*map(escaped, row[:stop])] for row in (shown.columns, *shown.rows)]
+        rows.insert(1, ["---"] * len(rows[0]))
+        return f"**{escaped(shown.headline)}**\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
     def with_last(self, name: str, value: object, *, line: str, row: tuple[str, str]) -> Output:
         result = {**self.result, name: value}
@@ -96,6 +122,65 @@ def cells(block: Sequence[tuple[str, str]], columns: Sequence[str]) -> tuple[str
 
 def yes_no(value: bool) -> str:
     return "yes" if value else "no"
+
+
+# CSV and Markdown
+
+
+_LISTS = ("configs", "units", "rows")  # of results with several rows
+_BARE = {"config", "guarantee", "risk"}  # objects whose names plain lines leave out too
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def cell(text: str) -> str:
+    """Return a text as a CSV cell that no spreadsheet runs as a formula; control characters are escaped."""
+    # A spreadsheet runs a cell that begins with one of these as a formula, also one from a hostile config.
+    # An apostrophe makes it a text. Negative numbers begin with a minus and are left alone.
+    shown = visible(text)
+    if not text.startswith(_FORMULA):
+        return shown
+    try:
+        float(text)
+    except ValueError:
+        return f"'{shown}"
+    return shown if text.isprintable() else f"'{shown}"
+
+
+def _records(result: Mapping[str, object]) -> Iterator[dict[str, str]]:
+    """Yield the values of each row of a result, with those that all its rows share; no lists."""
+    inner = next((name for name in _LISTS if isinstance(result.get(name), list)), "")
+    shared = dict(_flat(result, ""))
+    rows: Any = result[inner] if inner else [{}]
+    for row in rows:
+        yield from (shared | record for record in _records(row)) if row else (shared,)
+
+
+def _flat(values: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
+    for name, value in values.items():
+        match value:
+            case Mapping():
+                yield from _flat(value, prefix if name in _BARE else f"{prefix}{name}.")
+            case list() | tuple():
+                pass
+            case None:
+                yield prefix + name, ""
+            case bool():
+                yield prefix + name, yes_no(value)
+            case float():
+                yield prefix + name, repr(value)
+            case _:
+                yield prefix + name, str(value)
+
+
+_SPECIAL = re.compile(r"[\\`*\[\]<#|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=:)/(?=/)")
+_HOST = re.compile(r"(?i)www(?=\.)")
+
+
+def escaped(text: str) -> str:
+    """Return a text escaped for Markdown: no markup, no link, no HTML, no @mention."""
+    # A comment breaks a mention, or the name of a host of which GitHub makes a link, and no reader sees it; Markdown
+    # has no escape for them.
+    return _HOST.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->"))
 
 
 # JSON

@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from dpcalc.errors import InputError
+from dpcalc.report.output import escaped
 from dpcalc.report.rounding import BARE_DIGITS, rounded_up
-from dpcalc.report.statement import StatementView, escaped
+from dpcalc.report.statement import StatementView
 
 UNANSWERED = "..."
 ASSUMED = {

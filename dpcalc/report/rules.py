@@ -1,5 +1,9 @@
 """The rules with a code (DPC101), for `dpcalc explain` and docs/rules.md. A code never changes its meaning."""
 
+import os
+import re
+from functools import cache
+
 from dpcalc.records import dataclass
 
 
@@ -11,7 +15,7 @@ class Rule:
         title: a few words.
         rule: the condition that it finds.
         reason: why the condition matters.
-        fix: the way out.
+        fix: what to do.
     """
 
     title: str
@@ -108,7 +112,7 @@ RULES: dict[str, Rule] = {
     "DPC203": Rule(
         title="delta is large",
         rule="delta is at least 1 / number of protected units.",
-        reason="With such a delta, publishing the records of one unit at random is still called private.",
+        reason="With this delta, releasing the records of a random unit in full would satisfy the definition.",
         fix="Choose a delta well below 1 / number of units.",
     ),
     "DPC204": Rule(
@@ -176,6 +180,13 @@ RULES: dict[str, Rule] = {
         rule="A value is a default in code, in gin or in what Hydra composes, which a launch of the run can override.",
         reason="A default is the value of the run only if nobody gives another one; the files cannot show that.",
         fix="State the value here if launches give it; `check` fails where a tracked script gives another one.",
+    ),
+    "DPC213": Rule(
+        title="calibrated noise",
+        rule="The noise is what another library found for a target epsilon, so that the answer is conditional.",
+        reason="That noise is not in the config. The epsilon is that of the least noise which the library can have "
+        "returned for what it was told, if its accountant reports no less than the truth.",
+        fix="Nothing is wrong. Where the noise that ran is known, state it as a number: then nothing is assumed.",
     ),
     "DPC301": Rule(
         title="over budget",
@@ -301,6 +312,28 @@ RULES: dict[str, Rule] = {
         fix="Please report it with what DPCALC_TRACEBACK=1 prints.",
     ),
 }
+
+
+@cache
+def rules_address() -> str:
+    """Return the address of docs/rules.md: DPCALC_RULES, or the repository that dpcalc was installed from; else ""."""
+    import json
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    if (stated := os.environ.get("DPCALC_RULES")) is not None:
+        return stated if re.fullmatch(r"https://[\w./:-]+", stated) else ""
+    try:
+        origin = json.loads(distribution("dpcalc-privacy").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, OSError, ValueError):
+        return ""
+    commit, url = origin.get("vcs_info", {}).get("commit_id"), str(origin.get("url", "")).removesuffix(".git")
+    return f"{url}/blob/{commit}/docs/rules.md" if commit and re.fullmatch(r"https://[\w./-]+", url) else ""
+
+
+def rule_address(code: str) -> str:
+    """Return the address of a rule in the documentation; "" where it is not known, or there is no such rule."""
+    page = rules_address() if code in RULES else ""
+    return page and f"{page}#{code}-{re.sub('[^a-z0-9]+', '-', RULES[code].title)}".replace("DPC", "dpc")
 
 
 def rules_list() -> str:

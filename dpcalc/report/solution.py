@@ -7,12 +7,12 @@ from fractions import Fraction
 from dpcalc.config.load import Loaded
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.source import visible
-from dpcalc.errors import counted
+from dpcalc.errors import NoSolution, counted
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import DeltaResult
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import Risk
-from dpcalc.planner.search import Goal, NoSolution, Value
+from dpcalc.planner.search import Goal, Value
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.vary import replace_phase, with_epochs, with_level
 from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text, with_thousands_separators
@@ -91,7 +91,7 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         mechanism, sampling, noise = mechanism_text(phase), sampling_text(phase), phase.noise_multiplier
         head = {"name": phase.name, "steps": phase.steps, "mechanism": mechanism}
         phases.append(head | {"noise_multiplier": noise, "sampling": sampling})
-        noises = noise_text(mechanism, noise, other_sums_text(phase.mechanism))
+        noises = noise_text(mechanism, noise, None if phase.calibration else other_sums_text(phase.mechanism))
         text = f"{counted(phase.steps, 'step')}, {noises}; {visible(sampling)}"
         named = f"{visible(phase.name)}: {text}"
         phase_lines.append(("phases", named))
@@ -228,7 +228,7 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
         "delta": answer.delta,
         "delta_lower": answer.delta_lower,
         "epsilon": answer.epsilon,
-        "kind": "upper",
+        "kind": str(plan.bound_kind),
         **unit_json(plan),
         "method": answer.method,
         "direction": answer.direction,
@@ -290,12 +290,12 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
     belief = f"in the truth rises from {100 * prior:g}% to at most {_percent(risk.belief)}"
     result: Json = {
         "advantage": risk.advantage,
-        "kind": "upper",
+        "kind": str(plan.bound_kind),
         **unit_json(plan),
         "prior": prior,
         "detections": detections,
         "belief": {"probability": risk.belief, "exception": risk.exception},
-        "gdp": gdp_json(risk.gdp),
+        "gdp": gdp_json(risk.gdp, plan.bound_kind),
         "reconstructions": [{"baseline": baseline, "success": success} for baseline, success in risk.reconstructions],
     }
     return Output(

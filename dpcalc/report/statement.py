@@ -1,4 +1,4 @@
-"""The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown, LaTeX and JSON.
+"""The privacy statement of a run for a reviewer who is no theorist, as plain text, Markdown, HTML, LaTeX and JSON.
 
 A `StatementView` has the whole contents: sections of prose, rows and points for people, a dict for JSON. Every form is
 a function of it and adds nothing; `dpcalc.report.registry` holds a further one.
@@ -7,16 +7,18 @@ a function of it and adds nothing; `dpcalc.report.registry` holds a further one.
 import math
 import re
 import textwrap
+from base64 import b64encode
+from html import escape
 
 from dpcalc._version import __version__
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.guarantee import INFINITE, Adjacency, Kind
-from dpcalc.planner.statement import Statement
+from dpcalc.planner.statement import Statement, has_secret_order
 from dpcalc.records import dataclass
 from dpcalc.report.evaluation import phase_rows
-from dpcalc.report.guarantees import budget_limit, budget_text, gdp_json, gdp_text, method_name, phase_json, units_text
-from dpcalc.report.output import Json, config_json, json_document, origin_json
+from dpcalc.report.guarantees import budget_limit, budget_used, gdp_json, gdp_text, method_name, phase_json, units_text
+from dpcalc.report.output import Json, config_json, escaped, json_document, origin_json
 from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up
 
 _SAME = 1e-6  # relative distance below which amplification by subsampling counts as none and is not mentioned
@@ -48,10 +50,8 @@ OBSERVERS = (
 UNTUNED = "not covered: settings are chosen without these data, or every run that was tried counts (dpcalc ledger)"
 DEPLOYMENT = {"trust model": TRUST, "release": RELEASE, "who sees what": OBSERVERS, "tuning": UNTUNED}
 """What the guarantee takes for granted of the deployment: text by label."""
-AMPLIFIED = (
-    "Part of the guarantee comes from the chance that a draw leaves the unit out; it is lost if batches are not drawn "
-    "as stated."
-)
+AMPLIFIED = "Part of the guarantee comes from {}; it is lost if batches are not drawn as stated."
+LEFT_OUT, HIDDEN = "the chance that a draw leaves the unit out", "an order of the batches that nobody knows"
 GROUPS = (
     "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, and "
     "rarely tight."
@@ -64,6 +64,7 @@ PROMISES = {
 }
 KINDS = {
     Kind.UPPER: "an upper bound, proved for every data set",
+    Kind.CONDITIONAL: "an upper bound for every data set, conditional",
     Kind.ESTIMATE: "an estimate without a certificate",
     Kind.APPROXIMATION: "an approximation, no guarantee",
     Kind.AS_PUBLISHED: "as published, no guarantee",
@@ -90,6 +91,7 @@ class StatementView:
     result: Json
     name: str  # that of the run, or its path
     published: str = ""  # date of the release, YYYY-MM-DD, "" where it was not given
+    picture: bytes = b""  # a chart as SVG, for the one format that shows it
 
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
@@ -110,6 +112,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             f"result of the training may reveal by at most a factor of e^{epsilon}{factor}, and by at most "
             f"{as_given(guarantee.delta)} on top of that."
         )
+        promise += "".join(f" This is {note}." for note in plan.conditions)
         rows["epsilon"] = f"at most {epsilon}"
     if causes := [note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE)]:
         promise = f"{promise[:-1]}: {causes[0]}."
@@ -126,7 +129,8 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             rows["mu-GDP"] = gdp_text(statement.gdp)
         rows["accountant"] = f"{method_name(guarantee.method)}, composing the {guarantee.bound}"
     if limit is not None:
-        rows["budget"] = budget_text(guarantee.epsilon, limit)
+        exceeded = "" if guarantee.epsilon <= limit else ": exceeded"
+        rows["budget"] = f"{as_given(limit)}, {budget_used(guarantee.epsilon, limit)}{exceeded}"
     sections = [StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))]
 
     if guarantee.finite:
@@ -145,15 +149,21 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
         sections.append(StatementSection(heading="What an attacker can gain", prose=(words,), rows=tuple(gains)))
 
         compared, words = [], GROUPS
+        unused = [note.text for note in evaluation.notes if "secret order" in note.text]
         # Said where the draws matter: a reviewer should ask how batches were drawn before believing the number.
         if statement.unsampled > guarantee.epsilon * (1 + _SAME):
-            text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit"
-            compared, words = [("without amplification", text)], f"{AMPLIFIED} {GROUPS}"
+            is_hidden = has_secret_order(plan) and not unused
+            is_left_out = not is_hidden or any(phase.inclusion < 1 for phase in evaluation.phases)
+            known = ", in a known order" if is_hidden else ""
+            text = f"epsilon at most {rounded_up(statement.unsampled)}, if every draw held the unit{known}"
+            amplified = AMPLIFIED.format(" and ".join([LEFT_OUT] * is_left_out + [HIDDEN] * is_hidden))
+            compared, words = [("without amplification", text)], f"{amplified} {GROUPS}"
         for size, bound in statement.groups:
             text = "no bound is known"
             if bound is not None:
                 text = f"epsilon at most {rounded_up(bound)}" if math.isfinite(bound) else "no finite epsilon"
             compared.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
+        compared += [("order of a pass", visible(text)) for text in unused]
         if compared:
             sections.append(StatementSection(heading="For comparison", prose=(words,), rows=tuple(compared)))
         sections.append(StatementSection(heading="What is covered", points=COVERED))
@@ -184,16 +194,16 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             "group_size": size,
             "epsilon": bound,
             "finite": None if bound is None else math.isfinite(bound),
-            "kind": "upper",
+            "kind": str(guarantee.kind),
         }
         for size, bound in statement.groups
     ]
     result: Json = {
         "config": config_json(loaded),
         "guarantee": guarantee.to_dict(),
-        "gdp": None if statement.gdp is None else gdp_json(statement.gdp),
-        "attack": {"kind": "upper", "advantage": attack.advantage, "detection": detection},
-        "without_amplification": {"epsilon": statement.unsampled, "kind": "upper"},
+        "gdp": None if statement.gdp is None else gdp_json(statement.gdp, guarantee.kind),
+        "attack": {"kind": str(guarantee.kind), "advantage": attack.advantage, "detection": detection},
+        "without_amplification": {"epsilon": statement.unsampled, "kind": str(guarantee.kind)},
         "groups": groups,
         "steps": evaluation.steps,
         "phases": list(map(phase_json, evaluation.phases)),
@@ -215,8 +225,6 @@ def _percent(part: float) -> str:
 # The formats of `statement --format`; `dpcalc.report.formats` lists them
 
 
-_SPECIAL = re.compile(r"[\\`*\[\]<#|~&$]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|(?<=:)/(?=/)")
-_HOST = re.compile(r"(?i)www(?=\.)")
 LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
 
 
@@ -265,11 +273,47 @@ def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: AR
     return "".join(f"{line}\n" for line in lines)
 
 
-def escaped(text: str) -> str:
-    """Return a text escaped for Markdown: no markup, no link, no HTML, no @mention."""
-    # A comment breaks a mention, or the name of a host of which GitHub makes a link, and no reader sees it; Markdown
-    # has no escape for them.
-    return _HOST.sub(r"\g<0><!-- -->", _SPECIAL.sub(r"\\\g<0>", text).replace("@", "@<!-- -->"))
+# `statement --format html`: one file that loads nothing and runs nothing, for a browser or its printer.
+
+_PAGE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{title}</title>
+<style>
+:root {{ color-scheme: light dark; }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
+h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
+table {{ border-collapse: collapse; width: 100%; }}
+th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid #8884; }}
+th {{ font-weight: 600; width: 11rem; }} td {{ overflow-wrap: anywhere; }}
+img {{ width: 100%; background: #fff; border-radius: 8px; }}
+@media print {{ body {{ font-size: 11px; margin: 0; }} h2 {{ break-after: avoid; }} }}
+</style>
+<h1>{title}</h1>
+"""
+
+
+def statement_html(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  HTML has no columns
+    """Return a statement as an HTML page, all text escaped, the chart after its first section."""
+    lines = []
+    for section in view.sections:
+        lines += [f"<h2>{_html(section.heading)}</h2>", *(f"<p>{_html(each)}</p>" for each in section.prose)]
+        rows = [f"<tr><th>{_html(label)}</th><td>{_html(text)}</td></tr>" for label, text in section.rows]
+        lines += ["<table>", *rows, "</table>"] if rows else []
+        points = [f"<li>{_html(point)}</li>" for point in section.points]
+        lines += ["<ul>", *points, "</ul>"] if points else []
+        if section is view.sections[0] and view.picture:  # as an image it can load and run nothing
+            data = b64encode(view.picture).decode()
+            lines.append(f'<p><img alt="epsilon over the steps" src="data:image/svg+xml;base64,{data}"></p>')
+    return _PAGE.format(title=_html(view.title)) + "".join(f"{line}\n" for line in lines)
+
+
+def _html(text: str) -> str:
+    """Return a text escaped for HTML, without what a CI runner would read as a command."""
+    return escape(text).replace("#", "&#35;")
 
 
 # `statement --format latex`: a document that pdfLaTeX, XeLaTeX and LuaLaTeX compile, every text escaped.

@@ -30,6 +30,7 @@ def terminal_text(output: Output, *, width: int, styled: bool) -> str:
             (label, text if label == _NAME else with_thousands_separators(text)) for label, text in output.rows if text
         ]
         headline = Text(with_thousands_separators(output.headline), style="bold")
+        headline.highlight_words([with_thousands_separators(output.verdict[0])], output.verdict[1])
         return _rendered([headline, *_labelled(rows, width)], width=width, styled=styled)
     titles = [_SHORT_TITLES.get(column, column) for column in table.columns]
     lines = [[first, *map(with_thousands_separators, texts)] for first, *texts in table.rows]

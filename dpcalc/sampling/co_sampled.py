@@ -25,7 +25,7 @@ from dpcalc.sampling.counts import (
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.paths import Path, Rows, fewest_in_frame, level_rows
+from dpcalc.sampling.paths import Path, fewest_in_frame, level_rows
 from dpcalc.sampling.schemes import All, Scheme
 from dpcalc.sampling.sums import independent_sum
 
@@ -84,9 +84,8 @@ def contribution_distribution(
     poisson = next((at for at in reversed(range(drawn_with)) if below[at].scheme.is_independent), None)
     if poisson is not None:
         inside = below[poisson + 1 :]
-        most = math.prod(
-            level.max_drawn for level in inside
-        )  # that one unit draws, unless sizes let units differ in it
+        # The most that one unit draws, unless sizes let units differ in it.
+        most = math.prod(level.max_drawn for level in inside)
         if most == 1 or (most and all(level.is_equal for level in inside)):
             # A drawn unit contributes `most` if any of its contributions is nonempty, or every unit is drawn.
             some = below[poisson].rate * nonzero_probability(binomial(most, nonempty))
@@ -124,38 +123,25 @@ def sum_upper(each: CountDistribution, number: int, rate: Fraction) -> CountDist
 
 @dataclass(frozen=True, kw_only=True)
 class CoSampled:
-    """The protected unit and the units drawn beside it.
+    """The protected unit and the units drawn beside it."""
 
-    Attributes:
-        path: the way to the protected unit, with the sizes of the data.
-        clip: clipping level.
-        sibling_contributions: for each level of the path, the number of clipped contributions of every other unit in
-            the frame whenever it is drawn (with more it can scale them down); 0 if that is random, or for no other.
-        own_contributions: the same for the protected unit.
-        child_contributions: the same for each child of the protected unit, if they differ and a fixed number is drawn;
-            otherwise ().
-        frames: for each level down to the clipping level, (level, fewest units under one parent anywhere); () unless
-            all draws of the hierarchy are of a certain size, Poisson draws, or of everything.
-        levels_below: for each level below the protected unit down to the clipping level, (level, fewest units under one
-            parent).
-        nonempty: for each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn
-            record of those that contribute; units with more records than others let only as many contribute.
-        own_nonempty: the same for the protected unit, or for each unit of the clipping level if that is lower.
-        is_shuffled: True if a level from below the clipping level down to the protected one is shuffled.
-        has_passes: True if any level is shuffled.
-    """
-
-    path: Path
-    clip: int
+    path: Path  # the way to the protected unit, with the sizes of the data
+    clip: int  # clipping level
+    # For each level of the path, the clipped contributions of every other unit in the frame whenever it is drawn (with
+    # more it can scale them down); 0 if that is random, or for no other.
     sibling_contributions: tuple[int, ...]
-    own_contributions: int
-    child_contributions: tuple[int, ...]
+    own_contributions: int  # the same for the protected unit
+    child_contributions: tuple[int, ...]  # and for each child of it, if they differ and a fixed number is drawn
+    # For each level down to the clipping level, (level, fewest units under one parent anywhere); () unless all draws of
+    # the hierarchy are of a certain size, Poisson draws, or of everything.
     frames: tuple[tuple[Level, int], ...]
-    levels_below: tuple[tuple[Level, int], ...]
+    levels_below: tuple[tuple[Level, int], ...]  # the same for each level from below the unit down to the clipping one
+    # For each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn record of
+    # those that contribute; units with more records than others let only as many contribute.
     nonempty: tuple[Fraction, ...]
-    own_nonempty: Fraction
-    is_shuffled: bool
-    has_passes: bool
+    own_nonempty: Fraction  # that of the protected unit, or of each unit of the clipping level if that is lower
+    is_shuffled: bool  # whether a level from below the clipping level down to the protected one is shuffled
+    has_passes: bool  # whether any level is shuffled
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
@@ -170,7 +156,16 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     # What a drawn unit surely contributes, by level and row: 1 at `clip` and below, 0 if that is random.
     certain = [np.ones_like(each.number) for each in levels]
     for number in range(clip - 1, 0, -1):
-        certain[number - 1] = _certain_draws(levels[number], schemes[number], certain[number])
+        below, scheme, values = levels[number], schemes[number], certain[number]
+        smallest: IntArray = np.minimum.reduceat(values, below.first)
+        if scheme.is_whole:
+            certain[number - 1] = below.sums(values)
+        elif scheme.at_most:
+            certain[number - 1] = np.where(below.sizes <= scheme.size, below.sums(values), scheme.size * smallest)
+        elif scheme.has_stand_in or scheme.can_repeat or (scheme.is_shuffled and scheme.drop_last):
+            certain[number - 1] = scheme.size * smallest
+        else:  # a draw that can be empty or short
+            certain[number - 1] = np.zeros_like(smallest)
 
     # The row that stands for each unit of the path. Of the last level's units `Rows.unit` is that of their parent.
     rows, sizes = [0] * unit, [max(level.min_count, n) for level, n in zip(hierarchy.levels, path.counts, strict=False)]
@@ -209,14 +204,18 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         if drawn.size <= values.size and 0 < values.min() < values.max():
             children = tuple(values.tolist())
 
+    siblings = []
+    for level, values, row in zip(levels[:unit], certain, rows, strict=False):
+        inside = level.parent == level.parent[row]
+        inside[row] = level.number[row] > 1  # its own row may stand for others
+        siblings.append(int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0)
+
     is_simple = all(x.is_simple and not x.at_most for x in schemes)
     last = max(unit, clip)
     return CoSampled(
         path=replace(path, counts=counts, max_counts=(), schemes=actual),
         clip=clip,
-        sibling_contributions=tuple(
-            _min_sibling_value(*step) for step in zip(levels[:unit], certain, rows, strict=False)
-        ),
+        sibling_contributions=tuple(siblings),
         own_contributions=int(certain[unit - 1][own_rows].min()),
         child_contributions=children,
         frames=tuple(zip(hierarchy.levels[:clip], fewest, strict=False)) if is_simple else (),
@@ -231,25 +230,6 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         is_shuffled=any(scheme.is_shuffled for scheme in schemes[clip:unit]),
         has_passes=any(scheme.is_shuffled for scheme in schemes),
     )
-
-
-def _certain_draws(rows: Rows, scheme: Scheme, values: IntArray) -> IntArray:
-    """Return, for each parent, the sum that a draw surely has: of all if whole, else size x smallest value, or 0."""
-    smallest: IntArray = np.minimum.reduceat(values, rows.first)
-    if scheme.is_whole:
-        return rows.sums(values)
-    if scheme.at_most:
-        return np.where(rows.sizes <= scheme.size, rows.sums(values), scheme.size * smallest)
-    if scheme.has_stand_in or scheme.can_repeat or (scheme.is_shuffled and scheme.drop_last):
-        return scheme.size * smallest
-    return np.zeros_like(smallest)  # a draw that can be empty or short
-
-
-def _min_sibling_value(level: Rows, values: IntArray, row: int) -> int:
-    """Return the least value among a unit's siblings, some of which its own row may stand for; 0 without any."""
-    inside = level.parent == level.parent[row]
-    inside[row] = level.number[row] > 1
-    return int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:

@@ -77,15 +77,10 @@ _MAX_TERMS = 200_000  # counts with such weights: half a second; they are that m
 
 
 class FullBatch(NamedTuple):
-    """A batch that is cut to a maximum, as one unit finds it.
+    """A batch that is cut to a maximum, as one unit finds it."""
 
-    Attributes:
-        chance: probability that the other units fill the batch: T of them are drawn, T >= cap.
-        inclusion: probability that the unit is drawn and stays, given that they do; 0 if they cannot.
-    """
-
-    chance: Fraction
-    inclusion: Fraction
+    chance: Fraction  # probability that the other units fill the batch: T of them are drawn, T >= cap
+    inclusion: Fraction  # probability that the unit is drawn and stays, given that they do; 0 if they cannot
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:

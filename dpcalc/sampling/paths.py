@@ -37,9 +37,8 @@ class Path:
     # The most of that under all other units of the frame that are drawn with it (theory: W_j at its most); what
     # `contributions` allow if it is absent.
     mates: tuple[int, ...] = ()
-    max_counts: tuple[
-        int, ...
-    ] = ()  # most units; other than `counts` where a path with a capped draw stands for several
+    # The most units; other than `counts` where a path with a capped draw stands for several.
+    max_counts: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.max_counts:
@@ -82,9 +81,8 @@ class Rows:
 
     parent: IntArray  # row of the level above, ascending
     number: IntArray
-    unit: (
-        IntArray  # in a tree the first of them, as a number among all units of the level; of records that of the parent
-    )
+    # In a tree the first of them, as a number among all units of the level; of records that of the parent.
+    unit: IntArray
 
     @cached_property
     def first(self) -> NDArray[np.intp]:

@@ -58,8 +58,9 @@ class Scheme:
     is_held: bool = False  # the steps that a child chose in the first pass hold for all passes of the phase
 
     def rate(self, count: int) -> Fraction:
-        """Return the exact probability that a draw holds a given child."""
-        raise NotImplementedError
+        """Return the exact probability that a draw holds a given child; by default `probability`, of however many."""
+        del count
+        return self.probability
 
     @property
     def limit(self) -> int | None:
@@ -236,10 +237,6 @@ class Independent(Scheme):
     amount_key = "rate"
     is_independent: ClassVar[bool] = True
     is_simple = True
-
-    def rate(self, count: int) -> Fraction:
-        del count
-        return self.probability
 
     def words(self, level: "Level") -> str:
         rate = _number_words(self.probability)
@@ -422,10 +419,7 @@ class All(Scheme):
     name = "all"
     keys: ClassVar[tuple[str, ...]] = ("redraw_every",)
     is_whole = is_simple = True
-
-    def rate(self, count: int) -> Fraction:
-        del count
-        return Fraction(1)
+    probability = Fraction(1)
 
     def words(self, level: "Level") -> str:
         return f"{'everything' if level.is_assumed else f'all {level.count_words}'} ({level.name})"

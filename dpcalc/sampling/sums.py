@@ -42,17 +42,11 @@ _PRODUCTS_OF_A_UNIT = 2.0  # terms of a convolution by numpy in a nanosecond
 
 
 class _Masses(NamedTuple):
-    """The law of a count in floats, on a grid.
+    """The law of a count in floats, on a grid."""
 
-    Attributes:
-        law: masses of the counts from `start` up, in steps of the grid.
-        start: first count, in steps of the grid.
-        rare: mass cut off above, which the caller gives to the largest count that is possible.
-    """
-
-    law: Array
-    start: int
-    rare: float
+    law: Array  # masses of the counts from `start` up, in steps of the grid
+    start: int  # first count, in steps of the grid
+    rare: float  # mass cut off above, which the caller gives to the largest count that is possible
 
 
 def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> CountDistribution:

@@ -200,7 +200,7 @@ def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> 
             plan = base.plan(keys, values)
             composition = composed(plan)
             budget = plan.budget.epsilon if plan.budget else None
-            if plan.method in {"auto", "pld"} and not is_noiseless(plan):
+            if plan.method in {"auto", "pld"} and not is_noiseless(plan) and not plan.calibrations:
                 with allowance(_ESTIMATE_WORK):
                     epsilon = inversion_row(composition).epsilon
             if epsilon is None or (budget is not None and abs(epsilon - budget) <= NEAR_BUDGET * budget):

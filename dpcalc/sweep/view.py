@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dpcalc.charts.chart import KINDS, Axis, Chart, Limit, Series, aligned, cell, fitted, scale_for
+from dpcalc.charts.chart import KINDS, Axis, Chart, Limit, Series, aligned, fitted, scale_for
 from dpcalc.charts.plot import figure_bytes, plain_text, set_titles, tick_text
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
-from dpcalc.report.output import Json, Output, cells, lines, yes_no
+from dpcalc.report.output import Json, Output, Table, cell, cells, lines, yes_no
 from dpcalc.report.rounding import rounded_up
 from dpcalc.sweep.points import GridAxis, Outcome
 
@@ -48,14 +48,7 @@ def point_json(outcome: Outcome) -> Json:
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
     """Return a table with errors beside their rows (`width` 0, a pipe), or fitted to a terminal, errors below it."""
     keys = [axis.key for axis in axes]
-    rows: list[tuple[str, ...]] = [(*keys, *SHOWN)]
-    for outcome in outcomes:
-        texts = ("-",) * len(SHOWN)
-        if outcome.epsilon is not None:  # rounded up, but never onto the budget
-            texts = cells(
-                lines(point_json(outcome), epsilon=rounded_up(outcome.epsilon, apart_from=outcome.budget)), SHOWN
-            )
-        rows.append((*outcome.values, *texts))
+    rows = [(*keys, *SHOWN), *map(_row, outcomes)]
     if not width:  # errors stand behind the aligned columns, which their length would tear apart
         notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
         return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
@@ -66,6 +59,14 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
     for error, count in errors.items():
         fitting += textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
     return "".join(f"{line}\n" for line in fitting)
+
+
+def _row(outcome: Outcome) -> tuple[str, ...]:
+    """Return the values of a point, and its answer as a table shows it: rounded up, but never onto the budget."""
+    if outcome.epsilon is None:
+        return (*outcome.values, *("-",) * len(SHOWN))
+    epsilon = rounded_up(outcome.epsilon, apart_from=outcome.budget)
+    return (*outcome.values, *cells(lines(point_json(outcome), epsilon=epsilon), SHOWN))
 
 
 def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
@@ -85,7 +86,7 @@ def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
 
 
 def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool) -> Output:
-    """Return the JSON of `sweep`: the file of the config, axes, whether all points are finished, and those that are."""
+    """Return the result of `sweep`: axes, whether all points are finished, and those that are."""
 
     def number_or_word(text: str) -> float | str:
         try:
@@ -105,6 +106,12 @@ def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path:
             "complete": is_complete,
             "points": points,
         },
+        table=Table(
+            headline=summary(outcomes),
+            columns=(*(axis.key for axis in axes), *SHOWN, "note"),
+            rows=[(*_row(outcome), visible(outcome.error)) for outcome in outcomes],
+        ),
+        csv=sweep_csv(axes, outcomes),
     )
 
 
@@ -118,6 +125,10 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         f"{kinds[Kind.ESTIMATE]:,} by estimate",
         f"{kinds[Kind.UPPER]:,} certified",
     ]
+    if number := kinds[Kind.CONDITIONAL]:
+        words.append(
+            f"{number:,} conditional (a library counts as told of each point's run, unless `assuming` is stated)"
+        )
     words += [f"{fits[True]:,} within the budget", f"{fits[False]:,} over it"] if fits[True] or fits[False] else []
     words += [f"{unknown:,} without an answer"] if unknown else []
     return ", ".join(words)
@@ -128,7 +139,7 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
     series = []
-    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified")):
+    for kind, name in ((Kind.ESTIMATE, "inversion"), (Kind.UPPER, "certified"), (Kind.CONDITIONAL, "conditional")):
         ys = tuple(outcome.epsilon if outcome.kind is kind else None for outcome in ordered)
         methods = {outcome.method for outcome in ordered if outcome.kind is kind and outcome.method}
         if any(y is not None for y in ys):
@@ -154,6 +165,7 @@ _STYLES = {True: "green", False: "red", None: ""}  # of cells within the budget,
 _DIGITS = 2  # significant digits of a cell, so that a terminal has room for a dozen columns
 _PLAIN = 1e7  # from here on a number is written with an exponent
 _MAX_ROWS = 40  # what fits on a screen
+_DECADES = 100  # ratio of the largest to the smallest epsilon below which a bar has more numbers than powers of ten
 _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, that a picture has room for
 
 
@@ -217,6 +229,7 @@ def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: 
     def draw(figure: Figure) -> None:
         from matplotlib.collections import LineCollection
         from matplotlib.colors import LogNorm
+        from matplotlib.ticker import LogLocator
 
         plot = figure.add_subplot()
         # Logarithmic colours: epsilon often spans decades. Without two different numbers there is nothing to scale by.
@@ -225,7 +238,10 @@ def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: 
         mesh = plot.imshow(epsilons, origin="lower", aspect="auto", cmap="viridis_r", norm=scale, gid="heat")
         kinds = {outcome.kind for outcome in known}
         label = "epsilon: " + " or ".join(KINDS[kind] for kind in KINDS if kind in kinds)
-        bar = figure.colorbar(mesh, label=label, format=lambda number, _: tick_text(number))
+        # So few decades say too little by their powers of ten alone.
+        is_short = scale is not None and shown.max() < _DECADES * shown.min()
+        ticks = LogLocator(subs=(1, 2, 3, 5, 7) if is_short else (1,)) if scale is not None else None
+        bar = figure.colorbar(mesh, label=label, ticks=ticks, format=lambda number, _: tick_text(number))
         bar.ax.yaxis.set_minor_formatter("")
         if epsilons.size <= _MAX_NUMBERS:
             style = {"facecolor": "white", "alpha": 0.6, "edgecolor": "none", "pad": 1.0}

@@ -11,7 +11,7 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.gaussian import zero_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.plain import closed_form_profile
-from dpcalc.accountants.pld import delta_bounds, delta_upper_curve, epsilon_bounds
+from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, upper_profile
 from dpcalc.accountants.result import costliest_release
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
@@ -163,7 +163,7 @@ def test_a_rare_component_beside_a_weight_that_rounds_to_one_counts():
 def test_a_curve_is_never_below_the_exact_gaussian(steps, sigma, loose, around):
     epsilons = np.array([0.0, 0.1, 0.7, 1.0, 1.3, 3.0, 8.0])
     counts = {MixturePair.of(HERE, THERE, deviation=sigma): steps}
-    found = delta_upper_curve(counts, epsilons=epsilons, around=around)
+    found = upper_profile(counts, around=around)(epsilons)
     with mpmath.workdps(DIGITS):
         mu = mpmath.sqrt(steps) / mpmath.mpf(sigma)
         exact = [exact_delta(mu, mpmath.mpf(float(epsilon))) for epsilon in epsilons]
@@ -174,8 +174,8 @@ def test_a_curve_is_never_below_the_exact_gaussian(steps, sigma, loose, around):
 
 def test_the_ends_of_a_curve():
     """Nothing released, and epsilons so far apart that their powers would overflow."""
-    assert list(delta_upper_curve({}, epsilons=np.array([0.0, 1.0]), around=0.0)) == [0.0, 0.0]
+    assert list(upper_profile({}, around=0.0)(np.array([0.0, 1.0]))) == [0.0, 0.0]
     counts = {MixturePair.of(HERE, THERE, deviation=0.02): 1}
-    found = delta_upper_curve(counts, epsilons=np.array([0.0, 1500.0, 9000.0]), around=1250.0)
+    found = upper_profile(counts, around=1250.0)(np.array([0.0, 1500.0, 9000.0]))
     assert 0.9 < found[0] <= 1
     assert found[2] <= found[1] <= found[0]

@@ -137,6 +137,21 @@ def test_everything_has_its_turn_in_a_pass():
     assert (batch.note, batch.observed) == ("from 3 to 4", pytest.approx(23 / 6))
 
 
+def test_a_batch_of_a_certain_size_is_that_number():
+    """Others were 12.000000000000002, shown as 12.001."""
+    names, schemes = ("user", "file"), (Fixed(size=3), Fixed(size=2))
+    hierarchy = Hierarchy.of_tree(tree_of([3, 9, 9, 9, 9, 7, 3], names), names, schemes)
+    assert checks(plan(hierarchy, unit=2), draws=100)["batch size (file)"].computed == (6.0, 6.0)
+
+
+def test_records_of_the_smallest_class_are_in_most_tasks():
+    sizes = (Level(name="class", count=5, scheme=All()), Level(name="image", min_count=3, count=9, scheme=All()))
+    tasks = Episodes(tasks=3, ways=2, shots=1, queries=1)
+    found = checks(plan(Hierarchy(levels=sizes, episodes=tasks), unit=2, clip=1))
+    assert found["inclusion of one image"].computed[0] == pytest.approx(1 - (1 - 2 / 5 * 2 / 3) ** 3)
+    assert all(check.agrees for check in found.values())
+
+
 @pytest.mark.usefixtures("fresh_caches")
 @pytest.mark.parametrize("name", ["again", "nested group", "held", "record of built tasks"])
 def test_a_wrong_law_is_found(name, monkeypatch):

@@ -16,6 +16,7 @@ from dpcalc.errors import ConvergenceError, OutOfMemoryError, OutOfTimeError, Un
 from dpcalc.gate import diff as reader
 from dpcalc.guarantee import Kind
 from dpcalc.planner import evaluate
+from tests.cli import stand_in
 from tests.cli.running import CONFIG, environment
 from tests.cli.stand_in import CRASHING, INFINITE, NOT_A_NUMBER, STUCK, guarantee
 
@@ -50,8 +51,8 @@ def test_several_files_the_worst_decides_and_all_are_told(dpcalc, config, steps,
     paths = [config(steps=one, file=f"{number}.yaml") for number, one in enumerate(steps)]
     ended = dpcalc("check", *paths)
     assert ended.code == code
-    verdicts = [line for line in ended.out.splitlines() if line.split(": ")[0] in paths]
-    assert len(verdicts) >= len(paths)
+    verdicts = [line for line in ended.out.splitlines() if line.split("  ")[-1].strip() in paths]
+    assert len(verdicts) == len(paths)
     assert f"checked {len(paths)} files: " in ended.out
 
 
@@ -129,6 +130,20 @@ def test_an_interrupt_is_not_swallowed_and_a_missing_answer_says_between_which_n
     assert said in dpcalc("check", config()).out
 
 
+def test_finished_verdicts_survive_an_interrupt_and_no_report_is_written(dpcalc, config, monkeypatch, tmp_path):
+    def answer(self, task):
+        if task.plan.phases[0].steps == 2001:
+            raise KeyboardInterrupt
+        return self.function(task)
+
+    monkeypatch.setattr(stand_in.Here, "answer", answer)
+    paths = [config(file="a.yaml"), config(file="b.yaml", steps=2001)]
+    ended = dpcalc("check", *paths, "--report", f"json={tmp_path}/report.json")
+    assert (ended.code, Path(tmp_path, "report.json").exists()) == (130, False)
+    assert ended.out.endswith("a.yaml\nchecked 1 file: 1 passed\n")
+    assert ended.err == "interrupted: 1 of 2 files are finished; no report was written\n"
+
+
 def test_equal_plans_are_computed_once_and_lower_bounds_where_they_are_wanted(dpcalc, config, costs):
     asked = []
     costs(1.6, lower=ZeroDivisionError(), asked=asked)
@@ -170,7 +185,7 @@ def test_nothing_to_check(dpcalc, tmp_path, monkeypatch):
         ("", [], 0, "warning[DPC304]"),
         ("", ["--require-budget"], 1, "error[DPC304]"),
         ("", ["--strict"], 1, "DPC304"),
-        ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.5"], 0, ": passed"),
+        ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.5"], 0, "passed  epsilon"),
         ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.4"], 1, "exceeds --max-epsilon 0.4 "),
         ("", ["--max-epsilon", "0.5"], 0, "checked 1 file: 1 passed\n"),  # it stands in for a budget
         ("", ["--max-epsilon", "0.4"], 1, "a.yaml: error[DPC301]"),  # it has no place in the file
@@ -270,7 +285,7 @@ def test_what_a_project_names_is_checked(dpcalc, config, tmp_path, monkeypatch):
     for command in ("check", "validate"):
         ended = dpcalc(command)
         assert (ended.code, ended.err) == (0, "using ../a.yaml, ../b.yaml ([tool.dpcalc] in ../pyproject.toml)\n")
-        assert [line.partition(":")[0] for line in ended.out.splitlines()[:2]] == ["../a.yaml", "../b.yaml"]
+        assert [line.split("  ")[-1] for line in ended.out.splitlines()[:2]] == ["../a.yaml", "../b.yaml"]
 
 
 @pytest.mark.parametrize(
@@ -314,10 +329,11 @@ def test_no_budget_is_no_pass_for_people(dpcalc, config):
     path, other = config(), config(file="other.yaml", budget="")
     ended = dpcalc("check", path, other)
     lines = ended.out.splitlines()
-    assert (ended.code, lines[0].startswith(f"{path}: passed, epsilon")) == (0, True)
-    assert f"{other}: no budget, epsilon 0.500" in lines
+    assert (ended.code, lines[0].startswith("passed     epsilon 0.500 of 2.0")) == (0, True)
+    assert lines[1].split("  ")[0] == "no budget"
+    assert lines[0].index(path) == lines[1].index(other)
     assert lines[-1] == "checked 2 files: 1 passed, 1 without a budget, 1 warning"
-    assert "| no budget | 0.500 |  |" in dpcalc("check", path, other, "--report", "markdown").out
+    assert "| no budget |  | 0.500 |  |" in dpcalc("check", path, other, "--report", "markdown").out
     _, result = json.loads(dpcalc("check", path, other, "--json").out)["results"]
     assert (result["verdict"], result["budget"]) == ("passed", None)
 
@@ -348,7 +364,7 @@ def test_validate(dpcalc, config, monkeypatch):
     good, bad = config(), config(steps="x", file="b.yaml")
     ended = dpcalc("validate", good, bad)
     assert ended.code == 2
-    assert ended.out.startswith(f"{good}: passed\n{bad}: invalid\n{bad}:6:")
+    assert ended.out.startswith(f"passed   {good}\ninvalid  {bad}\n{bad}:6:")
     assert ended.out.endswith("read 2 files: 1 invalid, 1 passed\n")
     assert dpcalc("validate", good).code == 0
 

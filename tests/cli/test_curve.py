@@ -75,9 +75,9 @@ def test_every_line_says_what_it_is_about_where_lines_differ(real, file, tmp_pat
     assert lines[-1].split(",")[-2] == repr(epsilon)
     assert real(*STEPS, first, str(second), "--plot", "a.svg").code == 0
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert ">epsilon over steps<" in picture
-    assert "clinic: pld, upper bound, delta 1e-05" in picture
-    assert "other: pld, upper bound, delta 1e-08" in picture
+    assert ">Epsilon over steps<" in picture
+    assert ">clinic: upper bound, delta<" in picture
+    assert ">1e-08, tight<" in picture
     document = json.loads(real(*STEPS, first, str(second), "--json").out)
     assert [one["delta"] for one in document["configs"]] == [1e-5, 1e-8]
 
@@ -90,7 +90,7 @@ def test_a_picture_beside_the_answer_names_its_run(real, file, tmp_path):
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert 'id="series-0"' in picture
     assert 'id="limit-0"' in picture
-    assert ">epsilon over steps, delta = 1e-05<" in picture
+    assert ">Epsilon over steps, delta = 1e-05<" in picture
     assert re.search(">clinic: unit example; add-remove; .*Poisson; gaussian, noise multiplier 1.1<", picture)
     (tmp_path / "a.svg").write_text("mine", encoding="utf-8")
     (tmp_path / "a.svg").chmod(stat.S_IREAD)
@@ -110,10 +110,13 @@ def test_a_picture_of_a_few_runs_says_in_what_they_differ_and_has_a_band_for_eac
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
     assert ">clinic: gaussian, noise multiplier 1.1<" in picture
     assert ">c1: gaussian, noise multiplier 3.3<" in picture
+    assert 'id="band-' not in picture  # the ends are one line
+    loose = [*names[:3], "--set", "sampling={scheme: shuffle, size: 10}"]
+    assert real(*STEPS, *loose, "--plot", "b.svg").code == 0
+    picture = (tmp_path / "b.svg").read_text(encoding="utf-8")
     assert picture.count('id="band-') == 3
-    assert picture.count("where the exact value lies") == 1
-    assert real(*STEPS, *names, "--plot", "b.svg").code == 0
-    assert 'id="band-' not in (tmp_path / "b.svg").read_text(encoding="utf-8")
+    assert real(*STEPS, *names, *loose[3:], "--plot", "c.svg").code == 0
+    assert 'id="band-' not in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
 def test_the_rate_of_a_nested_draw_names_its_level(real, file, tmp_path):
@@ -124,7 +127,7 @@ def test_the_rate_of_a_nested_draw_names_its_level(real, file, tmp_path):
     assert "expected configs drawn by the same quantity, got rate (clinic), size (nested)" in ended.err
     assert real("curve", "rate", "--method", "rdp", "b.yaml", "--plot", "a.svg").code == 0
     picture = (tmp_path / "a.svg").read_text(encoding="utf-8")
-    assert ">epsilon over size at level task, delta = 1e-05<" in picture
+    assert ">Epsilon over size at level task, delta = 1e-05<" in picture
     assert ">size at level task<" in picture
 
 
@@ -169,7 +172,7 @@ def test_a_trade_off_shows_small_false_positive_rates(real, file):
     [
         ("steps --plot a.jpg", "ending in svg, png, pdf"),
         ("steps --plot missing/a.svg", "an existing folder"),
-        ("steps --csv --json", "leave out --csv or --json"),
+        ("steps --csv --json", "got json and csv; leave out all but one"),
         ("steps --range 1:2", "A:B:N"),
         ("steps --range 1:0:0", "whole number from 1"),
         ("steps --range 0:5:3:log", "ends > 0"),

@@ -1,5 +1,6 @@
 """`epsilon` and `compare`: their forms, one config or several, one level or all (`--unit all`)."""
 
+import csv
 import json
 import re
 
@@ -374,11 +375,18 @@ def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
         ("epsilon", flat({"privacy": "{unit: all, delta: 1e-6}"}), "DPC108"),
         ("epsilon --set training.buf_decay=1", FLAT, "not covered"),  # what no key of ours means is said so
         ("epsilon --set training.output_scale=1", FLAT, "not covered"),
+        ("epsilon", FLAT.replace("budget:", "x-budget:") + "budget: 3\n", "write {epsilon: 3}"),
+        ("epsilon", "data {examples: 60000}\n", "write `data: {...}`"),
+        ("pate", FLAT, "`dpcalc epsilon "),
+        ("sweep --grid a=1", FLAT, "dpcalc calls this --over"),
+        ("epsilon ran.yaml", FLAT, "did you mean run.yaml?"),
         ("epsilon --set mechanism.clip=nobody", FLAT, "the levels are example; `batch` clips the whole batch as one"),
     ],
 )
-def test_what_is_refused(real, file, command, text, said):
-    ended = real(*command.split(), str(file(text)))
+def test_what_is_refused(real, file, monkeypatch, command, text, said):
+    path = file(text)
+    monkeypatch.chdir(path.parent)
+    ended = real(*command.split(), *([] if "ran.yaml" in command else [str(path)]))
     assert (ended.code, ended.out) == (2, "")
     assert said in ended.err
     assert said != "DPC102" or ended.err.count(said) == 1
@@ -388,3 +396,55 @@ def test_the_classes_and_the_records_of_constructed_tasks(real, file):
     out = real("epsilon", str(file(classes({"training": "{steps: 5}"}))), "--unit", "all", "-q").out
     by_class, by_record = map(float, out.split())
     assert by_class > by_record > 0
+
+
+def test_explain_says_why_and_what_each_choice_costs(real, file):
+    path = str(file())
+    ended = real("epsilon", path, "--explain")
+    assert ended.out.startswith(real("epsilon", path).out)  # the answer, and then the reasons
+    why = [line for line in ended.out.splitlines() if line.startswith("why: ")]
+    assert "a draw holds one example with probability 1/100, and moves the sum by at most 1 clip norm" in why[0]
+    assert "otherwise: " in ended.out
+    explained = json.loads(real("epsilon", path, "--explain", "--json").out)
+    plain = json.loads(real("epsilon", path, "--json").out)
+    assert {name: value for name, value in explained.items() if name != "explanation"} == plain
+    assert {each["kind"] for each in explained["explanation"]["otherwise"]} == {"upper"}
+    assert real("epsilon", path, path, "--explain").code == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "epsilon",
+        "epsilon {0} {0}",
+        "compare",
+        "compare {0} {0}",
+        "delta --epsilon 1",
+        "risk",
+        "solve-sigma --target-eps 1",
+    ],
+)
+def test_forms_of_one_result(real, file, words):
+    """The same numbers in each: CSV has those of JSON in full, a row for each config or row of the result."""
+    path = str(file())
+    words = words.format(path) if "{0}" in words else f"{words} {path}"
+    said = {form: real(*words.split(), "--format", form) for form in ("table", "csv", "markdown", "json")}
+    assert [ended.code for ended in said.values()] == [0] * 4
+    assert said["json"].out == real(*words.split(), "--json").out
+    document = json.loads(said["json"].out)
+    header, *rows = csv.reader(said["csv"].out.splitlines())
+    results = document.get("configs", [document])
+    assert len(rows) == sum(len(each.get("rows", [each])) for each in results)
+    column = next(name for name in ("epsilon", "advantage", "delta") if name in header)
+    numbers = [row[header.index(column)] for row in rows if row[header.index(column)]]
+    assert all(number in said["json"].out for number in numbers)
+    assert said["markdown"].out.startswith("**")
+    assert len({line.count(" | ") for line in said["markdown"].out.splitlines()[2:]}) == 1
+
+
+def test_a_form_that_does_not_exist_or_two_of_them(real, file):
+    path = str(file())
+    assert "expected one of table, csv, markdown, json, got `xml`" in real("epsilon", path, "--format", "xml").err
+    ended = real("epsilon", path, "--format", "csv", "--json")
+    assert (ended.code, "got json and csv" in ended.err) == (2, True)
+    assert real("epsilon", str(file(FLAT.replace("clinic", "=1+1"))), "--format", "csv").out.count("'=1+1") == 1

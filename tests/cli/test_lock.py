@@ -21,7 +21,7 @@ def entries(folder):
 def test_a_lock_holds_meaning_and_cost(dpcalc, config, here):
     config(steps=9000)  # a lock says nothing of budgets
     ended = dpcalc("lock", "a.yaml")
-    assert (ended.code, ended.out) == (0, "a.yaml: locked, epsilon 9.00\nread 1 file: 1 locked\n")
+    assert (ended.code, ended.out) == (0, "locked  epsilon 9.00  a.yaml\nread 1 file: 1 locked\n")
     assert ended.err == "wrote dpcalc.lock\n"
     text = (here / "dpcalc.lock").read_text(encoding="utf-8")
     (entry,) = entries(here).values()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
-from rich.panel import Panel
+from rich.padding import Padding
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
@@ -38,12 +38,28 @@ PAPER = TerminalTheme(
         (90,) * 3,
     ],
 )
+NIGHT = TerminalTheme(
+    (13, 17, 23),
+    (201, 209, 217),
+    [
+        (201, 209, 217),
+        (255, 123, 114),
+        (86, 211, 100),
+        (227, 179, 65),
+        (121, 192, 255),
+        (210, 168, 255),
+        (86, 212, 221),
+        (150,) * 3,
+    ],
+)
+AT_NIGHT = {"#ffd7d5": "#4d1f22", "#ccffd8": "#12361f", "#ffebe9": "#2d1316"}  # backgrounds
 FORMAT = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
 <style>
 .{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
   font-size: {char_height}px; line-height: {line_height}px; }}
 .{unique_id}-title {{ font-family: sans-serif; font-size: 16px; }}
+.picture-card {{ fill: #ffffff; stroke: #d0d7de; }}
 {styles}
 </style>
 <defs>
@@ -67,7 +83,15 @@ def drawn(title, *parts):
     console = Console(record=True, width=88, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False)
     for part in parts:
         console.print(part)
-    picture = console.export_svg(title=title, theme=PAPER, code_format=FORMAT, unique_id="picture")
+    picture, night = (
+        console.export_svg(title=title, theme=theme, code_format=FORMAT, unique_id="picture", clear=theme is NIGHT)
+        for theme in (PAPER, NIGHT)
+    )
+    colours = "\n".join(re.findall(r"^\.picture-r\d+ .*$", night, flags=re.MULTILINE))
+    dark = f".picture-card {{ fill: #0d1117; stroke: #30363d; }}\n.picture-title {{ fill: #c9d1d9; }}\n{colours}"
+    dark += "".join(f'\nrect[fill="{light}"] {{ fill: {other}; }}' for light, other in AT_NIGHT.items())
+    picture = picture.replace("</style>", f"@media (prefers-color-scheme: dark) {{\n{dark}\n}}\n</style>", 1)
+    picture = re.sub(r'<rect fill="#ffffff" stroke="[^"]*"', '<rect class="picture-card"', picture, count=1)
     return "".join(f"{line.rstrip()}\n" for line in picture.splitlines())
 
 
@@ -128,7 +152,8 @@ def test_a_chart(real, current, tmp_path):
     shutil.copytree(ROOT / "sample_configs", tmp_path / "sample_configs")
     methods = "--method pld --method lower --method flat-poisson"
     words = f"curve epochs sample_configs/clinic_maml.yaml {methods} --set budget.epsilon=1 --range 25:250:10"
-    assert real(*words.split(), "--plot", "chart.svg").code == 0
+    title = "Flat accounting reports less than half of what this run costs"
+    assert real(*words.split(), "--plot", "chart.svg", "--title", title).code == 0
     current((tmp_path / "chart.svg").read_text(encoding="utf-8"), PICTURES / "chart.svg")
 
 
@@ -151,7 +176,8 @@ def test_an_annotation_on_a_changed_line(real, current, tmp_path):
     for _, row, title, message in commands:
         words = message.replace("%0A", "\n").replace("%25", "%")
         head = f"Check failure on line {row}: {title}"
-        diff.append(Panel(Text(words), title=Text(head, style="bold red"), title_align="left", border_style="red"))
+        card = Text.assemble((f"{head}\n", "bold red"), words)
+        diff += [Padding(card, (0, 2), style="on #ffebe9"), Text()]
     after = [Text(f"{number + 1:>4}   {rows[number]}") for number in range(place + 1, len(rows))]
     current(drawn("ward_notes.yaml", *diff, *after), PICTURES / "annotation.svg")
 

@@ -1,5 +1,6 @@
 """Python gets what the command line prints, and what the formulas say."""
 
+import inspect
 import json
 import math
 import re
@@ -14,11 +15,11 @@ import numpy as np
 import pytest
 
 import dpcalc
-from dpcalc import compare, curve, delta, epsilon, load, plan, risk, solve
+from dpcalc import compare, curve, delta, epsilon, errors, load, plan, risk, solve
 from dpcalc.config.source import ConfigError
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, NoSolution
 from dpcalc.guarantee import Kind, Result, Row
-from dpcalc.planner.search import NoSolution
+from dpcalc.sampling.schemes import SCHEMES
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
 
@@ -528,7 +529,7 @@ def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
     run, guarantee = SMALL, epsilon(SMALL)
     cells = re.findall(r"<t[dh]>(.*?)</t[dh]>", guarantee._repr_html_())
     assert "Guarantee" in cells
-    up, down = (float(cells[cells.index(name) + 1]) for name in ("epsilon", "epsilon_lower"))
+    up, down = (float(cells[cells.index(name) + 1].removesuffix(", tight")) for name in ("epsilon", "at least"))
     assert guarantee.epsilon <= up <= guarantee.epsilon * (1 + 1e-5)
     assert guarantee.epsilon_lower * (1 - 1e-5) <= down <= guarantee.epsilon_lower
     results = [delta(run, epsilon=1), risk(run), compare(run), curve(run, "steps", grid=[1, 10]), guarantee]
@@ -541,6 +542,53 @@ def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
             result is results[3] and picture.startswith('<img alt="chart" src="data:image/svg+xml')
         )
         assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
+
+
+@pytest.mark.parametrize(
+    ("ask", "shown"),
+    [
+        (epsilon, "epsilon <= 0.679 at delta = 1e-05, tight: one example, add-remove"),
+        (lambda run: epsilon(run, steps=500), "epsilon <= 0."),
+        (lambda run: delta(run, epsilon=1), "delta <= 6.08e-08, at least 6.07e-08, at epsilon 1.0"),
+        (lambda run: solve(run, "sigma", target_epsilon=2), "noise_multiplier = 0.708955: epsilon <= 2 at "),
+        (risk, "advantage <= 0.0655; true positive rate at 0.001 <= 0.00182; "),
+        (compare, "method              bound                         epsilon   claim\npld "),
+        (lambda run: curve(run, "steps", grid=[10]), "epsilon over steps, delta = 1e-05\nsteps    pld"),
+    ],
+)  # fmt: skip
+def test_results_print_as_a_sentence_or_a_table_rounded_to_the_safe_side(ask, shown):
+    run = plan(sample_rate=0.004, noise_multiplier=1.0, steps=1000, delta=1e-5)
+    assert str(ask(run)).startswith(shown)
+    assert "gaussian, noise multiplier 1<" in run._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("ask", "message"),
+    [
+        (lambda: plan(noise_multiplyer=1), r"plan\(\) .* 'noise_multiplyer'; did you mean noise_multiplier\?"),
+        (lambda: plan(epoch=1), r"'epoch'; did you mean epochs\?"),
+        (lambda: plan(batchsize=1), r"'batchsize'; did you mean batch_size\?"),
+        (lambda: epsilon(SMALL, metod="rdp"), r"epsilon\(\) .* 'metod'; did you mean method\?"),
+        (lambda: epsilon(SMALL, method="rpd"), r"expected one of auto, .*, got 'rpd'; did you mean rdp\?"),
+        (lambda: epsilon(SMALL, unit="exampel"), r"got 'exampel'; did you mean example\?"),
+        (lambda: solve(SMALL, "noise", target_epsilon=1), r"got 'noise'; did you mean sigma\?"),
+        (lambda: solve(SMALL, "sigma", target=1), r"'target'; did you mean target_epsilon\?"),
+        (lambda: curve(SMALL, "step"), r"got 'step'; did you mean steps\?"),
+        (lambda: plan(**BATCHES | {"scheme": "balls-in-bins"}, epochs=1), r"bins of balls-in-bins.*'bins': N"),
+    ],
+)  # fmt: skip
+def test_slips_are_answered_with_what_was_meant(ask, message):
+    with pytest.raises((TypeError, InputError), match=message):
+        ask()
+
+
+def test_every_error_is_in_one_place_and_dir_shows_what_is_public():
+    assert {errors.ConfigError, errors.NoSolution, errors.InputError, errors.ConvergenceError} <= {
+        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.DpcalcError)
+    }
+    assert dir(dpcalc) == sorted(dpcalc.__all__)
+    named = set(re.findall(r'"([\w-]+)"', inspect.getdoc(plan).partition("scheme:")[2].partition("adjacency:")[0]))
+    assert named == set(SCHEMES) | {"loader"}
 
 
 def test_texts_in_tables_are_escaped():

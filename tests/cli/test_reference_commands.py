@@ -178,7 +178,9 @@ MEANINGS = {
 VARIABLES = {
     "DPCALC_CONFIG": "the config of commands that are given none",
     "NO_COLOR": "if set, no colours",
+    "FORCE_COLOR": "if set, colours in a pipe too",
     "COLUMNS": "width of the terminal",
+    "DPCALC_RULES": "address of docs/rules.md, to which reports link the codes of rules",
     "DPCALC_TRACEBACK": "if set, errors show where they happened",
 }
 
@@ -205,7 +207,7 @@ def test_init(dpcalc, tmp_path, monkeypatch, template):
         assert dpcalc("init", "--template", str(template), "--scheme", "poisson", "--force").code == 0
     assert text.startswith("# yaml-language-server: $schema=dpcalc.schema.json\n")
     assert text.count("#") >= 7
-    assert dpcalc("validate", "dpcalc.yaml").out == "dpcalc.yaml: passed\nread 1 file: 1 passed\n"
+    assert dpcalc("validate", "dpcalc.yaml").out == "passed  dpcalc.yaml\nread 1 file: 1 passed\n"
     plan = load("dpcalc.yaml").plan
     assert 0 < guarantee(plan).epsilon < plan.budget.epsilon
 

@@ -72,7 +72,7 @@ def test_neither_config_nor_flags(dpcalc, folder, command):
     first, *ways = ended.err.splitlines()
     inner = folder / "inner"
     assert first == (
-        f"error: no config: none given, no dpcalc.yaml in {inner} or the folders above it, up to the git root; "
+        f"error: no config found: no dpcalc.yaml in {inner} or the folders above it, up to the git root; "
         "without one --sample-rate, --noise-multiplier are needed"
     )
     assert ways == [
@@ -85,7 +85,7 @@ def test_neither_config_nor_flags(dpcalc, folder, command):
 @pytest.mark.parametrize(
     ("words", "first", "ways"),
     [
-        ("curve epochs --method pld --method rdp --csv", "curve epochs", "--method pld --method rdp --csv"),
+        ("curve epochs --method pld --method rdp --csv", "curve epochs", "--method pld --method rdp --format csv"),
         ("sweep --over training.steps=1,2 --jobs 2", "sweep", "--over training.steps=1,2 --jobs 2"),
         ("risk --fpr 0.1 --prior 0.5", "risk", "--fpr 0.1"),
         ("solve-sigma --target-eps 2 -q", "solve-sigma", "--target-eps 2 --quiet"),

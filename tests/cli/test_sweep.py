@@ -134,7 +134,7 @@ def test_axes(prepared, text, values):
     [
         ((*OVER, "--over", "privacy.delta=1e-5,1e-6", "--plot", "a.svg"), "one or two --over, got 3"),
         ((*OVER, "--plot", "a.jpg"), "ending in svg, png, pdf"),
-        ((*OVER, "--csv", "--json"), "leave out --csv or --json"),
+        ((*OVER, "--csv", "--json"), "got json and csv; leave out all but one"),
         ((*OVER, "--scheduler", "tcp://127.0.0.1:1"), "--executor dask"),
         ((*OVER, "--executor", "magic"), "'magic' is not one of "),
         (("--over", "training.stpes=1"), "unknown key"),
@@ -327,7 +327,7 @@ def test_one_key_is_a_line_and_words_are_a_table(prepared, terminal):
     line = {(steps,): PREPARED["0.5", steps] for steps in ("10", "20", "30")}
     shown = prepared("--over", f"{STEPS}=10,20,30", outcomes=line).out
     assert shown.startswith("epsilon over training.steps\n")
-    assert all(word in shown for word in ("inversion: estimate", "certified: inversion, upper bound", "budget 2.0"))
+    assert all(word in shown for word in ("inversion: estimate", "certified: upper bound", "budget 2.0"))
     words = prepared("--over", "privacy.adjacency=zero-out,replace-one", outcomes=lambda _: {"epsilon": 1.0}).out
     assert [line.split()[0] for line in words.splitlines()] == ["privacy.adjacency", "zero-out", "replace-one"]
 
@@ -341,7 +341,7 @@ def test_a_picture_tells_its_numbers_and_what_all_cells_have_in_common(prepared,
     ended = prepared(*GRID, "--plot", "map.svg")
     assert ended.err.endswith("note: wrote map.svg\n")
     found = texts(tmp_path / "map.svg")
-    assert {"1.24", "2.00", "10.0", "0.100", STEPS, SIGMA, "epsilon; line: budget 2.0"} <= found
+    assert {"1.24", "2.00", "10.0", "0.100", STEPS, SIGMA, "Epsilon; line: budget 2.0"} <= found
     assert any(text.startswith("clinic: unit example") for text in found)
     assert prepared(*GRID, "--plot", "map.png").code == 3
     assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")

@@ -1,5 +1,6 @@
 """References into Python, gin and shell: what is read, at which place, and what is refused."""
 
+import json
 import time
 from contextlib import suppress
 
@@ -63,6 +64,21 @@ VALUES = [  # file, path, text, line
     (COLLECTIONS + "    config.dp = ml_collections.ConfigDict()\n    config.dp.sigma = 1.1\n    return config\n",
      "get_config.dp.sigma", "1.1", 5),
     ("def get_config():\n  c = config_dict.create(sigma=1.1)\n  return c\n", "get_config.sigma", "1.1", 2),
+    ("C = dict(dp=dict(sigma=1.1))\n", "C.dp.sigma", "1.1", 1),
+    # Arguments of calls.
+    ("e.make_private(model, sigma=1.1)\n", "calls.make_private.sigma", "1.1", 1),
+    ("a = L(d, n=3)\nb = L(e, n=3)\nL(f)\n", "calls.L.n", "3", 1),
+    ("def main():\n  dp = True\n  s = 1.1\n  if dp:\n    p = K(sigma=s)\n", "calls.K.sigma", "1.1", 3),
+    ("x = 1.1\nL(d['n'], s=x)\nkw['s'] = x\nM(n={'n': 3})\n", "calls.L.s", "1.1", 1),
+    ("K(s=1.1, n=2)\nx.n = 3\n", "calls.K.s", "1.1", 1),
+    ("def f():\n  return App(config=K(sigma=1.1))\n", "calls.K.sigma", "1.1", 2),
+    ("@wrap\ndef get(c):\n  c.k = ConfigDict(dict(\n    dp=dict(n=dict(s=1.1))))\n  return c\n",
+     "calls.ConfigDict.dp.n.s", "1.1", 4),
+    # What leaves a flag as it is.
+    (ARGUMENT + PARSED + "t = L(test_set, sigma=2 * args.sigma)\n", "flags.sigma", "1.1", 3),
+    (ARGUMENT + PARSED + "run(f'--sigma {args.sigma} --n 3')\n", "flags.sigma", "1.1", 3),
+    (ARGUMENT + "parser.add_argument('--dp', default=True)\n" + PARSED + "sigma = args.sigma if args.dp else None\n"
+     .replace("None", "0"), "flags.sigma", "1.1", 3),
 ]  # fmt: skip
 
 
@@ -153,6 +169,35 @@ REFUSED = [  # file, path, words
     ("(" * 300 + ")" * 300, "x", "Python"),
     ("x = " + "-" * 100_000 + "1", "x", "Python"),
     ("x = " + "9" * 5000, "x", "Python"),
+    # Of calls.
+    ("a = L(n=3)\nb = L(n=4)\n", "calls.L.n", "other values of `n`, in lines 1 and 2"),
+    ("s = 1\ns = 2\nK(s=s)\n", "calls.K.s", "code"),
+    ("f = K\nK(s=1)\nf(s=2)\n", "calls.K.s", "line 1 has `K` in `f = K`"),
+    ("p = partial(K, s=2)\nK(s=1)\n", "calls.K.s", "line 1 has `K`"),
+    ("p = K(s=1)\np.s = 2\n", "calls.K.s", "line 2 gives another `s`"),
+    ("x = 1\ny = 2\np = K(s=x)\nkw['s'] = y\n", "calls.K.s", "line 4 gives another `s`"),
+    ("p = K(s=1)\nvars(p)['s'] = 2\n", "calls.K.s", "line 2 gives another `s`"),
+    ("p = K(s=1)\nq = replace(p, s=2)\n", "calls.K.s", "line 2 gives another `s`"),
+    ("K(s=1)\nK(2)\n", "calls.K.s", "arguments without names"),
+    ("K(s=1)\nK(**x)\n", "calls.K.s", "not all arguments of `K`"),
+    ("def K(s):\n  s = 2\nK(s=1)\n", "calls.K.s", "`K` is defined in the file"),
+    ("if x:\n  K(s=1)\n", "calls.K.s", "the `if` of line 1"),
+    ("dp = False\nif dp:\n  K(s=1)\n", "calls.K.s", "the `if` of line 2"),
+    ("dp = True\nif dp:\n  pass\nelse:\n  K(s=1)\n", "calls.K.s", "the `if` of line 2"),
+    ("x = K(s=1) if y else K(s=1)\n", "calls.K.s", "part of another expression"),
+    ("x = lambda: K(s=1)\n", "calls.K.s", "part of another expression"),
+    ("exec(x)\nK(s=1)\n", "calls.K.s", "`exec`"),
+    ("c = ConfigDict(dict(dp=dict(s=1)))\nc.dp.s = 2\n", "calls.ConfigDict.dp.s", "line 2 gives another `s`"),
+    ("from x import dict\nC = dict(s=1)\n", "C.s", "`dict(s=1)`, which is code"),
+    ("C = dict(s=1, **x)\n", "C.s", "code"),
+    ("calls = 3\nK(s=1)\n", "calls.K.s", "`calls` is a name of the file, too"),
+    # What changes a flag.
+    (ARGUMENT + PARSED + "run(f'--sigma {2}')\n", "flags.sigma", "`--sigma` stands in lines 3 and 5"),
+    (ARGUMENT + PARSED + "train(sigma=2 * args.sigma, data=x)\n", "flags.sigma", "line 5 gives another `sigma`"),
+    (ARGUMENT + "parser.add_argument('--dp', default=False)\n" + PARSED + "sigma = args.sigma if args.dp else 0\n",
+     "flags.sigma", "line 6 gives another `sigma`"),
+    (ARGUMENT + "parser.add_argument('--dp', default=True)\n" + PARSED + "sigma = 0 if args.dp else args.sigma\n",
+     "flags.sigma", "line 6 gives another `sigma`"),
     # What another object, name or call gives instead.
     (ARGUMENT + "getattr(parser, 'set_defaults')(sigma=2)\n", "flags.sigma", "line 4 has `parser`"),
     (ARGUMENT + "parser._defaults.update(x)\n", "flags.sigma", "line 4 has `parser`"),
@@ -405,6 +450,35 @@ def test_what_may_give_a_value_anew_is_refused_with_its_place(text, path):
     assert "line" in said
 
 
+def notebook(*cells):
+    """The text of a notebook with these code cells."""
+    made = [{"cell_type": "code", "source": cell.splitlines(keepends=True)} for cell in cells]
+    return json.dumps({"cells": [{"cell_type": "markdown", "source": ["S = 3\n"]}, *made]}, indent=1)
+
+
+@pytest.mark.parametrize(
+    ("cells", "said"),
+    [
+        (("%matplotlib inline\n!pip install x\nimport y", "S = 1.1\nN = 2"), "1.1"),
+        (("%%time\nS = 1.1",), "1.1"),
+        (("%%bash\nS=3", "S = 1.1"), "1.1"),
+        (("S = 1.1", "S = 2"), "more than once, in lines"),
+        (("S = 1.1", "%run other.py"), "`%run other.py`, which may bind any name"),
+        (("S = 1.1", "get_ipython().run_line_magic('run', 'x')"), "`get_ipython`, which may bind any name"),
+        (("S = 1.1", "%%prun\nS = 2"), "`%%prun`, which may bind any name"),
+    ],
+)
+def test_a_notebook(cells, said):
+    text = notebook(*cells)
+    node = found(text, "S", ".ipynb")
+    assert getattr(node, "text", None) == said or said in node
+    assert not isinstance(node, Scalar) or "S = 1.1" in text.splitlines()[node.mark.line - 1]
+
+
+def test_a_notebook_without_lines():
+    assert "not written line by line" in found(json.dumps(json.loads(notebook("S = 1\nT = 2"))), "S", ".ipynb")
+
+
 def test_every_ending_has_a_reader():
     assert set(READERS) == set(SUFFIXES)
 
@@ -419,6 +493,8 @@ GIN = "import a.b\nSIGMA = 1.1\nOpt.sigma = %SIGMA\nOpt.n = 60_000  # all\nOpt.t
         (SHELL, ".sh", "flags.sigma", "1.1", (3, 11)),
         (SHELL, ".sh", "flags.n", "5", (3, 15)),
         ('torchrun t.py --noise-multiplier "1.1"\n', ".bash", "flags.noise_multiplier", "1.1", (1, 34)),
+        ("t --lr_decay 4 --lr no -x 3 -l name\n", ".sh", "flags.lr_decay", "4", (1, 14)),
+        ('t --sigma 1 --name $M-$S --out "$D/a-b"\n', ".sh", "flags.sigma", "1", (1, 11)),
         ("x() { y; }\nif z; then python t.py --s 4; fi\n", ".sh", "flags.s", "4", (2, 28)),
         (GIN, ".gin", "Opt.sigma", "1.1", (2, 9)),
         (GIN, ".gin", "SIGMA", "1.1", (2, 9)),
@@ -445,11 +521,30 @@ def test_what_gin_and_shell_state(text, suffix, path, value, place):
         ("t --s\n", ".sh", "flags.s", "has no value"),
         ("t --s; u\n", ".sh", "flags.s", "has no value"),
         ("t --s --n 3\n", ".sh", "flags.s", "has no value"),
+        ("A='--s 2'\nt --s 1 $A\n", ".sh", "flags.s", "`--s` may be given again in line 1"),
+        ("A='-x --s=2'\nt --s 1 $A\n", ".sh", "flags.s", "`--s` may be given again in line 1"),
+        ("A=--s\nt --s 1 $A 2\n", ".sh", "flags.s", "again in line 1"),
+        ("t --sigma 1 --sig 2\n", ".sh", "flags.sigma", "`--sigma` may be given again in line 1"),
+        ("t --sigma 1\nA='--sig 2'\n", ".sh", "flags.sigma", "`--sigma` may be given again in line 2"),
+        ("t --sigma 1 -s 2\n", ".sh", "flags.sigma", "`--sigma` may be given again in line 1"),
+        ("t --sigma 1 -s2\n", ".sh", "flags.sigma", "`--sigma` may be given again in line 1"),
+        ("t --sigma 1 \\\n --sig$X 2\n", ".sh", "flags.sigma", "again by `--sig$X` in line 2"),
+        ("t --sigma 1 --{n,sigma}=2\n", ".sh", "flags.sigma", "again by `--{n,sigma}=2` in line 1"),
+        ("t --sigma 1 $D-sigma 2\n", ".sh", "flags.sigma", "`--sigma` may be given again in line 1"),
+        ('t --sigma 1 "$D"-sig=2\n', ".sh", "flags.sigma", "`--sigma` may be given again in line 1"),
+        ("t --sigma 1 $O=2\n", ".sh", "flags.sigma", "again by `$O=2` in line 1"),
+        ("t --sigma 1 -`x` 2\n", ".sh", "flags.sigma", "again by `-`x`` in line 1"),
+        ('t --sigma 1 "--sig\\\nma" 2\n', ".sh", "flags.sigma", "more than once"),
+        (f"t --{'s' * 200} 1\n", ".sh", "flags." + "s" * 200, "more than 100 characters"),
         ("t 'open\n", ".sh", "flags.s", "the quote of line 1 never ends"),
         ("A.b = 1\nA.b.c = 2\n", ".gin", "A.c", "none"),  # nothing binds it
         ("x#y --s 1 \\\n --s 2\n", ".sh", "flags.s", "more than once"),  # a `#` inside a word begins no comment
         ("cat <<E\n--s 1\nE\nt --s 1\n", ".sh", "flags.s", "more than once"),
-        ("include 'a.gin'\nOpt.s = 1\n", ".gin", "Opt.s", "line 1: `include 'a.gin'` includes another file"),
+        ("include 'a.gin'\nOpt.s = 1\n", ".gin", "Opt.s", "`include 'a.gin'` may mean no file of the repository"),
+        ("include('a.gin')\nOpt.s = 1\n", ".gin", "Opt.s", "includes another file in an unusual way"),
+        ("SIGMA = 1\nx/SIGMA = 2\n", ".gin", "SIGMA", "`x/SIGMA` in line 2 may bind it, too"),
+        ("SIGMA = 1\nOpt.s = %SIGMA\nSIGMA/gin.macro.value = 2\n", ".gin", "Opt.s", "in line 3 may bind it, too"),
+        ("SIGMA = 1\nOpt.s = %SIGMA\nSIGMA/macro.value = 2\n", ".gin", "Opt.s", "in line 3 may bind it, too"),
         ("Opt.s = 1\na/Opt.s = 2\n", ".gin", "Opt.s", "`a/Opt.s` in line 2 may bind it, too"),
         ("Opt.s = 1\nm.Opt.s = 2\n", ".gin", "Opt.s", "`m.Opt.s` in line 2 may bind it, too"),
         ("Opt:\n  s = 1\n", ".gin", "Opt.s", "line 1: `Opt:` is no binding"),
@@ -480,6 +575,11 @@ BOMBS = {
     "flags": (".sh", "--a 1\n" * 40_000),
     "a chain of classes": (".py", "".join(f"class C{at}(C{at - 1}):\n" + " x = a(b)\n" * 20 for at in range(490))),
     "set inside": (".py", "def f():\n c = ConfigDict({'a': {}})\n" + " c.a.b = 1\n" * 20_000 + " return c\n"),
+    "arguments": (".py", "f(" + ",".join(f"a{x}=a{x}*1" for x in range(16_000)) + ")"),
+    "arguments and a list": (".py", "f(" + ",".join(f"a{x}=1" for x in range(990)) + ",b=[" + "1," * 60_000 + "])"),
+    "calls alike": (".py", "f(a=1,b=2)\n" * 499 + "x['a'] = 1\n" * 15_000),
+    "many calls": (".py", "".join(f"f{x}(a=1)\n" for x in range(16_000))),
+    "options handed on": (".sh", "t " + " ".join(f"--a{x} 1" for x in range(15_000)) + ' "$@"' * 9_000),
     "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
 }  # fmt: skip
 

@@ -27,6 +27,7 @@ def loaded(sampling, **changes):
 
 JAX, HF = "jax_privacy.batch_selection.", "transformers.Trainer, per_device_train_batch_size: 8, "
 TF = "tf.data.Dataset, batch_size: 64, drop_remainder: false"
+TFF = "tff.simulation."
 MEANT = [  # what follows `of:`, the draw that the class makes, adjacency
     ("torch.utils.data.DataLoader, batch_size: 64, shuffle: true, drop_last: false", "shuffle, size: 64", ""),
     ("DataLoader, batch_size: 64, shuffle: true, drop_last: true", "shuffle, size: 64, drop_last: true", ""),
@@ -76,6 +77,14 @@ MEANT = [  # what follows `of:`, the draw that the class makes, adjacency
     ("flwr.server.strategy.FedAvg, fraction_fit: .29, min_fit_clients: 2", "fixed, size: 290", ""),
     ("flwr.server.strategy.FedAvg, fraction_fit: .001, min_fit_clients: 2", "fixed, size: 2", ""),
     ("flwr.serverapp.strategy.FedAvg, fraction_train: 0.5, min_train_nodes: 2", "fixed, size: 500", ""),
+    ("grain.IndexSampler, batch_size: 50, worker_count: 0", "shuffle, size: 50", "zero-out"),
+    ("grain.IndexSampler, batch_size: 50, worker_count: 4", "shuffle, size: 50", "replace-one"),
+    ("streaming.StreamingDataset, batch_size: 64, num_canonical_nodes: 8", "shuffle, size: 64", "zero-out"),
+    ("pfl.data.FederatedDataset, cohort_size: 30, sample_type: random", "with-replacement, size: 30", ""),
+    ("pfl.data.FederatedDataset, cohort_size: 50, sample_type: minimize_reuse", "shuffle, size: 50", "zero-out"),
+    (TFF + "build_uniform_sampling_fn, size: 30, replace: false, random_seed: none", "fixed, size: 30", ""),
+    (TFF + "build_uniform_sampling_fn, size: 30, replace: true, random_seed: None", "with-replacement, size: 30", ""),
+    ("tff.program.DatasetDataSource, k: 30", "fixed, size: 30", ""),
 ]
 
 
@@ -175,6 +184,18 @@ REFUSED = [
         "partition",
     ),
     ("loader, of: webdataset.WebDataset, batch_size: 64, resampled: true", "with replacement"),
+    ("loader, of: grain.IndexSampler, batch_size: 64, worker_count: 0", "64 units do not divide all"),
+    ("loader, of: grain.IndexSampler, batch_size: 50, worker_count: 3", "150 units do not divide all"),
+    ("loader, of: grain.IndexSampler, batch_size: 50, worker_count: 0", "one unit fewer moves all after it"),
+    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 64", "come twice in a pass"),
+    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1", "one unit fewer moves all after it"),
+    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1, epoch_size: 9", "`sampling.epoch_size`"),
+    (
+        "loader, of: pfl.data.FederatedDataset, cohort_size: 30, sample_type: minimize_reuse",
+        "30 units do not divide all",
+    ),
+    ("loader, of: pfl.data.FederatedDataset, cohort_size: 30, sample_type: random, num_silos: 4", "num_silos"),
+    ("loader, of: build_uniform_sampling_fn, size: 30, replace: false, random_seed: 1", "everybody can know"),
     (f"{DL.replace('64', PARTS + ', accumulates: physical}')}, shuffle: true", "their DistributedSampler"),
     (f"{DL.replace('64', PARTS.replace('2', '1', 1) + ', accumulates: draws}')}, shuffle: true", "which makes passes"),
     (f"{DL.replace('64', PARTS + '}')}, shuffle: true", "lacks `accumulates`"),

@@ -118,3 +118,20 @@ def test_a_wrong_value_says_where_it_comes_from(load_with):
         load_with("'${params.json:text}'")
     (only,) = caught.value.diagnostics
     assert "params.json, line 1, column" in f"{only.message} {only.hint}"
+
+
+@pytest.mark.parametrize(
+    "keys",
+    ["1: 5, 01: 6", "1: 5, 1.0: 6", "1: 5, true: 6", "yes: 5, on: 6", "0x1: 5, 1: 6", "1: 5, 1_: 6", "1: 5, '1': 6"],
+)
+def test_keys_that_are_one_to_the_library(tmp_path, keys):
+    """YAML 1.1 makes one key of them, of which PyYAML and OmegaConf keep the last value."""
+    import yaml
+
+    assert len(yaml.safe_load(f"{{{keys}}}")) == 1 or "'1'" in keys
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.yaml").write_text(f"d: {{{keys}}}\n", encoding="utf-8")
+    for key in (word.split(":")[0].strip("'") for word in keys.split(", ")):
+        (tmp_path / "b.yaml").write_text(flat({"training": f"{{steps: '${{a.yaml:d[\"{key}\"]}}'}}"}), encoding="utf-8")
+        with pytest.raises(ConfigError, match="stands there more than once"):
+            load(str(tmp_path / "b.yaml"))

@@ -1,6 +1,7 @@
 """`${file:key}`: files of the same repository, and every way to lead out of it or to keep a gate busy."""
 
 import os
+import re
 import time
 
 import pytest
@@ -280,3 +281,35 @@ def test_values_of_toml_and_json_have_places(name, path, place):
     tree = read_document(source_of(text, name), f".{name.rpartition('.')[2]}").tree
     node = dict(walk(tree, ""))[path]
     assert (node.mark.line, node.mark.column) == place
+
+
+INCLUDED = "include 'conf/base.gin'\nOpt.sigma = %SIGMA\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"t/a.gin": INCLUDED, "conf/base.gin": "SIGMA = 4.0\n"}, 4),  # from the top, where runs start
+        ({"t/a.gin": INCLUDED, "t/conf/base.gin": "SIGMA = 4.0\n"}, 4),
+        ({"t/a.gin": INCLUDED + "SIGMA = 2\n", "conf/base.gin": "SIGMA = 4.0\n"}, 2),
+        ({"t/a.gin": "SIGMA = 2\n" + INCLUDED, "conf/base.gin": "SIGMA = 4.0\n"}, 4),
+        ({"t/a.gin": INCLUDED, "conf/base.gin": "include 'b.gin'\n", "conf/b.gin": "SIGMA = 4.0\n"}, 4),
+        ({"t/a.gin": INCLUDED, "conf/base.gin": "SIGMA = 4.0\n", "t/conf/base.gin": "SIGMA = 2\n"}, "may mean 2 files"),
+        ({"t/a.gin": INCLUDED, "conf/base.gin": "SIGMA = 4.0\nx/Opt.sigma = 1\n"}, "`x/Opt.sigma` in line 2 may bind"),
+        ({"t/a.gin": INCLUDED, "conf/base.gin": "include 't/a.gin'\n"}, "includes lead back"),
+        ({"t/a.gin": INCLUDED.replace("conf", "../..")}, "lies outside the repository"),
+        ({"t/a.gin": INCLUDED}, "may mean no file"),
+    ],
+)
+def test_what_a_gin_file_includes(tmp_path, files, said):
+    (tmp_path / ".git").mkdir()
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    config = tmp_path / "dpcalc.yaml"
+    config.write_text(flat({"mechanism": "{noise_multiplier: '${t/a.gin:Opt.sigma}'}"}), encoding="utf-8")
+    if isinstance(said, str):
+        with pytest.raises(ConfigError, match=re.escape(said)):
+            load(str(config))
+    else:
+        assert load(str(config)).plan.phases[0].mechanism.noise_multiplier == said

@@ -32,6 +32,7 @@ def test_the_metadata_is_valid_and_every_input_arrives_through_the_environment()
     assert set(ACTION["inputs"]) == {*GIVEN, "python-version"}
     for name in GIVEN:
         assert arriving[f"${{{{ inputs.{name} }}}}"] == f"DPCALC_{name.upper().replace('-', '_')}"
+    assert "github.action_repository" in STEPS[-1]["env"]["DPCALC_RULES"]  # links lead to the version that runs
     check = application().commands["check"]
     options = {option for each in (*check.params, *getattr(check, "shared", ())) for option in each.opts}
     assert set(re.findall(r"(?:option|flag) (--[\w-]+)", STEPS[-1]["run"])) <= options

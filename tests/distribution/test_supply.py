@@ -11,7 +11,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
-WORKFLOWS = [ROOT / "action.yml", *sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
+ACTIONS = [ROOT / "action.yml", ROOT / "comment" / "action.yml"]
+WORKFLOWS = [*ACTIONS, *sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LOCKS = [ROOT / ".github" / f"{name}-requirements.txt" for name in ("action", "release")]
 
@@ -42,25 +43,27 @@ def test_every_action_is_a_commit_with_its_version_beside_it():
     used = set()
     for path in (*WORKFLOWS, *PAGES):
         for name, rest in re.findall(r"\buses: *(\S+)(.*)", path.read_text(encoding="utf-8")):
-            if path.suffix == ".md" and name.startswith("OWNER/dpcalc@"):
-                assert re.match(r"OWNER/dpcalc@COMMIT # v\d+\.\d+\.\d+", f"{name}{rest}")
-            elif name != "./":
+            if path.suffix == ".md" and name.startswith("OWNER/dpcalc"):
+                assert re.match(r"OWNER/dpcalc(/comment)?@COMMIT # v\d+\.\d+\.\d+", f"{name}{rest}")
+            elif not name.startswith("./"):
                 assert re.fullmatch(r"[\w.-]+(/[\w.-]+)+@[0-9a-f]{40}", name), (path, name)
                 assert re.match(r" +# v\d+\.\d+\.\d+", rest), (path, name)
                 used.add(name)
     assert len({name.partition("@")[0] for name in used}) == len(used)  # one version of each
 
 
-@pytest.mark.parametrize("path", WORKFLOWS[1:], ids=lambda path: path.name)
+@pytest.mark.parametrize("path", WORKFLOWS[len(ACTIONS) :], ids=lambda path: path.name)
 def test_workflows_keep_no_credentials_and_have_no_rights(path):
     workflow = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert workflow["permissions"] == {"contents": "read"}
+    assert "pull_request_target" not in workflow[True]  # YAML reads `on` as a truth value
     for job in workflow["jobs"].values():
         checkouts = [step for step in job["steps"] if step.get("uses", "").startswith("actions/checkout@")]
         assert all(step["with"]["persist-credentials"] is False for step in checkouts)
         if "permissions" in job:  # who may publish runs nothing of the checkout, and does not see it
-            assert job["permissions"] in ({"id-token": "write"}, {"contents": "write"})
-            assert not checkouts
+            comments = {"actions": "read", "contents": "read", "pull-requests": "write"}
+            assert job["permissions"] in ({"id-token": "write"}, {"contents": "write"}, comments)
+            assert not checkouts or set(workflow[True]) == {"workflow_run"}  # whose checkout is of the main branch
             assert all(step["run"].startswith("gh release create ") for step in job["steps"] if "run" in step)
         else:
             assert checkouts

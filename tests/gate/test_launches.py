@@ -11,12 +11,13 @@ from tests.config.texts import flat
 
 TRAIN = 'p.add_argument("--noise-multiplier", "-s", type=float, default=1.1)\n'
 OTHER = 'p.add_argument("--noise-multiplier", default=3)\n'
+SCRIPTS = {"other.py": OTHER, "b/train.py": OTHER, "alone.py": "print(1)\n", "wrap.py": "import train\ntrain.main()\n"}
 NOTEBOOK = json.dumps({"cells": [{"source": ["!python train.py --noise-multiplier VALUE\n"]}]})
 PATH = "${train.py:flags.noise_multiplier}"
 
 
 def problems(folder, files, reference=PATH, tracked=True):
-    for name, text in {"train.py": TRAIN, "other.py": OTHER, **files}.items():
+    for name, text in {"train.py": TRAIN, **SCRIPTS, **files}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     (folder / "dpcalc.yaml").write_text(flat({"mechanism": f"{{noise_multiplier: '{reference}'}}"}), encoding="utf-8")
@@ -49,6 +50,11 @@ OTHERS = {
     "a list": ("job.yaml", "args:\n  - --noise-multiplier\n  - '0.5'\n", (2, 5)),
     "a list in braces": ("job.yaml", "args: [--noise-multiplier, 0.5]\n", (1, 8)),
     "a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "0.5"), (1, 42)),
+    "a sweep": ("s.yaml", "program: train.py\nparameters:\n  noise_multiplier:\n    value: 0.5\n", (3, 3)),
+    "keys of YAML": ("job.yml", "run: python train.py\nargs: {noise-multiplier: '0.5'}\n", (2, 8)),
+    "a script that hands words on": ("run.sh", "python wrap.py --noise-multiplier 0.5\n", (1, 16)),
+    "another folder": ("b/run.sh", "cd ..\npython train.py --noise-multiplier 0.5\n", (2, 17)),
+    "from another folder": ("b/run.sh", "python ../train.py --noise-multiplier 0.5\n", (1, 20)),
     "a script of nobody": ("run.sh", "python unknown.py --noise-multiplier 0.5\n", (1, 19)),
     "both scripts": ("run.sh", "python other.py train.py --noise-multiplier 0.5\n", (1, 26)),
 }
@@ -71,6 +77,11 @@ SAME = {
     "the beginning of another option": ("run.sh", "python train.py --noisy 3 --no-cuda 1\n"),
     "a letter of another script": ("run.sh", "python x.py -s 3\nls -s 3\n"),
     "Python without quotes": ("a.py", '"""Usage: train.py --noise-multiplier 3"""\n'),
+    "a script that knows nothing of it": ("run.sh", "python alone.py --noise-multiplier 3\n"),
+    "a script of that name beside it": ("b/run.sh", "python train.py --noise-multiplier 3\n"),
+    "a key beside another script": ("job.yaml", "run: other.py\nargs: {noise_multiplier: 0.5}\n"),
+    "another config": ("b.yaml", "steps: ${train.py:flags.n}\nnoise_multiplier: 3\n"),
+    "the same key": ("job.yaml", "run: train.py\nargs: {noise_multiplier: 1.10}\n"),
     "no launch": ("notes.md", "python train.py --noise-multiplier 3\n"),
     "the same in a notebook": ("a.ipynb", NOTEBOOK.replace("VALUE", "1.1")),
 }
@@ -79,6 +90,12 @@ SAME = {
 @pytest.mark.parametrize(("name", "text"), SAME.values(), ids=SAME)
 def test_what_overrides_nothing(tmp_path, name, text):
     assert not problems(tmp_path, {name: text})
+
+
+def test_a_link_to_the_script_is_the_script(tmp_path):
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "train.py").symlink_to("../train.py")
+    assert problems(tmp_path, {"c/run.sh": "python train.py --noise-multiplier 0.5\n"})
 
 
 def test_what_is_not_tracked_is_not_searched(tmp_path):

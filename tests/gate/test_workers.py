@@ -11,7 +11,7 @@ import pytest
 
 from dpcalc import plan
 from dpcalc.errors import OutOfMemoryError, OutOfTimeError
-from dpcalc.gate.costs import Costs, Fit, cost_relevant
+from dpcalc.gate.costs import Costs, Request, cost_relevant
 from dpcalc.gate.workers import Workers
 from tests.gate.worker_tasks import act
 
@@ -148,5 +148,5 @@ def test_suggestions_do_not_depend_on_how_fast_the_machine_is(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: next(passed))
     run = plan(scheme="all", dataset_size=10, noise_multiplier=1.0, steps=1, delta=1e-5)
     costs = Costs()
-    assert costs.fit(Fit(plan=cost_relevant(run), quantity="steps", limit=9.0)) is not None
+    assert costs.fit(Request(plan=cost_relevant(run), quantity="steps", limit=9.0)) is not None
     costs.close()

@@ -165,6 +165,8 @@ def test_every_format_is_parsed_here():
 ONE_CONFIG = [
     ["epsilon", "-v"],
     ["epsilon", "--json"],
+    ["epsilon", "--format", "markdown"],
+    ["epsilon", "--format", "csv"],
     ["compare"],
     ["delta", "--epsilon", "1"],
     ["solve-sigma", "--target-eps", "1"],
@@ -172,6 +174,7 @@ ONE_CONFIG = [
     ["statement", "--format", "markdown"],
     ["statement", "--format", "registry"],
     ["statement", "--format", "latex"],
+    ["statement", "--format", "html"],
     ["ledger", "add", "--dry-run", "l.yaml"],
     ["lock"],
     ["simulate", "--draws", "50"],

@@ -8,9 +8,12 @@ import pytest
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.imports.read import imported, read_run
-from dpcalc.imports.run import Terms
+from dpcalc.imports.run import Terms, number_text
 from dpcalc.planner.evaluate import guarantee
 
+TARGET = "target_epsilon=2, target_delta=1e-5, sample_rate=1/100, epochs=3"
+LOOKED_FOR = "batch_sizes=300, num_samples=30_000, num_updates=300, target_delta=1e-5, target_epsilon=2"
+RDP = "e = PrivacyEngine(accountant='rdp')"
 CONSTANTS = """
 N, RATE = 60_000, None
 BATCH = 256
@@ -159,6 +162,27 @@ def test_calls_of_jax_privacy_and_of_keras_are_the_run_that_they_make(tmp_path, 
         ),
         (f"calibrate_noise_multiplier({DP_PARAMS}, num_updates=5, target_epsilon=2, cycle_length=8)", "its own steps"),
         (f"DpParams({DP_PARAMS}, num_updates=5, sampling_method=m)", "SamplingMethod.POISSON or"),
+        (f"get_noise_multiplier({TARGET}, alphas=[2, 3])", "alphas: expected none where noise is looked for"),
+        (f"get_noise_multiplier({TARGET}, accountant='prv', eps_error=3)", "eps_error: expected none"),
+        (f"get_noise_multiplier({TARGET}, **options)", "which is not run"),
+        (f"calibrate_noise_multiplier({LOOKED_FOR}, truncated_batch_size=9)", "truncated_batch_size: expected none"),
+        (f"calibrate_noise_multiplier({LOOKED_FOR}, examples_per_user=2)", "examples_per_user: expected none"),
+        (
+            f"calibrate_noise_multiplier({LOOKED_FOR}, accountant=A(RdpAccountantConfig(orders=[2])))",
+            "orders: expected",
+        ),
+        (
+            f"PrivacyEngine(accountant='gdp').make_private_with_epsilon({TARGET})",
+            "accountant gdp, which the file names",
+        ),
+        (f"e = PrivacyEngine(**dict(accountant='gdp'))\ne.make_private_with_epsilon({TARGET})", "accountant gdp"),
+        (f"A = 'gdp'\nget_noise_multiplier({TARGET}, accountant=A)", "accountant gdp"),
+        (f"E = o.PrivacyEngine\nE(accountant='gdp').make_private_with_epsilon({TARGET})", "accountant gdp"),
+        (
+            f"e = PrivacyEngine()\ne.accountant = a.GaussianAccountant()\ne.make_private_with_epsilon({TARGET})",
+            "accountant gdp",
+        ),
+        ("compute_noise(60000, 256, 8.0, 60, 1e-5, 5.0)", "noise_lbd: expected at most 0.679"),
         ("DpParams(1.2, 5)", "whose arguments all have names"),
         ("fixed_dpsgd_event(1.2, 5, size=3)", "expected the arguments noise_multiplier, iterations"),
     ],
@@ -168,6 +192,35 @@ def test_calls_that_make_another_run_are_refused(tmp_path, call, message):
     path.write_text(f"x = {call}", encoding="utf-8")
     with pytest.raises(InputError, match=message):
         read_run(str(path), Terms())
+
+
+@pytest.mark.parametrize(
+    ("code", "by", "is_asked"),
+    [
+        (f"get_noise_multiplier({TARGET})", "opacus.rdp", False),
+        (f"get_noise_multiplier({TARGET}, accountant=rdp)", "opacus.prv", True),
+        (f"e.make_private_with_epsilon({TARGET})", "opacus.prv", True),
+        (f"e = PrivacyEngine()\ne.make_private_with_epsilon({TARGET})", "opacus.prv", False),
+        (f"{RDP}\ne.make_private_with_epsilon({TARGET})", "opacus.rdp", False),
+        (f"{RDP}\nf = PrivacyEngine()\nf.make_private_with_epsilon({TARGET})", "opacus.prv", False),
+        (f"{RDP}\nf.make_private_with_epsilon({TARGET})", "opacus.prv", True),
+        (f"{RDP}\ne = PrivacyEngine()\ne.make_private_with_epsilon({TARGET})", "opacus.prv", True),
+        (f"{RDP}\ne.accountant = a\ne.make_private_with_epsilon({TARGET})", "opacus.prv", True),
+        (f"e = PrivacyEngine(accountant=a.rdp)\ne.make_private_with_epsilon({TARGET})", "opacus.prv", True),
+        (f"calibrate_noise_multiplier({LOOKED_FOR}, accountant=A(RdpAccountantConfig()))", "jax-privacy.rdp", False),
+        (f"calibrate_noise_multiplier({LOOKED_FOR}, accountant=A(rdp_config))", "jax-privacy.pld", True),
+        ("compute_noise(30_000, 300, 2.0, 3, 1e-5, 0.1)", "tf-privacy.rdp", False),
+        ("compute_noise(30_000, 300, 2.0, 3, 1e-5, a.b)", "tf-privacy.rdp", True),
+    ],
+)
+def test_what_a_library_is_told_that_looks_for_noise(tmp_path, code, by, is_asked):
+    path = tmp_path / "train.py"
+    path.write_text(code, encoding="utf-8")
+    run = read_run(str(path), Terms())
+    assert run.found_by == f"by: {by}, assuming: {{rate: 1/100, steps: 300}}".replace(
+        "1/100", number_text(Fraction(1, 100))
+    )
+    assert any(each.startswith(("accountant:", "noise_lbd:")) for each in run.unknown) is is_asked
 
 
 INFINITE = ["float('inf')", "math.inf", "np.inf", "inf", "float('Infinity')", "np.infty", "None", "1e999", "-1.0"]

@@ -21,7 +21,7 @@ def test_many_nodes_and_orders_take_little_memory():
     y = np.linspace(-12.0, 12.0, 100_001)
     mu = 0.5
     mass = -y * y / 2 - np.log(2 * np.pi) / 2 + np.log(y[1] - y[0])
-    moments = LossMoments(mass, mu / 2 + np.sqrt(mu) * y, 5.0)
+    moments = LossMoments(mass, mu / 2 + np.sqrt(mu) * y)
     orders = np.linspace(0.1, 4.0, 50)
     tracemalloc.start()
     values, slopes = moments.cumulants(orders)

@@ -53,7 +53,7 @@ def test_the_bound_on_the_round_off_holds(size, kind):
     whole = terms(rng, kind, size // 2)
     mass = np.array([x / UNIT for x in whole])
     for count in (1, 2, 7, 100, 5000):
-        (found,), (noise,) = cyclic_powers(mass, 0, (count,), size=size)
+        ((found, noise),) = cyclic_powers(mass, 0, (count,), size=size)
         exact, scale = exact_power(whole + [0] * (size - len(whole)), count, size)
         assert distance(found, exact, scale) <= noise < 1e-9
 
@@ -76,7 +76,7 @@ def test_what_lies_beyond_a_part_keeps_its_digits(kind):
     padding = [0] * (size - 20)
     for count in (1, 3, 200):
         parts = [(np.array([x / UNIT for x in one]), 0) for one in (common, rest)]
-        (found,), (noise,) = cyclic_power_increments(*parts, (count,), size=size)
+        ((found, noise),) = cyclic_power_increments(*parts, (count,), size=size)
         whole, scale = exact_power([x + y for x, y in zip(common, rest, strict=True)] + padding, count, size)
         part, _ = exact_power(common + padding, count, size)
         exact = [x - y for x, y in zip(whole, part, strict=True)]

@@ -25,7 +25,7 @@ from tests.oracles.transcription import both_directions, row
 
 FIXED, POISSON = (fixed(2, 6),), (poisson(Fraction(3, 20), 5),)
 USERS = (fixed(1, 5), everything(3))
-NESTED = (fixed(1, 4), fixed(2, 4))
+TASKS = [(fixed(1, 4), -1), (poisson(Fraction(3, 20), 3), 0)]  # and what the records of other tasks contribute
 NOISE = (0.9, 2.5)
 
 # (tree, clipping level, relation), (unit in D, unit in D', mates)
@@ -94,13 +94,30 @@ def test_without_sampling_the_bound_is_the_plain_gaussian(relation, sigma, unit,
 
 
 @pytest.mark.parametrize("sigma", NOISE)
-def test_two_fixed_levels_with_per_record_clipping_are_attained_from_the_smaller_data_set(sigma):
-    found = row(NESTED, 2, 2, ADD_REMOVE)
+@pytest.mark.parametrize(("tasks", "others"), TASKS)
+def test_fixed_draws_below_a_drawn_level_are_attained_from_the_smaller_data_set(tasks, others, sigma):
+    tree = tasks, fixed(2, 4)
+    found = row(tree, 2, 2, ADD_REMOVE)
     epsilons = np.abs(telling_epsilons(found, sigma))
-    experiment = Experiment(NESTED, 2, 2, ADD_REMOVE)
-    values = experiment.pattern({("unit", 0): -1, ("mate", 1): 1, ("mate", 0): -1})
+    experiment = Experiment(tree, 2, 2, ADD_REMOVE)
+    values = experiment.pattern({("unit", 0): -1, ("mate", 1): 1, ("mate", 0): others})
     truth, bound = truth_of(experiment, values, sigma, epsilons)[1], both_directions(found, sigma, epsilons)[1]
     assert truth == pytest.approx(bound, rel=1e-6, abs=1e-15)
+
+
+@pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("sigma", NOISE)
+@pytest.mark.parametrize(("tasks", "others"), TASKS)
+def test_all_records_of_drawn_tasks_attain_both_directions(tasks, others, relation, sigma):
+    tree = tasks, everything(3)
+    found = row(tree, 2, 2, relation)
+    epsilons = np.abs(telling_epsilons(found, sigma))
+    experiment = Experiment(tree, 2, 2, relation)
+    for direction, unit in enumerate((1, -1)):
+        by_role = {("unit", 0): unit, ("unit", 1): -unit, ("mate", 1): 1, ("mate", 0): others}
+        values = experiment.pattern({role: by_role[role] for role in experiment.roles})
+        truth, bound = truth_of(experiment, values, sigma, epsilons), both_directions(found, sigma, epsilons)
+        assert truth[direction] == pytest.approx(bound[direction], rel=1e-6, abs=1e-15)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

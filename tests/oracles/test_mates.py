@@ -60,7 +60,7 @@ def bound_of(hierarchy, *, unit, clip, relation=ADD_REMOVE):
 
 
 def told(bound):
-    """The average of Theorem 6.9, without that of Theorem 6.13."""
+    """The average of Theorem 6.9, without that of Theorem 6.15."""
     return Average(parts=tuple((chance, replace(part, outer=())) for chance, part in bound.parts))
 
 
@@ -105,7 +105,7 @@ def test_the_average_is_the_one_of_the_theorem(is_fixed, sigma):
 
 
 def shared_by_hand(rates, count, sigma, epsilon, *, is_fixed, is_swapped):
-    """Theorem 6.13 for a record below one random level, by a sum over a line on which the missed batches are at 0."""
+    """Theorem 6.15 for a record below one random level, by a sum over a line on which the missed batches are at 0."""
     (r_1, r_2), y = map(float, rates), np.linspace(-60, 60, 120_001)
 
     def at(place):

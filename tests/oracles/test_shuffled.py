@@ -19,6 +19,7 @@ from dpcalc.losses.atoms import approximate_pair
 from dpcalc.losses.loss import Loss, of_falling_pair
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.composition import composed, releases_of
+from dpcalc.planner.evaluate import guarantee
 from tests.few_losses import of_masses
 
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.2, 3.0)
@@ -122,25 +123,34 @@ def test_many_pure_steps(shape, local):
 # Steps that are attained: every label is told, and mates tell a label of the mixture with chance 1/q, else their own.
 
 
-def labels_run(random, pair, batches, q, is_adaptive):
-    """Law of the outputs where x tells a label by `pair` and mates by their mixture or a letter of their own."""
+def labels_run(random, pair, batches, q, is_adaptive, is_unlike=False):
+    """Law of the outputs where x tells a label by `pair` and mates by their mixture or a letter of their own.
+
+    If `is_unlike` each mate never tells one of the labels, at each step another one; the last value is what divergence
+    of factor q that makes at most.
+    """
     labels = pair.shape[1]
     outcomes = labels + 1
-    kernels = {}
+    kernels, own, never, unlike = {}, {}, {}, [0.0]
 
     def kernel(step, past):
         if not is_adaptive:
             return np.eye(labels, outcomes)
         return kernels.setdefault((step, past), random.dirichlet(np.full(outcomes, 0.3), size=labels))
 
-    own = {}
-
+    @functools.cache
     def laws(step, past, other):
         through = kernel(step, past)
         letter = np.eye(outcomes)[-1] if not is_adaptive else None
         if letter is None:
             letter = own.setdefault((step, past, other), random.dirichlet(np.full(outcomes, 0.3)))
-        return pair[0] @ through, pair[1] @ through, pair.mean(axis=0) @ through / q + (1 - 1 / q) * letter
+        p, p_other = pair @ through
+        mate = (p + p_other) / 2 / q + (1 - 1 / q) * letter
+        if is_unlike:
+            at = never.setdefault((step, past if is_adaptive else (), other), random.integers(labels))
+            mate = mate + mate[at] * (np.eye(outcomes)[-1] - np.eye(outcomes)[at])
+            unlike[0] = max(unlike[0], *(float(np.maximum(each - q * mate, 0).sum()) for each in (p, p_other)))
+        return p, p_other, mate
 
     total = [{}, {}]
     for order in itertools.permutations(range(batches)):
@@ -151,7 +161,7 @@ def labels_run(random, pair, batches, q, is_adaptive):
                 chance *= (p[told[step]], p_other[told[step]]) if who == 0 else w[told[step]]
             for law, each in zip(total, chance, strict=True):
                 law[told] = law.get(told, 0.0) + each
-    return [np.array([law[told] for told in sorted(law)]) for law in total]
+    return [np.array([law[told] for told in sorted(law)]) for law in total], unlike[0]
 
 
 def random_pair(random, labels):
@@ -171,7 +181,7 @@ def check_labels(seed, labels, batches, q, *, is_adaptive):
     bound = shuffled_pass(atoms_of(pair), approximate_pair(math.log(q)), ((Fraction(1), batches),), 1e-12)
     if bound is None:
         return
-    laws = labels_run(random, pair, batches, q, is_adaptive)
+    laws, _ = labels_run(random, pair, batches, q, is_adaptive)
     assert_dominates(bound, *laws)
     if not is_adaptive:  # and is not much above: q is taken a thousandth larger, and C is spread over a lattice
         for epsilon in EPSILONS[:5]:
@@ -191,6 +201,38 @@ def test_steps_that_tell_labels(labels, batches, is_adaptive):
 def test_many_steps_that_tell_labels(labels, batches, is_adaptive):
     for seed in range(60):
         check_labels(1000 + seed, labels, batches, (1.02, 1.2, 1.5, 2.0, 4.0)[seed % 5], is_adaptive=is_adaptive)
+
+
+def check_unlike(seed, labels, batches, q, *, is_adaptive, rare):
+    """A rare label of x, or a common one, is never told by some mate: it counts once a pass, whoever that is."""
+    random = np.random.default_rng(seed)
+    pair = random_pair(random, labels) * np.array([1] * (labels - 1) + [rare])
+    pair /= pair.sum(axis=1, keepdims=True)
+    laws, unlike = labels_run(random, pair, batches, q, is_adaptive, is_unlike=True)
+    mates = approximate_pair(math.log(q), unlike)
+    for budget in (1e-9, 0.1):
+        bound = shuffled_pass(atoms_of(pair), mates, ((Fraction(1), batches),), budget)
+        if bound is not None:
+            assert bound.infinity_mass <= 1.1 * unlike * (1 + 1e-9) + budget
+            assert_dominates(bound, *laws)
+
+
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize(("labels", "batches"), [(2, 2), (2, 3), (3, 3), (2, 4)])
+def test_mates_that_never_tell_a_label(labels, batches, is_adaptive):
+    for seed in range(4):
+        rare = (1, 1e-2, 1e-4)[seed % 3]
+        check_unlike(seed, labels, batches, (1.0, 1.5, 3.0)[seed % 3], is_adaptive=is_adaptive, rare=rare)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_adaptive", [False, True])
+@pytest.mark.parametrize(("labels", "batches"), [(2, 2), (2, 3), (2, 4), (2, 5), (3, 2), (3, 3), (4, 3)])
+def test_many_mates_that_never_tell_a_label(labels, batches, is_adaptive):
+    for seed in range(40):
+        rare = (1, 0.1, 1e-2, 1e-4)[seed % 4]
+        q = (1.0, 1.02, 1.2, 1.5, 2.0, 4.0)[seed % 6]
+        check_unlike(2000 + seed, labels, batches, q, is_adaptive=is_adaptive, rare=rare)
 
 
 # Gaussian noise: two batches, vectors that depend on what was told, in the plane, by sums over a fine grid.
@@ -577,3 +619,138 @@ def test_answers_by_randomized_response(shape, truth):
         p, q = (law_of_outputs(ways, tell(own, truths), steps, size + 1) for own in (0, 1))
         for bound in bounds:
             assert_dominates(bound, p, q)
+
+
+@pytest.mark.parametrize("far", [0.0, 1e-9, 1e-7, 5e-7])
+def test_the_delta_of_a_promise_counts_once_a_pass(far):
+    kind = f"approximate-dp, epsilon: 0.1, delta: {far}"
+    text = FLAT.format(users=2350, size=10, steps=235, group=1, kind=kind, adjacency="replace-one")
+    (alone,), (bound,) = (secret_bounds(each.replace("delta: 0.3", "delta: 1e-5")) for each in (PURE, text))
+    assert far <= bound.infinity_mass <= 1.1 * far + 1e-6
+    assert bound.epsilon(2e-6) <= 1.05 * alone.epsilon(1e-6)
+
+
+PURE = FLAT.format(users=2350, size=10, steps=235, group=1, kind="pure-dp, epsilon: 0.1", adjacency="replace-one")
+
+
+# Runs of several phases, in secret and in known order, beside other draws, against every order and every draw.
+
+
+def segments_of(kind, users, size, drop_last):
+    """(equally likely ways, of which each is the batches of some steps in turn)."""
+    if kind in {"secret", "any"}:
+        return batches_of(users, size, drop_last)
+    if kind == "fixed":
+        return [(cut,) for cut in itertools.combinations(range(users), size)]
+    subsets = [tuple(at for at in range(users) if code >> at & 1) for code in range(2**users)]
+    return [(cut,) * (2 if kind == "held" else 1) for cut in subsets]  # each unit by a fair coin
+
+
+def phases_run(random, users, phases, noise, changed, *, zero_out):
+    """Both laws of all that the phases tell: (kind, size of a batch, drop_last, steps, noise multiplier) of each."""
+    letters, tables = 5, {scale: cells_of(noise, scale, 2) for *_, scale in phases}
+
+    @functools.cache
+    def vector(*moment_and_unit):
+        likely = {"x": 1, "x'": -1}.get(moment_and_unit[-1][0], 0)
+        return likely if likely and random.random() < 0.9 else random.integers(-1, 2)
+
+    def law(is_changed):
+        told, begun = np.ones(1), 0
+        for kind, size, drop_last, steps, scale in phases:
+            ways = segments_of(kind, users, size, drop_last)
+            for first in range(0, steps, len(ways[0])):
+                length = min(len(ways[0]), steps - first)
+                later = np.zeros((letters, letters**length))  # by the last letter so far
+                for last, cuts in itertools.product(range(letters), ways):
+                    whole = np.ones(1)
+                    for step in range(length):
+                        center = np.zeros(letters, int)  # by the letter before
+                        for before in range(letters):
+                            for user in cuts[step]:
+                                is_other = is_changed and user in changed
+                                who = ("x'" if is_other else "x" if user in changed else "w", user)
+                                center[before] += (
+                                    0 if is_other and zero_out else vector(begun + first + step, before, who)
+                                )
+                        laws = np.array([tables[scale][int(each)] for each in center])
+                        at = np.arange(whole.size) % letters if step else np.array([last])
+                        whole = (whole[:, None] * laws[at]).ravel()
+                    later[last] += whole / len(ways)
+                at = np.arange(told.size) % letters
+                told = (told[:, None] * later[at]).ravel()
+            begun += steps
+        return told
+
+    return law(False), law(True)
+
+
+PHASES = """
+version: 1
+data: {{levels: [{{name: user, count: {users}}}]}}
+phases: [{phases}]
+privacy: {{adjacency: {adjacency}, delta: {delta}, group_size: {group}}}
+"""
+DRAWS = {
+    "secret": "scheme: shuffle, size: {size}, drop_last: {drop_last}, order: secret",
+    "any": "scheme: shuffle, size: {size}, drop_last: {drop_last}",
+    "fixed": "scheme: fixed, size: {size}",
+    "poisson": "scheme: poisson, rate: 0.5",
+    "held": "scheme: poisson, rate: 0.5, redraw_every: 2",
+}
+
+
+def check_phases(seed):
+    random = np.random.default_rng(seed)
+    users, noise = int(random.integers(2, 5)), random.choice(["laplace", "gaussian", "discrete-laplace"])
+    zero_out, group, number = bool(random.integers(2)), int(random.integers(1, 3)), int(random.integers(1, 4))
+    phases = [
+        (
+            "secret" if not at else str(random.choice(list(DRAWS))),
+            int(random.integers(1, users)),
+            bool(random.integers(2)),
+            int(random.integers(1, 6 - number)) if not at else 1 + int(random.integers(2)) * (number < 3),
+            float(random.choice([1.0, 2.0, 4.0, 7.0])),
+        )
+        for at in range(number)
+    ]
+    texts = [
+        f"{{name: p{at}, sampling: {{user: {{{DRAWS[kind].format(size=size, drop_last=str(drop_last).lower())}}}}}, "
+        f"mechanism: {{type: {noise}, noise_multiplier: {scale}}}, training: {{steps: {steps}}}}}"
+        for at, (kind, size, drop_last, steps, scale) in enumerate(phases)
+    ]
+    p, q = phases_run(random, users, phases, noise, {*range(group)}, zero_out=zero_out)
+    assert p.sum() == pytest.approx(1)
+    for delta in (0.2, 0.03):
+        adjacency = "zero-out" if zero_out else "replace-one"
+        words = {"users": users, "phases": ", ".join(texts), "adjacency": adjacency, "group": group, "delta": delta}
+        epsilon = guarantee(load_text(PHASES.format(**words), path="run.yaml").plan).epsilon
+        assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= delta * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_phases_of_different_orders(seed):
+    check_phases(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_many_phases_of_different_orders(seed):
+    check_phases(seed)
+
+
+def test_a_hundred_thousand_batches():
+    # Labels of two letters: the sum of contrasts is that of fair coins, and the number of labels a binomial one.
+    batches, likeness = 100_000, 40.0
+    contrast, others = math.tanh(0.25), np.arange(2000, 3001)
+    weights = scipy.stats.binom.pmf(others, batches - 1, 1 / likeness)
+    pair = approximate_pair(0.5), approximate_pair(math.log(likeness))
+    bound = shuffled_pass(*pair, ((Fraction(1), batches),), 1e-12)
+    for epsilon in (0.0, 0.005, 0.02, 0.04):
+        exact = 0.0
+        for labels, weight in zip((others + 1).tolist(), weights, strict=True):
+            ones = np.arange(labels + 1)
+            share = contrast * (2 * ones - labels) / labels
+            each = np.maximum(1 + share - math.exp(epsilon) * (1 - share), 0)
+            exact += weight * float(scipy.stats.binom.pmf(ones, labels, 0.5) @ each)
+        assert exact * (1 - 1e-9) <= bound.delta(epsilon) <= 1.06 * exact

@@ -11,14 +11,14 @@ import pytest
 import dpcalc
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.config.load import load
-from dpcalc.errors import ConvergenceError
+from dpcalc.errors import ConvergenceError, NoSolution
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, NoSolution
+from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson

@@ -8,8 +8,8 @@ from statistics import NormalDist
 
 import pytest
 
-from dpcalc.errors import InputError
-from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal, NoSolution
+from dpcalc.errors import InputError, NoSolution
+from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.planner.test_edges import plan_of

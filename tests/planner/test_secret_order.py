@@ -3,7 +3,8 @@
 import pytest
 
 from dpcalc.config.load import load_text
-from dpcalc.planner.evaluate import evaluate, guarantee
+from dpcalc.planner.compare import compare
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
 from dpcalc.planner.statement import statement
 
@@ -128,10 +129,20 @@ def test_from_which_noise_or_batch_size_on_it_helps():
         return [note for note in evaluate(plan).notes if "secret order" in note.text]
 
     assert not notes()
+    (note,) = notes("mechanism.clip=batch")
+    assert "no bound is known that counts the secret order here" in note.text
+    (note,) = notes("mechanism.noise_multiplier=0.01")
+    assert note.text.endswith("where each pass is one release, as in any order")
     (note,) = notes("mechanism.noise_multiplier=1")
-    assert "from a noise multiplier of 2 on" in note.text
+    assert "from a noise multiplier of 1.7 on" in note.text
     (note,) = notes("mechanism.noise_multiplier=2", "sampling.user.size=2000", "training.steps=12")
     assert "with batches of" in note.text
+
+
+def test_all_answers_say_that_it_helps_nowhere():
+    plan = load_text(CONFIG, path="run.yaml", assignments=["mechanism.noise_multiplier=1"]).plan
+    answers = [*delta_of(plan, epsilon=1.0).notes, *risk(plan).notes, *(row.note for row in compare(plan))]
+    assert sum("from a noise multiplier of 1.7 on" in text for text in answers) == 3
 
 
 def test_a_pass_that_is_not_finished_counts_whole_and_noise_of_phases_differs():
@@ -139,6 +150,11 @@ def test_a_pass_that_is_not_finished_counts_whole_and_noise_of_phases_differs():
     phases = "phases=[{training: {steps: 400}}, {training: {steps: 600}, mechanism: {noise_multiplier: 14}}]"
     both = epsilon(phases)
     assert epsilon("mechanism.noise_multiplier=14") < both < epsilon()
+
+
+def test_a_run_told_as_many_phases_costs_the_same():
+    many = ", ".join(f"{{name: p{at}, training: {{steps: 20}}}}" for at in range(50))
+    assert epsilon(f"phases=[{many}]") == pytest.approx(epsilon("training.steps=10000"), rel=1e-3)
 
 
 def test_the_last_batch_smaller_or_dropped():
@@ -207,6 +223,13 @@ def test_a_user_whose_batch_is_seen_by_what_is_missing_in_it():
 )
 def test_next_to_no_noise_and_next_to_nothing_else(settings):
     assert epsilon(*settings) <= epsilon(*settings, "sampling.user.order=any")
+
+
+def test_delta_is_not_what_a_pass_bounded_for_another_delta_leaves():
+    plan = load_text(CONFIG, path="run.yaml").plan
+    far = delta_of(plan, epsilon=1.0)
+    assert far.delta < 1e-10  # of passes for delta 1e-5 a fortieth of that
+    assert delta_of(plan, epsilon=epsilon()).delta == pytest.approx(1e-5, rel=1e-4)
 
 
 def test_moments_are_not_those_of_round_off_far_out():

@@ -4,9 +4,10 @@ import math
 from dataclasses import replace
 from fractions import Fraction
 
+from dpcalc.errors import NoSolution
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import DeltaResult
-from dpcalc.planner.search import EpsilonGoal, NoSolution
+from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import Solution
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Poisson

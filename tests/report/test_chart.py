@@ -152,7 +152,7 @@ def line(name, kind, **more):
     ],
 )  # fmt: skip
 def test_a_legend_says_method_and_kind_once(series, expected):
-    assert legend(series) == expected
+    assert legend(series, replace(CHART, series=(series, line("other", Kind.UPPER, method="other")))) == expected
 
 
 @pytest.mark.parametrize(
@@ -211,8 +211,8 @@ def test_the_data_are_in_the_picture(chart, scale):
 def test_names_and_limits_are_in_the_picture_as_text():
     root = svg(CHART)
     texts = {"".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")}
-    assert {"epsilon over epochs, delta = 1e-05", "epochs", "pld: upper bound", "budget 3.0"} <= texts
-    assert {"clinic $x$: estimate", "strong-composition: as published", "the run: unit example"} <= texts
+    assert {"Epsilon over epochs, delta = 1e-05", "epochs", "pld: upper bound", "budget 3.0"} <= texts
+    assert {"clinic $x$: estimate", "published, not proved here", "the run: unit example"} <= texts
     (first, second, *_) = drawn(root, "limit-0")
     assert first[1] == second[1]
 
@@ -235,10 +235,43 @@ def texts_of(root):
     return ["".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")]
 
 
-def test_one_entry_of_the_legend_explains_all_bands():
-    upper = Series(name="pld", kind=Kind.UPPER, xs=(1.0, 2.0), ys=(2.0, 3.0))
-    lower = replace(upper, name="lower", kind=Kind.LOWER, ys=(1.0, 2.0))
-    assert texts_of(svg(replace(CHART, series=(upper, lower, upper, lower)))).count("where the exact value lies") == 1
+def styles(root, name):
+    """The CSS of a line of a picture."""
+    (path,) = (one.find(f"{SVG}path") for one in root.iter(f"{SVG}g") if one.get("id") == name)
+    return dict(re.findall(r"([\w-]+): ([^;]+)", path.get("style")))
+
+
+def test_colour_is_the_run_and_style_the_claim():
+    upper = Series(name="a", kind=Kind.UPPER, xs=(1.0, 2.0), ys=(2.0, 3.0))
+    lower, published = replace(upper, kind=Kind.LOWER, ys=(1.0, 2.0)), replace(upper, kind=Kind.AS_PUBLISHED)
+    root = svg(replace(CHART, series=(upper, lower, replace(upper, name="b", ys=(4.0, 5.0)), published)))
+    (a, a_lower, b, no_bound) = (styles(root, f"series-{number}") for number in range(4))
+    assert a["stroke"] == a_lower["stroke"] != b["stroke"]
+    assert ["stroke-dasharray" in each for each in (a, a_lower, b, no_bound)] == [False, True, False, True]
+    assert no_bound["stroke"] not in {a["stroke"], b["stroke"]}
+
+
+def test_ends_that_agree_are_one_line_and_equal_budgets_another():
+    upper = Series(name="a", kind=Kind.UPPER, xs=(1.0, 2.0), ys=(2.0, 3.0))
+    lower = replace(upper, kind=Kind.LOWER, ys=(1.999, 2.999))
+    limits = (Limit(name="a, budget", value=3.0), Limit(name="b, budget", value=3.0))
+    root = svg(replace(CHART, series=(upper, lower), limits=limits))
+    assert {"series-0", "limit-0"} == {
+        one.get("id") for one in root.iter() if "-0" in one.get("id", "") or "-1" in one.get("id", "")
+    }
+    assert {"a: upper bound, tight", "budget 3.0"} <= set(texts_of(root))
+
+
+def test_lines_that_end_together_have_a_legend():
+    lines = tuple(
+        Series(name=name, kind=Kind.UPPER, xs=(1.0, 2.0), ys=(y, 1.0)) for name, y in (("a", 0.1), ("b", 0.2))
+    )
+    root = svg(replace(CHART, series=lines, limits=()))
+    assert [one for one in root.iter() if one.get("id") == "legend_1"]
+
+
+def test_a_picture_follows_the_page_into_the_dark():
+    assert b"@media (prefers-color-scheme: dark)" in chart_picture(CHART, "svg")
 
 
 def test_whole_numbers_have_whole_ticks():
@@ -248,17 +281,21 @@ def test_whole_numbers_have_whole_ticks():
     assert not {"1.5", "2.5"} & set(shown[: shown.index("epochs")])
 
 
-def test_a_long_legend_makes_the_picture_higher_and_leaves_the_lines_their_room():
-    entries = tuple(replace(CHART.series[1], name=f"a config with a name of its own, number {n}") for n in range(8))
+def test_many_labels_make_the_picture_higher_and_do_not_touch():
+    entries = tuple(
+        replace(CHART.series[1], name=f"a config with a name of its own, number {n}", ys=(0.0, 1.0, None, y))
+        for n, y in enumerate([1.0, 1.01, 1.02, 1.0, 0.99, 5.0, 5.0, 0.0, 0.0, 0.0])
+    )
     short, long = svg(CHART), svg(replace(CHART, series=entries))
     heights = [float(root.get("height").removesuffix("pt")) for root in (short, long)]
     assert heights[1] > heights[0] + 72
-    rooms = []
-    for root in (short, long):
-        (frame,) = (one for one in root.iter(f"{SVG}g") if one.get("id") == "patch_2")
-        ys = [float(y) for y in re.findall(r"[ML] \S+ (\S+)", frame.find(f"{SVG}path").get("d"))]
-        rooms.append(max(ys) - min(ys))
-    assert rooms[1] > 0.8 * rooms[0]
+    places = [
+        (float(re.search(r"translate\(\S+ (\S+)\)", text.get("transform"))[1]))
+        for text in long.iter(f"{SVG}text")
+        if re.match("a config|its own", "".join(text.itertext()))
+    ]
+    assert len(places) == 20
+    assert min(abs(one - other) for n, one in enumerate(places) for other in places[:n]) > 8
 
 
 def test_a_subtitle_is_wrapped_into_lines_of_like_length():

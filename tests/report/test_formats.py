@@ -16,6 +16,7 @@ from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Change, Verdict, finding
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import GateAnswer
+from dpcalc.report.rules import RULES, rule_address, rules_address
 from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result, moved
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -180,7 +181,7 @@ def test_github_reads_back_what_was_meant():
 
 @pytest.mark.parametrize("text", ATTACKS)
 def test_markdown_means_nothing_but_ours(text):
-    """Every line is ours, a row of a table of four cells, or inside a fence that only its own end closes."""
+    """Every line is ours, a row of a table of six cells, or inside a fence that only its own end closes."""
     fence = None
     for line in drawn("markdown", attacked(text)).split("\n"):
         if fence:
@@ -189,8 +190,10 @@ def test_markdown_means_nothing_but_ours(text):
         elif re.fullmatch("`{3,}text", line):
             fence = line.removesuffix("text")
         elif line.startswith("|"):
-            outside = re.sub(r"(`+) ?.*? ?(?<!`)\1(?!`)", "code", line)
-            assert re.fullmatch(r"\| (code|config|---) \|( [a-z0-9.-]* \|){3}", outside), line
+            outside = re.sub(r"`[^`|]+`", "code", line)
+            assert re.fullmatch(
+                r"\| (code|config|---) \|( [a-z0-9.-]* \|){4} (cause|---|[DPC0-9, ]*(code)?) \|", outside
+            )
         else:
             assert re.fullmatch(r"|\*\*dpcalc check: \w+\*\*, checked .*", line)
     assert fence is None
@@ -203,3 +206,22 @@ def test_no_text_of_a_config_is_a_link_or_a_placeholder_of_sarif():
     (run,) = json.loads(drawn("sarif", (named,)))["runs"]
     text = next(each["message"]["text"] for each in run["results"] if each["ruleId"] == "DPC101")
     assert text == r"unknown key `\[Approve\](https://example.org)`, `{{0}}`, `a" + "\\" * 4 + "b`"
+
+
+def test_codes_lead_to_the_rules_page_where_its_address_is_known(monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    heads = re.findall("^## (.*)$", page, flags=re.MULTILINE)
+    anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}  # as GitHub makes them
+    for stated, known in (("https://example.org/docs/rules.md", True), ("javascript:alert(1)", False), ("", False)):
+        monkeypatch.setenv("DPCALC_RULES", stated)
+        rules_address.cache_clear()
+        assert {bool(rule_address(code)) for code in RULES} == {known}
+        (run,) = json.loads(drawn("sarif", EVERYTHING))["runs"]
+        uris = [rule.get("helpUri") for rule in run["tool"]["driver"]["rules"]]
+        assert (
+            all(uri.partition("#")[0] == stated and uri.partition("#")[2] in anchors for uri in uris)
+            if known
+            else not any(uris)
+        )
+        assert (f"[DPC301]({stated}#dpc301-over-budget)" in drawn("markdown", EVERYTHING)) is known
+    rules_address.cache_clear()

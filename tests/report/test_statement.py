@@ -5,6 +5,7 @@ import math
 import re
 from dataclasses import replace
 from decimal import Context, Decimal
+from html import unescape
 
 import jsonschema
 import pytest
@@ -84,7 +85,7 @@ def test_without_sampling_nothing_is_said_of_amplification():
     assert all("has the weaker guarantee" in " ".join(text.split()) for text in texts)
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "latex", "registry"])
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "latex", "registry"])
 def test_nothing_steers_a_terminal(form):
     text = stated(form, HOSTILE_STATEMENT, HOSTILE_LOADED)
     assert all(line.isprintable() for line in text.splitlines())
@@ -113,10 +114,21 @@ def test_markdown_shows_every_word_as_it_is():
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
 
 
+def test_a_page_shows_every_word_as_it_is_and_loads_nothing():
+    config = loaded(replace(PLAN, name=HOSTILE_MARKDOWN), path="a|b.yaml")
+    page = statement_format("html")(replace(statement_view(STATEMENT, config), picture=b"<svg/>"), 80)
+    tags = set(re.findall(r"<(\w+)", page))
+    assert tags == {"html", "meta", "title", "style", "h1", "h2", "p", "table", "tr", "th", "td", "ul", "li", "img"}
+    assert re.findall(r'(?:src|href)="([^"]*)', page) == ["data:image/svg+xml;base64,PHN2Zy8+"]
+    shown = unescape(re.sub(r"<[^>]*>", " ", page.partition("<h1>")[2]))
+    assert all(text in shown for section in statement_view(STATEMENT, config).sections for text in section.points)
+    assert HOSTILE_MARKDOWN in shown
+
+
 COMMANDS = "::error::a ::add-mask::b ##[error]c ##vso[task.setvariable]d"
 
 
-@pytest.mark.parametrize("form", ["text", "markdown", "latex", "registry"])
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "latex", "registry"])
 def test_nothing_is_a_command_to_a_runner(form):
     config = loaded(replace(PLAN, name=COMMANDS), path=COMMANDS)
     text = stated(form, STATEMENT, config)

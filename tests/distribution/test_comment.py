@@ -1,0 +1,187 @@
+"""The comment on a pull request: of a report made by somebody, our rows alone; the event says which request."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from dpcalc.report.formats import report_format
+from dpcalc.report.gate import GateAnswer
+from tests.distribution.test_action import SCHEMA
+from tests.report.gate_samples import EVERYTHING, moved
+from tests.report.test_formats import ATTACKS, attacked
+
+ACTION = Path(__file__).parents[2] / "comment"
+EVENT = {
+    "repository": {"full_name": "us/repo"},
+    "workflow_run": {
+        "id": 9,
+        "event": "pull_request",
+        "head_repository": {"owner": {"login": "them"}},
+        "head_branch": "a&b=$(touch x)",
+        "head_sha": "abc",
+        "html_url": "https://github.com/us/repo/actions/runs/9",
+    },
+}
+PULLS = [{"number": 7, "head": {"sha": "abc"}}, {"number": 8, "head": {"sha": "older"}}]
+OTHERS = [
+    {"id": 1, "user": {"login": "them"}, "body": "<!-- dpcalc -->"},
+    {"id": 2, "user": {"login": "github-actions[bot]"}, "body": "x"},
+]
+OURS = {"id": 3, "user": {"login": "github-actions[bot]"}, "body": "<!-- dpcalc -->\n**dpcalc"}
+GH = """#!{python}
+import json, pathlib, sys
+answers = json.loads(pathlib.Path("answers").read_text())
+with open("asked", "a") as asked:
+    asked.write(json.dumps(sys.argv[1:]) + "\\n")
+path = sys.argv[2].partition("?")[0].removeprefix("repos/us/repo/")
+answer = pathlib.Path("zip").read_bytes() if path.endswith("/zip") else json.dumps(answers[path]).encode()
+sys.stdout.buffer.write(answer)
+"""
+
+
+def archive(*files):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, data in files:
+            packed.writestr(name, data)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def posted(tmp_path):
+    """Run the script with a stand-in of `gh`; return what it posted, as (method, path, body), and how it ended."""
+    gh = tmp_path / "bin" / "gh"
+    gh.parent.mkdir()
+    gh.write_text(GH.format(python=sys.executable), encoding="utf-8")
+    gh.chmod(0o755)
+
+    def ran(report="", *, event=EVENT, pulls=PULLS, comments=(), packed=None):
+        (tmp_path / "asked").unlink(missing_ok=True)
+        (tmp_path / "event.json").write_text(json.dumps(event), encoding="utf-8")
+        (tmp_path / "zip").write_bytes(archive(("dpcalc.md", report)) if packed is None else packed)
+        answers = {"pulls": pulls, "actions/runs/9/artifacts": {"artifacts": [{"id": 5}]}, "issues/comments/3": {}}
+        (tmp_path / "answers").write_text(json.dumps(answers | {"issues/7/comments": [[*OTHERS], [*comments]]}))
+        env = {"PATH": f"{gh.parent}:{os.environ['PATH']}", "GITHUB_EVENT_PATH": str(tmp_path / "event.json")}
+        command = [sys.executable, "-I", str(ACTION / "comment.py")]
+        env["DPCALC_ARTIFACT"] = "dpcalc-report"
+        ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False, timeout=60)
+        asked = tmp_path / "asked"
+        calls = [json.loads(line) for line in asked.read_text().splitlines()] if asked.exists() else []
+        assert not (tmp_path / "x").exists()
+        return [(call[3], call[1], call[5].removeprefix("body=")) for call in calls if "--method" in call], ended
+
+    return ran
+
+
+def markdown(results):
+    return report_format("markdown").text(GateAnswer(command="check", results=results))
+
+
+def test_the_table_is_one_comment_at_the_pull_request_of_the_event(posted, monkeypatch):
+    monkeypatch.setattr("dpcalc.report.gate.rule_address", lambda code: f"https://example.org/rules.md#{code}")
+    for comments, place in (([], ("POST", "issues/7/comments")), ([OURS], ("PATCH", "issues/comments/3"))):
+        ((method, path, body),), _ = posted(markdown(EVERYTHING), comments=comments)
+        assert (method, path) == (place[0], f"repos/us/repo/{place[1]}")
+    assert body.startswith("<!-- dpcalc -->\n**dpcalc: undecided**, checked 11 files: 2 undecided,")
+    assert body.count("\n| `") == len(EVERYTHING)
+    assert "| `conf/risen.yaml` | failed | 0.947 | 2.31 | 2.0 | DPC301, DPC303, " in body
+    assert "`training.steps: 10_000 -> 20_000`, and 2 more |" in body
+    assert "[the run](https://github.com/us/repo/actions/runs/9)" in body
+    assert "more in the run" not in body
+
+
+@pytest.mark.parametrize("text", ATTACKS)
+def test_texts_of_files_stay_code(posted, text):
+    ((_, _, body),), _ = posted(markdown(attacked(text)))
+    assert body.count("\n| `") == 3 or body.endswith(" 3 more in the run.")  # with characters that nothing shows
+
+
+ROW = "| `a.yaml` | failed | 1 | 2 | 2.0 | DPC301 |"
+HEAD = "**dpcalc check: passed**, checked 1 file: 1 passed"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "@everyone",
+        "![x](https://example.org/x.png)",
+        "<img src=x>",
+        ROW.replace("DPC301", "[DPC301](https://example.org) @me"),
+        ROW.replace("DPC301", "[more](https://example.org)"),
+        ROW.replace("`a.yaml`", "`a` @me `b`"),
+        ROW.replace("`a.yaml`", "``"),
+        ROW.replace("failed", "approved"),
+        ROW.replace(" 1 ", " <b>1</b> "),
+        f"{ROW} @me",
+        ROW.replace("a.yaml", "\u202ea"),
+        ROW.replace("a.yaml", "a" * 500),
+        f"{ROW}\r@me",
+    ],
+)
+def test_no_other_line_of_a_report_is_posted(posted, line):
+    ((_, _, body),), _ = posted(f"{HEAD}\n\n{ROW}\n{line}\n")
+    lines = body.split("\n")
+    assert [each for each in lines if each.startswith("| `")] == [ROW]
+    assert len(lines) == 8 - (not lines[-1])
+    assert line not in body.replace(ROW, "")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"report": "x" * 60_001}, "expected at most 60000 bytes"),
+        ({"report": "@everyone"}, "expected the Markdown report"),
+        ({"report": f"{HEAD} @everyone"}, "expected the Markdown report"),
+        ({"packed": os.urandom(1_000_001)}, "expected at most 1000000 bytes"),
+        ({"packed": b"no archive"}, "expected an archive with one file"),
+        ({"packed": archive(("a", "x"), ("b", "x"))}, "expected an archive with one file"),
+        ({"packed": archive(("a", b"0" * 500_000_000))}, "expected at most 60000 bytes"),
+    ],
+)
+def test_what_is_no_report_posts_nothing(posted, given, said):
+    calls, ended = posted(**given)
+    assert (calls, ended.returncode) == ([], 1)
+    assert said in ended.stderr
+
+
+def run(**changes):
+    return EVENT | {"workflow_run": EVENT["workflow_run"] | changes}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"event": run(event="push")},
+        {"event": run(head_repository=None)},
+        {"event": run(head_sha="older than the last commit")},
+        {"pulls": []},
+    ],
+)
+def test_a_run_of_no_open_pull_request_posts_nothing(posted, given):
+    calls, ended = posted(markdown(EVERYTHING), **given)
+    assert (calls, ended.returncode) == ([], 0)
+    assert "no comment: " in ended.stdout
+
+
+def test_fifty_rows_are_posted_and_the_others_counted(posted):
+    many = [moved(replace(EVERYTHING[0], diagnostics=()), f"{number}.yaml") for number in range(60)]
+    ((_, _, body),), _ = posted(markdown(many))
+    assert body.count("\n| `") == 50
+    assert "10 more in the run." in body
+
+
+def test_the_action_hands_nothing_to_a_shell():
+    action = yaml.safe_load((ACTION / "action.yml").read_text(encoding="utf-8"))
+    jsonschema.Draft7Validator(json.loads(SCHEMA.read_text(encoding="utf-8"))).validate(action)
+    (step,) = action["runs"]["steps"]
+    assert step["run"] == 'python3 -I "$DPCALC_COMMENT"'
+    assert step["env"]["DPCALC_ARTIFACT"] == "${{ inputs.artifact }}"
