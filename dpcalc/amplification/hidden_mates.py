@@ -48,8 +48,7 @@ def hidden_mates_profile(average: Average, plain: Loss, *, noise_multiplier: flo
         sides = [_Kind(parts, noise_multiplier, is_swapped=is_swapped) for parts in kinds.values()]
 
         def deltas(epsilons: Array, sides: Sequence[_Kind] = sides) -> Array:
-            total: Array = np.sum([side.deltas(epsilons) for side in sides], axis=0)
-            return total
+            return np.asarray(sum(side.deltas(epsilons) for side in sides))
 
         at_0 = found.delta(0.0)
         largest = max(part.shift for _, part in average.parts if isinstance(part, StepBound)) / noise_multiplier
@@ -102,8 +101,7 @@ class _Kind:
 
         def heights(y: Array) -> Array:  # of each part over the density of its own batch, at y from that; they rise
             ratios = np.exp(np.clip(-y[..., None] * moved - moved**2 / 2, -_LARGEST, _LARGEST))
-            found: Array = self.inclusion - np.einsum("ek,epk->ep", weights, ratios)
-            return found
+            return np.asarray(self.inclusion - np.einsum("ek,epk->ep", weights, ratios))
 
         # Where each part begins to be positive, relative to its place: at `high` if it is so nowhere.
         low, high = (np.full((epsilons.size, self.places.size), end) for end in (-_FAR, _FAR))

@@ -138,7 +138,7 @@ def test_a_chain_of_changes_is_read_off_where_its_corners_are(tmp_path):
     assert 4.6 < epsilon(run(tmp_path, CURVE, delta=1e-5)).epsilon < 4.652
 
 
-ONE_BIN_EACH = """
+GROUP_YAML = """
 version: 1
 data: {{examples: 10}}
 sampling: {{scheme: {scheme}}}
@@ -151,4 +151,4 @@ privacy: {{adjacency: add-remove, delta: {delta}, group_size: 3}}
 def test_one_of_all_steps_is_one_bin_of_one_pass(tmp_path):
     """For several units 16.68 was printed, and 14.24 for the same law as bins."""
     schemes = "random-allocation, times: 1", "balls-in-bins, bins: 2"
-    assert len({epsilon(run(tmp_path, ONE_BIN_EACH, scheme=each, delta=1e-5)).epsilon for each in schemes}) == 1
+    assert len({epsilon(run(tmp_path, GROUP_YAML, scheme=scheme, delta=1e-5)).epsilon for scheme in schemes}) == 1
