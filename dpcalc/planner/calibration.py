@@ -48,6 +48,8 @@ LIBRARIES = {
     "jax-privacy.rdp": Library(*_JAX, orders=_JAX_ORDERS),
     "prv-accountant.prv": Library("prv_accountant 0.1 to 0.2", "find_noise_multiplier", above=0.1),
 }
+CLASSICAL = "gaussian.classical"
+"""No accountant: noise of so many sensitivities by a formula for the epsilon and delta of one release."""
 FOUND_NOISE = "assumed run"
 """Name of the bound that is the target itself, for the run that the library assumed."""
 ROUND_OFF = "steps / delta"
@@ -57,6 +59,15 @@ LIMITS = {"epsilon": (0.1, 40.0), "delta": (1e-9, 0.01), "rate": (1e-5, 1.0), "s
 _LEAST, _MOST = 0.05, 1e5  # noise that is looked for
 _FINEST, _FARTHEST = 2e-5, 0.1  # relative distance from the noise that the search finds to one surely too small
 _ROUND_OFF = 1e-6  # relative, of a Renyi divergence as the libraries compute it
+
+
+def classical_noise(*, epsilon: float, delta: float) -> float:
+    """Return sqrt(2 ln(1.25 / delta)) / epsilon, rounded down: what code draws by it, whether or not it is private.
+
+    References:
+        Dwork, Roth 2014, theorem A.1, which needs epsilon < 1; `LocalDpMod` of Flower and `Gaussian` of FedML draw so.
+    """
+    return math.sqrt(2 * math.log(1.25 / delta)) / epsilon * (1 - 1e-14)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import mpmath
 import pytest
 
 import dpcalc
@@ -84,6 +85,8 @@ def test_what_the_library_was_asked(changes, asked):
             "steps / delta",
         ),
         (noise("by: opacus.prv, assuming: {rate: 1/9}"), "steps` is missing"),
+        (noise("by: gaussian.classical"), "of one release"),
+        (noise(f"by: gaussian.classical, {TOLD}", "{epsilon: 1, delta: 0.1}"), "no `assuming`"),
         ({"mechanism": BESIDE % "type: laplace"}, "must be a number"),
         ({"mechanism": BESIDE % "parties: {count: 4, dropouts: 0}"}, "stated as a number"),
         ({"mechanism": "{noise_multiplier: calibrated}"}, "must be a number"),
@@ -123,6 +126,15 @@ def test_what_the_run_costs(changes, epsilon, by):
     assert found.epsilon == (epsilon if by == "opacus.prv" else pytest.approx(epsilon, rel=0.02))
     assert (found.kind, found.method, found.epsilon_lower) == ("conditional", by, None)
     assert any(note.startswith("conditional: noise >= ") for note in found.notes)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/2", "0.1"), ("3", "1e-5"), ("1e6", "0.9"), ("1e-9", "1e-300")])
+def test_the_classical_formula_is_a_number_and_no_condition(epsilon, delta):
+    target = f"{{epsilon: {float(Fraction(epsilon))!r}, delta: {delta}}}"
+    plan = loaded({**SHUFFLED, **noise("by: gaussian.classical", target)}).plan
+    exact = mpmath.sqrt(2 * mpmath.log(mpmath.mpf(5) / 4 / mpmath.mpf(delta))) / mpmath.mpf(float(Fraction(epsilon)))
+    assert 1 - 1e-13 < plan.phases[0].noise_multiplier / exact < 1
+    assert (plan.calibrations, plan.budget) == ((), None)
 
 
 def test_no_lower_end_is_claimed():
