@@ -375,17 +375,6 @@ class _Reader(Forms):
                     problems.append(f"its default is converted by `{shortened(self._written(kind))}`, which is not run")
                 yield flag._replace(problems=problems)
 
-    def _once(self, value: ast.expr) -> ast.expr:
-        """Return what a name stands for that is bound once, under no condition; other code as it is."""
-        key = self._key(value) if isinstance(value, ast.Name) else (MODULE, "")
-        bound = self._bound(key)
-        found = (
-            self._bound_to(bound[0])
-            if len(bound) == 1 and not isinstance(self.above[id(bound[0])], ast.Tuple)
-            else None
-        )
-        return value if found is None or self._condition(found) or self.dynamic else found
-
     def _calls(self) -> Iterator[_Stated]:
         """Yield the named arguments of calls, by the name that is called."""
         calls: dict[str, list[ast.Call]] = defaultdict(list)

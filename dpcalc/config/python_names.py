@@ -246,9 +246,9 @@ class Syntax:
                 for at, scope in enumerate(scopes)
                 if name in bound[id(scope)] - outside[id(scope)] and (at == 0 or not isinstance(scope, ast.ClassDef))
             )
-            key = MODULE if isinstance(node, ast.Global | ast.Nonlocal) else next(found, MODULE)
-            self.key[id(node)] = key, name
-            self.uses[key, name].append(node)
+            owner = MODULE if isinstance(node, ast.Global | ast.Nonlocal) else next(found, MODULE)
+            self.key[id(node)] = owner, name
+            self.uses[owner, name].append(node)
         self.bindings = {
             key: [x for x in nodes if not isinstance(getattr(x, "ctx", None), ast.Load)]
             for key, nodes in self.uses.items()
@@ -356,33 +356,6 @@ class Syntax:
                 is_over = None in keys or isinstance(self.above[id(above)], ast.BinOp)
                 return value is not None and not is_same and (is_over or not merged)
         return False
-
-    def _condition(self, node: ast.AST) -> str:
-        """Return the first statement around a place on which it depends, in words; "" if there is none."""
-        inner: ast.AST = node
-        while not isinstance(above := self.above[id(inner)], ast.Module):
-            match above:
-                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Expr():
-                    pass
-                case ast.Assign() | ast.AnnAssign() if inner is node:
-                    pass
-                case ast.If(
-                    test=ast.Compare(
-                        left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
-                    ),
-                    orelse=[],
-                ):
-                    pass
-                case ast.If(test=ast.Name() as test) if inner in above.body and is_constant(self._once(test), True):
-                    pass
-                case ast.expr():
-                    return "it is part of another expression"
-                case _:
-                    above = self.above[id(above)] if isinstance(above, ast.match_case) else above
-                    word = type(above).__name__.lower().removeprefix("async").removesuffix("star")
-                    return f"it stands under the `{word}` of line {getattr(above, 'lineno', 0)}"
-            inner = above
-        return ""
 
     def _bound_to(self, node: ast.AST) -> ast.expr | None:
         """Return the value that an assignment gives a name, also one of a tuple; None for other bindings."""
