@@ -74,11 +74,16 @@ def test_what_the_library_was_asked(changes, asked):
         (noise(""), "noise_multiplier.by` is missing"),
         (noise(target=""), "calibrated_to` is missing"),
         (noise(target="8"), "must be a mapping"),
-        (noise(target="{epsilon: 80}"), "epsilon: expected 0.1 to 40"),
+        (noise(target="{epsilon: 80}"), "epsilon: expected 0.1 to 64"),
         (noise(target="{epsilon: 8, delta: 0.02}"), "delta: expected 1e-09 to 0.01"),
         (noise("by: opacus.prv, assuming: {rate: 1e-6, steps: 9}"), "rate: expected 1e-05 to 1"),
         (noise("by: opacus.prv, assuming: {rate: 1/9, steps: 100_001}"), "steps: expected 1 to 100000"),
         (noise("by: opacus.prv, assuming: {rate: 2, steps: 9}"), "rate` must be more than 0"),
+        (noise("by: opacus.prv, assuming: {rate: 1/999, steps: 9}", "{epsilon: 50}"), "rate: expected 0.00425532 to 1"),
+        (
+            noise("by: dp-accounting.pld, assuming: {rate: 1, steps: 20_000}", "{epsilon: 50}"),
+            "steps: expected 1 to 10000",
+        ),
         # Its round-off: Opacus 1.6.0 reports 29.97 where 30.002 is right, after a minute.
         (
             noise("by: opacus.prv, assuming: {rate: 1e-5, steps: 100_000}", "{epsilon: 30, delta: 1e-9}"),
