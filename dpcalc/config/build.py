@@ -57,7 +57,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
-from dpcalc.planner.calibration import Calibration
+from dpcalc.planner.calibration import CLASSICAL, Calibration, classical_noise
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
@@ -761,6 +761,11 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
     if asked is None or noise is None:
         return phase
     level, is_opacus, told, target = phase.hierarchy.level(1), "opacus" in asked.by, asked.assuming, asked.calibrated_to
+    if asked.by == CLASSICAL:
+        if told is not None or target.delta is None:
+            why = "takes `calibrated_to: {epsilon: E, delta: D}` of one release, and no `assuming`"
+            raise ConfigError([noise.fault("DPC103", why, "state both as the code has them")])
+        return phase.with_noise(classical_noise(epsilon=float(target.epsilon), delta=float(target.delta)))
     if told is None:
         rate, steps, epochs = level.scheme.share(level.count), phase.steps, run.training.epochs
         is_flat = phase.hierarchy.depth == level.redraw_every == 1 and isinstance(level.scheme, Poisson)

@@ -211,6 +211,10 @@ class References:
         options = self._documents[place].defaults.get(path)
         if options is not None:
             self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
+            document = self._documents[place]
+            for guard in document.guards.get(path, ()):
+                value = self._scalar_at(document, tuple(guard.split(".")))
+                self.defaults.append(Default(node.path, node.mark, self._shown(place), document.defaults[guard], value))
         elif self._hydra.is_composed(place):
             self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{path}=",), target))
             # The option that states it is a choice that a launch may override, too: `dp=loose`.

@@ -46,7 +46,7 @@ from dpcalc.keys import (
     keys_of,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
-from dpcalc.planner.calibration import LIBRARIES
+from dpcalc.planner.calibration import CLASSICAL, LIBRARIES
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import Episodes
@@ -304,9 +304,10 @@ CALIBRATED = {
         _reference("Target"), "The target for which the library looked.", advice="add `calibrated_to: {epsilon: 8}`"
     ),
     "by": declare(
-        Word(tuple(LIBRARIES)),
-        "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like.",
-        advice=f"one of {', '.join(LIBRARIES)}",
+        Word((*LIBRARIES, CLASSICAL)),
+        "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like; or "
+        "`gaussian.classical`, sqrt(2 ln(1.25 / delta)) / epsilon of one release.",
+        advice=f"one of {', '.join((*LIBRARIES, CLASSICAL))}",
     ),
     "assuming": declare(
         _reference("Assumed"),
