@@ -267,7 +267,7 @@ def _tff(said: _Said) -> Draw:
 
 
 def _flower(said: _Said) -> Draw:
-    fraction, fewest = (said[name] for name in said.values if name != "of")
+    fraction, fewest, *_ = said.values.values()
     # The product is rounded as Flower rounds it, in floating point.
     return {"scheme": "fixed", "size": max(int(said.known_count * float(fraction)), fewest)}
 
