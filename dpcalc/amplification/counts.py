@@ -41,12 +41,15 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.sums import rough_count_distributions
 
+CountLaw = tuple[tuple[int, Fraction], ...]
+"""(number, its probability), ascending in number, exact."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CountPair:
     """A pair of Gaussian mixtures over H, where no other unit takes the place of a missed one."""
 
-    law: tuple[tuple[int, Fraction], ...]  # (h, Pr[H = h]), ascending in h, exact, summing to 1
+    law: CountLaw  # (h, Pr[H = h]), summing to 1
     shift: int  # s, distance in clip norms by which each one of H moves the batch mean
     # True if H also moves the mean of D' to the other side (replace-one); s is then the sum of both moves
     both_ways: bool
@@ -85,7 +88,45 @@ def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fra
     return {-bound.shift * h: chance for h, chance in bound.law}, {0: Fraction(1)}
 
 
-Part = StepBound | CountPair
+@dataclass(frozen=True, kw_only=True)
+class ExchangedPair:
+    """A pair of Gaussian mixtures of a unit that takes the place of another one, of which both hold random numbers."""
+
+    inclusion: Fraction  # probability that the unit is in the place; the other one is there else, and always in D'
+    own: CountLaw  # its contributions, exact probabilities that sum to 1, ascending
+    other: CountLaw  # those of the other one
+
+    @property
+    def shift(self) -> int:
+        """The largest distance in clip norms between a mean of D and that of D'."""
+        return self.own[-1][0] + self.other[-1][0]
+
+    @property
+    def max_shift(self) -> int:
+        """The same: `shift`."""
+        return self.shift
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """Distance in clip norms of a batch without the unit, seen from D."""
+        return (self.shift,)
+
+    @property
+    def distances_swapped(self) -> tuple[int, ...]:
+        """Distance in clip norms of a batch without the unit, seen from D'."""
+        return (0,)
+
+    @cached_property
+    def unit_noise_pair(self) -> MixturePair:
+        """The pair under noise of deviation 1, the unit on one side and the other one opposite."""
+        q = dict(self.other)
+        p = {place: (1 - self.inclusion) * chance for place, chance in self.other}
+        for number, chance in self.own:
+            p[-number] = p.get(-number, Fraction(0)) + self.inclusion * chance
+        return MixturePair.of(p, q, deviation=1.0)
+
+
+Part = StepBound | CountPair | ExchangedPair
 _UNIT = 2**1600  # denominator of merged probabilities, rounded up by 1e-481: far below the smallest delta, 1e-300
 _MAX_PARTS = 64  # of an average: each part has its own privacy profile, ten times as many take ten times as long
 
@@ -95,7 +136,7 @@ class Average:
     """A mixture of one-step bounds whose component is public; with the remaining probability the step has loss 0."""
 
     # (probability > 0, bound); the probabilities sum to at most 1
-    parts: tuple[tuple[Fraction, StepBound | CountPair], ...]
+    parts: tuple[tuple[Fraction, Part], ...]
 
     @property
     def inclusion(self) -> Fraction:
@@ -118,13 +159,13 @@ class Average:
         return (max(distance for _, bound in self.parts for distance in bound.distances_swapped),)
 
 
-Bound = StepBound | CountPair | Average
+Bound = Part | Average
 
 RevealedCounts = list[tuple[Fraction, CountDistribution]]
 """(probability, law of H given it) for each outcome of the public draws above; sum <= 1, else H is 0."""
 
 
-def unamplified(bound: Bound) -> StepBound | CountPair:
+def unamplified(bound: Bound) -> Part:
     """Return the bound of a step that surely draws the unit, with H at its largest and in the costliest part."""
     # H at its largest for sure is above every law of it, and the part with the largest shift above every other.
     match bound:
@@ -132,6 +173,8 @@ def unamplified(bound: Bound) -> StepBound | CountPair:
             return replace(bound, inclusion=Fraction(1), missed=tuple(Fraction(0) for _ in bound.missed))
         case CountPair(law=law):
             return replace(bound, law=((law[-1][0], Fraction(1)),))
+        case ExchangedPair():
+            return StepBound.sure(bound.max_shift)
         case Average(parts=parts):
             return max((unamplified(part) for _, part in parts), key=lambda part: part.max_shift)
 

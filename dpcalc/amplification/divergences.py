@@ -93,6 +93,8 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
             )
             theorem = _poisson_bound(mechanism, bound.max_shift)
             return partial(_subsampled_divergence, mixed, mixed, _positive_float(bound.inclusion), theorem)
+        case _:
+            raise TypeError("a pair of two random contents bounds Gaussian noise alone")
 
 
 def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:

@@ -21,6 +21,7 @@ from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
     averaged_group_bound,
     averaged_unit_bound,
+    exchanged_bound,
     member_contribution_distribution,
     single_unit_bound,
 )
@@ -60,7 +61,7 @@ def phase_bounds(
     if native.plain is not None or hierarchy.episodes is not None:
         return (native,)
     hidden = _hidden_draws_bound(hierarchy, path, clip, adjacency, group)
-    others = (_told_draw_bounds, _secret_order_bounds, _ancestor_bounds)
+    others = (_exchanged_bounds, _told_draw_bounds, _secret_order_bounds, _ancestor_bounds)
     more = (bound for others_of in others for bound in others_of(hierarchy, path, clip, adjacency, group))
     return (native, *(() if hidden is None else (hidden,)), *more)
 
@@ -221,6 +222,24 @@ def averaged_choices(
         if level >= clip or _knows_contents(hierarchy, shared or path, level)
     ]
     return (*choices, *(bound for bound in (own, *ancestors) if isinstance(bound.bound, MatesAverage)))
+
+
+def _exchanged_bounds(
+    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
+) -> tuple[PhaseBound, ...]:
+    """Return the bound of one removed unit of random contents in whose place another one is; () for others.
+
+    Source: docs/theory.md, Theorem 6.16.
+    """
+    unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
+    is_missed = any(path.missed(at) and hierarchy.level(at).redraw_every <= hold for at in range(1, unit))
+    is_simple = group.size == 1 and clip >= unit and all(each.is_simple for each in path.schemes)
+    if adjacency is not Adjacency.ADD_REMOVE or is_missed or not (is_simple and path.schemes[-1].has_stand_in):
+        return ()
+    bound = exchanged_bound(hierarchy, path, clip=clip)
+    if bound is None:
+        return ()
+    return (replace(bound_with_redraws(hierarchy, path, group, lambda _: bound), is_gaussian_alone=True),)
 
 
 def _told_draw_bounds(

@@ -22,6 +22,7 @@ from dpcalc.amplification.counts import (
     Average,
     Bound,
     CountPair,
+    ExchangedPair,
     Member,
     hidden_draws,
     hidden_group_bound,
@@ -39,7 +40,14 @@ from dpcalc.amplification.mates import (
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability, sum_upper
-from dpcalc.sampling.counts import CountDistribution, coarsen_upwards_to, convolve_upper, nonzero_probability, power
+from dpcalc.sampling.counts import (
+    CountDistribution,
+    coarsen_upwards,
+    coarsen_upwards_to,
+    convolve_upper,
+    nonzero_probability,
+    power,
+)
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
@@ -86,6 +94,20 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
 
 
+def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int) -> ExchangedPair | None:
+    """Return the bound of a removed unit in whose place another one is; None if its contributions are not random.
+
+    Its level has a draw of a fixed size, and all above are drawn whole.
+
+    Source: docs/theory.md, Theorem 6.16.
+    """
+    laws = _random_contributions(hierarchy, path, clip)
+    if laws is None:
+        return None
+    own, other = (tuple(sorted(coarsen_upwards(law).items())) for law in laws)
+    return ExchangedPair(inclusion=path.rate(len(path.counts)), own=own, other=other)
+
+
 @cached_with_cost(64)
 def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound:
     """Return one unit's bound averaged over random mates too; `single_unit_bound` if there are none or too costly.
@@ -94,7 +116,7 @@ def averaged_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacenc
     """
     largest = single_unit_bound(hierarchy, path, clip=clip, adjacency=adjacency)
     laws = _random_contributions(hierarchy, path, clip)
-    if isinstance(largest, CountPair) or len(path.counts) == 1:
+    if isinstance(largest, CountPair | ExchangedPair) or len(path.counts) == 1:
         return largest
     if laws is not None:  # so few numbers that their combinations with those of the mates stay few
         is_paired = path.schemes[-1].has_stand_in and adjacency is Adjacency.ADD_REMOVE

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average, Bound, CountPair, unamplified
+from dpcalc.amplification.counts import Average, Bound, CountPair, ExchangedPair, unamplified
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.hidden_mates import hidden_mates_profile
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
@@ -79,7 +79,7 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
             return joint_profile(bound, glued_profile(bound, noise_multiplier=noise_multiplier))
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
-        case CountPair():
+        case CountPair() | ExchangedPair():
             return of_falling_pair(replace(bound.unit_noise_pair, deviation=noise_multiplier))
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)

@@ -95,6 +95,8 @@ def curve(
     from dpcalc.charts.chart import chart_lines, chart_output
     from dpcalc.charts.curves import CURVES, CurveRequest
     from dpcalc.charts.plot import MARKS, chart_picture, chart_text
+    from dpcalc.planner.advice import unused_order
+    from dpcalc.planner.composition import composed
     from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers
 
@@ -122,7 +124,9 @@ def curve(
         text = f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
     else:
         text = chart_lines(chart)
-    asides = (*remarks([item for config in loaded for item in config.diagnostics]), *notes)
+    runs = [] if any_size else [config.plan for config in loaded if not config.plan.tuning]
+    unused = [text for run in runs for text in unused_order(composed(run))]
+    asides = (*remarks([item for config in loaded for item in config.diagnostics], unused), *notes)
     return CommandResult(text=text, asides=asides, changed=(plot,) if plot else ())
 
 

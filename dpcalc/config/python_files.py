@@ -50,7 +50,8 @@ WAY_OUT = (
 )
 _COOKIE = re.compile(r"[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")  # as Python finds it
 MAX_BRACES = 10_000  # `ast.parse` needs time quadratic in the expressions of one f-string
-MAX_ARGUMENTS = 2_000  # in calls of one name
+MAX_ARGUMENTS = 1_000  # in calls of one name
+MAX_LOOKED = 1_000_000  # places of the names of arguments
 MAX_FAMILY = 20  # classes that inherit from each other
 _OPTION = words_in(
     "default type help dest action required choices metavar nargs const name is_flag show_default show_choices "
@@ -374,22 +375,12 @@ class _Reader(Forms):
                     problems.append(f"its default is converted by `{shortened(self._written(kind))}`, which is not run")
                 yield flag._replace(problems=problems)
 
-    def _once(self, value: ast.expr) -> ast.expr:
-        """Return what a name stands for that is bound once, under no condition; other code as it is."""
-        key = self._key(value) if isinstance(value, ast.Name) else (MODULE, "")
-        bound = self._bound(key)
-        found = (
-            self._bound_to(bound[0])
-            if len(bound) == 1 and not isinstance(self.above[id(bound[0])], ast.Tuple)
-            else None
-        )
-        return value if found is None or self._condition(found) or self.dynamic else found
-
     def _calls(self) -> Iterator[_Stated]:
         """Yield the named arguments of calls, by the name that is called."""
         calls: dict[str, list[ast.Call]] = defaultdict(list)
         for call in self.calls:
             calls[last_name(call)].append(call)
+        looked = 0
         for name, same in calls.items():
             given = defaultdict[str, list[tuple[ast.expr, ast.Call]]](list)
             for call in same:
@@ -408,7 +399,7 @@ class _Reader(Forms):
             for key, values in given.items() if name else ():
                 problems, found = [*general], [self._once(value) for value, _ in values]
                 if not any(general):
-                    inside = [x for _, call in values for x in ast.walk(call)]
+                    inside: list[ast.AST] = [call for _, call in values]
                     below = [x for value, _ in values for x in ast.walk(value)]  # names in the value itself
                     told = {x.arg for x in below if isinstance(x, ast.keyword) and x.arg} | {key}
                     told |= {text for x in below if isinstance(x, ast.Dict) for text in texts_in(filter(None, x.keys))}
@@ -417,7 +408,13 @@ class _Reader(Forms):
                         set_to = getattr(self.above[id(self.above[id(text)])], "value", None)
                         if isinstance(set_to, ast.Name) and ast.dump(self._once(set_to)) == ast.dump(found[0]):
                             inside.append(text)
-                    problems = [self._changed(x, frozenset(map(id, inside))) for x in sorted(told)]
+                    looked += len(inside) * sum(
+                        len(self.keywords.get(x, ())) + len(self.texts.get(x, ())) for x in told
+                    )
+                    if looked > MAX_LOOKED:
+                        problems = [f"its calls have more than {MAX_LOOKED:,} places to look at"]
+                    else:
+                        problems = [self._changed(x, inside) for x in sorted(told)]
                 if "**" in given and name != "dict":
                     problems.append(f"not all arguments of `{name}` are written there")
                 most = max(len(call.args) for call in same) if name != "dict" else 0

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dpcalc.config.python_names import (
     ALL_BUILTINS,
     ATTRIBUTE,
+    MODULE,
     Function,
     Key,
     Syntax,
@@ -61,6 +62,44 @@ class Forms(Syntax):
         super().__init__(source, tree)
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
+
+    def _condition(self, node: ast.AST) -> str:
+        """Return the first statement around a place on which it depends, in words; "" if there is none."""
+        inner: ast.AST = node
+        while not isinstance(above := self.above[id(inner)], ast.Module):
+            match above:
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Expr():
+                    pass
+                case ast.Assign() | ast.AnnAssign() if inner is node:
+                    pass
+                case ast.If(
+                    test=ast.Compare(
+                        left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
+                    ),
+                    orelse=[],
+                ):
+                    pass
+                case ast.If(test=ast.Name() as test) if inner in above.body and is_constant(self._once(test), True):
+                    pass
+                case ast.expr():
+                    return "it is part of another expression"
+                case _:
+                    above = self.above[id(above)] if isinstance(above, ast.match_case) else above
+                    word = type(above).__name__.lower().removeprefix("async").removesuffix("star")
+                    return f"it stands under the `{word}` of line {getattr(above, 'lineno', 0)}"
+            inner = above
+        return ""
+
+    def _once(self, value: ast.expr) -> ast.expr:
+        """Return what a name stands for that is bound once, under no condition; other code as it is."""
+        key = self._key(value) if isinstance(value, ast.Name) else (MODULE, "")
+        bound = self._bound(key)
+        found = (
+            self._bound_to(bound[0])
+            if len(bound) == 1 and not isinstance(self.above[id(bound[0])], ast.Tuple)
+            else None
+        )
+        return value if found is None or self._condition(found) or self.dynamic else found
 
     def _dynamic(self, node: ast.AST) -> str:
         """Return what in a node may bind a name that is not written there; "" for nothing."""

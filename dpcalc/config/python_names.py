@@ -141,6 +141,12 @@ def parameters_of(function: Function | ast.Lambda) -> list[tuple[ast.arg, ast.ex
     return list(zip([*plain, *given.kwonlyargs], [*unset, *given.defaults, *given.kw_defaults], strict=True))
 
 
+def is_within(node: ast.AST, codes: Iterable[ast.AST]) -> bool:
+    """Return True if a node lies in one of some pieces of code."""
+    at = (node.lineno, node.col_offset)  # type: ignore[attr-defined]
+    return any((x.lineno, x.col_offset) <= at < (x.end_lineno, x.end_col_offset) for x in codes)  # type: ignore[attr-defined]
+
+
 def and_(lines: Iterable[int]) -> str:
     return " and ".join(map(str, lines))
 
@@ -197,8 +203,8 @@ class Syntax:
                     | ast.Assign(targets=[ast.Name(id=name) | ast.Attribute(attr=name)], value=value)
                     | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 ) if isinstance(value, ast.BinOp | ast.BoolOp | ast.IfExp):
-                    others = ast.walk(self.above[id(node)]) if isinstance(node, ast.keyword) else ()
-                    is_of_a_test = any(isinstance(x, ast.Name) and _OF_A_TEST.match(x.id) for x in others)
+                    others = self.above[id(node)].args if isinstance(node, ast.keyword) else []  # type: ignore[attr-defined]
+                    is_of_a_test = any(isinstance(x, ast.Name) and _OF_A_TEST.match(x.id) for x in others[:20])
                     if name in map(last_name, ast.walk(value)) and not is_of_a_test:
                         self.arithmetic[name].append(value)
             match node:
@@ -240,9 +246,9 @@ class Syntax:
                 for at, scope in enumerate(scopes)
                 if name in bound[id(scope)] - outside[id(scope)] and (at == 0 or not isinstance(scope, ast.ClassDef))
             )
-            key = MODULE if isinstance(node, ast.Global | ast.Nonlocal) else next(found, MODULE)
-            self.key[id(node)] = key, name
-            self.uses[key, name].append(node)
+            owner = MODULE if isinstance(node, ast.Global | ast.Nonlocal) else next(found, MODULE)
+            self.key[id(node)] = owner, name
+            self.uses[owner, name].append(node)
         self.bindings = {
             key: [x for x in nodes if not isinstance(getattr(x, "ctx", None), ast.Load)]
             for key, nodes in self.uses.items()
@@ -319,14 +325,14 @@ class Syntax:
         written = shortened(self._written(above if isinstance(above, ast.Import | ast.ImportFrom) else code))
         return f"line {getattr(node, 'lineno', 0)} has `{name}` in `{written}`, which may change it"
 
-    def _changed(self, name: str, left_out: frozenset[int] = frozenset()) -> str:
-        """Return the first place that gives a name another value, but for the code of these ids; "" if none does."""
+    def _changed(self, name: str, left_out: Sequence[ast.AST] = ()) -> str:
+        """Return the first place that gives a name another value, but for what is in some code; "" if none does."""
         if name not in self.changes or left_out:
             lines = [x.lineno for x in self.arithmetic[name]]
             lines += [x.lineno for x in self._bound((ATTRIBUTE, name)) if base_of(x) != "self"]  # type: ignore[attr-defined]
-            lines += [x.lineno for x in self.texts.get(name, ()) if id(x) not in left_out and self._is_set(x)]
+            lines += [x.lineno for x in self.texts.get(name, ()) if not is_within(x, left_out) and self._is_set(x)]
             for each in self.keywords.get(name, ()):
-                is_making = id(each) not in left_out and self._called(self.above[id(each)]) in MAKING
+                is_making = not is_within(each, left_out) and self._called(self.above[id(each)]) in MAKING
                 if is_making and name != last_name(each.value):
                     lines.append(each.value.lineno)
             said = f"line {min(lines)} gives another `{name}`" if lines else ""
@@ -350,33 +356,6 @@ class Syntax:
                 is_over = None in keys or isinstance(self.above[id(above)], ast.BinOp)
                 return value is not None and not is_same and (is_over or not merged)
         return False
-
-    def _condition(self, node: ast.AST) -> str:
-        """Return the first statement around a place on which it depends, in words; "" if there is none."""
-        inner: ast.AST = node
-        while not isinstance(above := self.above[id(inner)], ast.Module):
-            match above:
-                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef() | ast.Expr():
-                    pass
-                case ast.Assign() | ast.AnnAssign() if inner is node:
-                    pass
-                case ast.If(
-                    test=ast.Compare(
-                        left=ast.Name(id="__name__"), ops=[ast.Eq()], comparators=[ast.Constant(value="__main__")]
-                    ),
-                    orelse=[],
-                ):
-                    pass
-                case ast.If(test=ast.Name() as test) if inner in above.body and is_constant(self._once(test), True):
-                    pass
-                case ast.expr():
-                    return "it is part of another expression"
-                case _:
-                    above = self.above[id(above)] if isinstance(above, ast.match_case) else above
-                    word = type(above).__name__.lower().removeprefix("async").removesuffix("star")
-                    return f"it stands under the `{word}` of line {getattr(above, 'lineno', 0)}"
-            inner = above
-        return ""
 
     def _bound_to(self, node: ast.AST) -> ast.expr | None:
         """Return the value that an assignment gives a name, also one of a tuple; None for other bindings."""

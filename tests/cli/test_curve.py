@@ -23,6 +23,14 @@ mechanism: {noise_multiplier: 6.0, clip: task}
 training: {steps: 50}
 privacy: {unit: example, adjacency: add-remove, delta: 1e-5}
 """
+SHUFFLED = """\
+version: 1
+data: {examples: 2560}
+sampling: {scheme: shuffle, size: 256, order: secret}
+mechanism: {noise_multiplier: 1}
+training: {epochs: 2}
+privacy: {adjacency: zero-out, delta: 1e-5}
+"""
 
 
 def rows(ended):
@@ -200,3 +208,8 @@ def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch)
     ended = real(*STEPS, str(file()), "--plot", "a.svg")
     assert (ended.code, ended.out) == (2, "")
     assert "pip install matplotlib" in ended.err
+
+
+def test_a_secret_order_that_lowers_nothing_is_said(real, file):
+    path = str(file(SHUFFLED))
+    assert "note: the secret order lowers nothing here" in real("curve", "epochs", path, "--range", "1,2").err

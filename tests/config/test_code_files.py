@@ -575,6 +575,11 @@ BOMBS = {
     "flags": (".sh", "--a 1\n" * 40_000),
     "a chain of classes": (".py", "".join(f"class C{at}(C{at - 1}):\n" + " x = a(b)\n" * 20 for at in range(490))),
     "set inside": (".py", "def f():\n c = ConfigDict({'a': {}})\n" + " c.a.b = 1\n" * 20_000 + " return c\n"),
+    "arguments": (".py", "f(" + ",".join(f"a{x}=a{x}*1" for x in range(16_000)) + ")"),
+    "arguments and a list": (".py", "f(" + ",".join(f"a{x}=1" for x in range(990)) + ",b=[" + "1," * 60_000 + "])"),
+    "calls alike": (".py", "f(a=1,b=2)\n" * 499 + "x['a'] = 1\n" * 15_000),
+    "many calls": (".py", "".join(f"f{x}(a=1)\n" for x in range(16_000))),
+    "options handed on": (".sh", "t " + " ".join(f"--a{x} 1" for x in range(15_000)) + ' "$@"' * 9_000),
     "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
 }  # fmt: skip
 

@@ -139,6 +139,29 @@ def test_missed_batches_are_shared_among_the_draws_of_the_mates(is_fixed, sigma)
     assert lowered or sigma < 1
 
 
+@pytest.mark.parametrize(("users", "rate", "sigma"), [(2, 0.1, 0.5), (4, 0.2, 0.7), (3, 0.5, 2.0)])
+def test_a_removed_user_of_random_contents_is_attained(users, rate, sigma):
+    """One of some users, two records each: the removed one +1, the others -1; with both told it is up to 4.6 times."""
+    phase = Phase(
+        name="all",
+        hierarchy=levels((users, Fixed(size=1)), (2, Poisson(probability=Fraction(rate).limit_denominator(10)))),
+        mechanism=Gaussian(noise_multiplier=sigma),
+        clip=2,
+        steps=1,
+    )
+    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    ahead, back = composed(plan).steps.values()
+    law = binom.pmf(range(3), 2, rate)
+    q = Mixture.on_line(law, [0, -1, -2])
+    p = Mixture.on_line([*((1 - 1 / users) * law), *(law / users)], [0, -1, -2, 0, 1, 2])
+    for epsilon in (0.02, 0.1, 0.5):
+        for counts, one, other in ((ahead, p, q), (back, q, p)):
+            (loss,) = counts
+            assert loss.delta(epsilon) == pytest.approx(
+                hockey_stick(one, other, sigma, [epsilon])[0], rel=1e-9, abs=1e-15
+            )
+
+
 @pytest.mark.parametrize("block", thinned(range(4), 1))
 def test_no_data_set_exceeds_the_bound(block):
     rng = np.random.default_rng([block, 31])

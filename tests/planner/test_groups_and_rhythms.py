@@ -123,6 +123,13 @@ def test_a_held_draw_above_fresh_ones_costs_no_more_than_all_units(scheme, adjac
     assert held < 0.8 * guarantee(whole).epsilon
 
 
+def test_a_removed_user_of_random_contents_is_evaluated():
+    """1.741 was printed, where the contents of the user and of the one in its place were both told."""
+    run = evaluate(plan((8, Fixed(size=4)), (20, RARE), clip=2, sigma=12.0, steps=50))
+    assert 0.87 < run.guarantee.epsilon_lower < run.guarantee.epsilon < 0.876
+    assert run.phases[0].shift == 40
+
+
 @pytest.mark.parametrize(("caps", "factor"), thinned([((5, 10), 1.0), ((5, 9), 1.0001), ((1, 2), 1.2)], 3))
 def test_a_cap_that_hardly_ever_cuts_costs_next_to_nothing(caps, factor):
     """A cap anywhere took what is drawn beside a unit at its largest: 2.893 in the place of 1.880, and 5.31."""
