@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import Goal
-    from dpcalc.planner.solve import Solution
 
 TargetEpsilon = Annotated[
     float | None,
@@ -102,11 +101,13 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
 
         from dpcalc.config.edit import Rewrite
         from dpcalc.config.edit import write as written_into
-        from dpcalc.config.normal import assumes_in_phases
+        from dpcalc.config.normal import assumes_in_phases, stated_terms
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
         from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
-        from dpcalc.report.solution import no_solution_output, solution_output
+        from dpcalc.planner.solve import solve
+        from dpcalc.planner.vary import select_phase
+        from dpcalc.report.solution import no_solution_output, solution_output, with_safe_decimal
 
         if target_tpr is not None and at_fpr is not None:
             goal: Goal = DetectionGoal(limit=target_tpr, false_positive_rate=at_fpr)
@@ -133,7 +134,14 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                     "phase"
                 )
         try:
-            solution = _solution(name, loaded, goal, phase)
+            if name == "rate":  # in the terms of the config: where it states an expected batch size, for that
+                chosen = select_phase(plan, phase, "rate")
+                words = stated_terms(loaded.tree, plan.phases.index(chosen), chosen.hierarchy)
+                solution = solve(plan, "batch" if words.amount else "rate", goal=goal, phase=phase, epochs=words.epochs)
+                solution = replace(solution, key=words.amount) if solution.key == "expected" else solution
+            else:
+                solution = solve(plan, name, goal=goal, phase=phase)
+            solution = with_safe_decimal(solution, plan)
         except NoSolution as failure:
             output = no_solution_output(f"solve-{name}", failure, loaded)
             fixed = [each for each in plan.phases if each.noise_multiplier is None or phase not in {None, each.name}]
@@ -185,31 +193,6 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         kept = [each for each in signature.parameters.values() if each.name not in {"phase", "write"}]
         solver.__signature__ = signature.replace(parameters=kept)  # type: ignore[attr-defined]  # it is read from there
     return solver
-
-
-def _solution(name: str, loaded: Loaded, goal: Goal, phase: str | None) -> Solution:
-    """Solve, round the value to a short decimal that still meets the goal, and give its guarantee a lower bound.
-
-    A rate is solved for in the terms of the config: where it states an expected batch size, for that; stated epochs
-    stay fixed.
-    """
-    from dpcalc.config.normal import stated_terms
-    from dpcalc.planner.evaluate import with_lower_bound
-    from dpcalc.planner.search import certified_measure
-    from dpcalc.planner.solve import solve
-    from dpcalc.planner.vary import select_phase
-    from dpcalc.report.solution import with_safe_decimal
-
-    plan = loaded.plan
-    if name == "rate":
-        chosen = select_phase(plan, phase, "rate")
-        words = stated_terms(loaded.tree, plan.phases.index(chosen), chosen.hierarchy)
-        solution = solve(plan, "batch" if words.amount else "rate", goal=goal, phase=phase, epochs=words.epochs)
-        solution = replace(solution, key=words.amount) if solution.key == "expected" else solution
-    else:
-        solution = solve(plan, name, goal=goal, phase=phase)
-    solution = with_safe_decimal(solution, plan, lambda changed: certified_measure(changed, goal))
-    return replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
 
 
 def _remarks(loaded: Loaded, plan: Plan, notes: Sequence[str], *, quiet: bool) -> tuple[str, ...]:

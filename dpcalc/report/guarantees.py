@@ -130,15 +130,9 @@ def phase_json(phase: PhaseSummary) -> Json:
     inclusion = str(phase.inclusion)
     if len(inclusion) > _LONGEST_FRACTION:
         inclusion = rounded_up(phase.inclusion, digits=17)
-    fields: Json = {
-        "name": phase.name,
-        "steps": phase.steps,
-        "mechanism": phase.mechanism,
-        "noise_multiplier": phase.noise_multiplier,
-        "clip": phase.clip,
-        "sampling": phase.sampling,
+    named = ("name", "steps", "mechanism", "noise_multiplier", "clip", "sampling", "inclusion", "shift")
+    fields: Json = {name: getattr(phase, name) for name in named} | {
         "inclusion": inclusion,
-        "shift": phase.shift,
         "distances": list(phase.distances),
         "distances_swapped": list(phase.distances_swapped),
         "hold": phase.hold,
