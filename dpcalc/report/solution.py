@@ -277,7 +277,11 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         text = f"fpr {as_given(rate)}: tpr {present} (absent {absent}){few}, posterior {posterior}"
         posteriors.append(("detections", text))
         # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
-        here, away = _detected(each.present, each.present_missed), _detected(each.absent, each.absent_missed)
+        # Where a share rounds to 1 and some are missed, these say more.
+        here, away = (
+            f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
+            for share, missed in ((each.present, each.present_missed), (each.absent, each.absent_missed))
+        )
         sides = f'{here} of those in the data ("absent": {away} of those not in it)'
         detection_rows.append((f"{100 * rate:g}% false alarms", f"detect at most {sides}"))
         right = f"is right with probability at most {_percent(each.posterior)}, where {100 * prior:g}% are in the data"
@@ -324,11 +328,6 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
             ("assumes", "a worst-case attacker, who knows all other data, sees every step, and computes without limit"),
         ],
     )
-
-
-def _detected(share: float, missed: float) -> str:
-    """Return a share of detected units in percent, rounded up; "all but MISSED" where it is 1 and some are missed."""
-    return f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
 
 
 def _percent(share: float) -> str:
