@@ -20,7 +20,7 @@ from dpcalc.losses.loss import Loss, with_chords
 from dpcalc.numerics.special import normal_cdf
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
-_MIN_GAIN = 0.01  # of the profile at large losses, below which it stays as it is
+_MIN_GAIN = 0.01  # of the profile somewhere, below which it stays as it is
 _EPSILONS, _COARSE = 100, 120  # at which the profile is bounded, and at which it is looked at first
 _RANGE = 1e-7, 1e7  # of the coarse ones, in units of the largest shift over the noise
 _NEXT_TO_ALL, _LEAST = 0.99, 1e-7  # shares of the profile at 0 between which it is bounded: below, round-off decides
@@ -57,10 +57,11 @@ def hidden_mates_profile(average: Average, plain: Loss, *, noise_multiplier: flo
         below = [int(np.argmax(known < share * at_0)) for share in (_NEXT_TO_ALL, _LEAST)]  # 0 if nowhere
         if not below[1]:
             return plain
-        epsilons = np.geomspace(coarse[max(below[0] - 1, 0)], coarse[below[1]], _EPSILONS)
+        ends = coarse[max(below[0] - 1, 0)], coarse[below[1]]
+        epsilons = np.union1d(np.geomspace(*ends, _EPSILONS // 2), np.linspace(*ends, _EPSILONS))
         lowered = deltas(epsilons)
-        telling = -_EPSILONS // 8
-        if not is_swapped and lowered[telling] > (1 - _MIN_GAIN) * found.delta(float(epsilons[telling])):
+        some = range(0, epsilons.size, 12)
+        if not is_swapped and all(lowered[k] > (1 - _MIN_GAIN) * found.delta(float(epsilons[k])) for k in some):
             return plain
         values = {0.0: at_0} | dict(zip(epsilons.tolist(), np.minimum(lowered, at_0).tolist(), strict=True))
         end = float(1.05 * epsilons[-1])

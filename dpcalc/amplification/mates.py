@@ -303,10 +303,10 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
         profiles, total = np.zeros(profiles.shape), np.ones(total.shape)
     allowed = _TOLERANCE * np.maximum(total, _NEGLIGIBLE * total.max())
 
-    # Bounds of equal probabilities are of one kind. A row of lengths holds the shift and the distances, of which each
-    # bound may have fewer than the longest one.
-    numbers: dict[tuple[Fraction, tuple[Fraction, ...]], int] = {}
-    kinds = [numbers.setdefault((bound.inclusion, bound.missed), len(numbers)) for bound in bounds]
+    # Bounds of equal probabilities and stand-ins are of one kind. A row of lengths holds the shift and the distances,
+    # of which each bound may have fewer than the longest one.
+    numbers: dict[object, int] = {}
+    kinds = [numbers.setdefault((bound.inclusion, bound.missed, bound.outer), len(numbers)) for bound in bounds]
     lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
     for row, bound in zip(lengths, bounds, strict=True):
         values = (bound.shift, *bound.distances, *bound.distances_swapped)
@@ -352,7 +352,7 @@ def with_few_parts(bound: Bound) -> Bound:
     parts: list[tuple[Fraction, Part]] = []
     for chance, part in largest.parts:
         if isinstance(part, StepBound):
-            kinds.setdefault((part.inclusion, part.missed), []).append((chance, part))
+            kinds.setdefault((part.inclusion, part.missed, part.outer), []).append((chance, part))
         else:
             parts.append((chance, part))
     for members in kinds.values():

@@ -471,7 +471,7 @@ def test_costly_averages_keep_one_part_of_each_kind():
     hierarchy = levels((200, Fixed(size=4)), (60, Poisson(probability=FIFTH)), (60, Poisson(probability=FIFTH)))
     bound = bound_of(hierarchy, unit=2, clip=3)
     laplace = Laplace(noise_multiplier=300.0)
-    few = any_mechanism._with_few_parts(bound)
+    few = mates.with_few_parts(bound)
     assert len(few.parts) < len(bound.largest.parts)
     with allowance(0.01 * SECOND):
         costly = any_mechanism._step_loss(laplace, bound)
