@@ -84,6 +84,8 @@ class Document(NamedTuple):
     refused: "Mapping[str, Refusal]" = MappingProxyType({})  # by dotted path: why a value there is not followed
     # By dotted path, values that are defaults: the options that a launch may give instead, such as "--sigma".
     defaults: "Mapping[str, tuple[str, ...]]" = MappingProxyType({})
+    # By dotted path, values that are code: the expression, and the path of the flag that it reads, "" for none.
+    code: "Mapping[str, tuple[str, str]]" = MappingProxyType({})
 
 
 def join(path: str, key: str) -> str:
