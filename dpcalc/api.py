@@ -8,7 +8,7 @@ from dpcalc.errors import InputError, one_of
 from dpcalc.guarantee import Guarantee, Result, Row, html_table, shown_number
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import DeltaResult, delta_of, guarantee, with_lower_bound
-from dpcalc.planner.search import EpsilonGoal, certified_measure
+from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
@@ -124,9 +124,7 @@ def solve(
         target_epsilon = run.budget.epsilon
     goal = EpsilonGoal(limit=real_number(target_epsilon, "target_epsilon"))
     passes = None if epochs is None else exact_number(epochs, "epochs")
-    solution = solved(run, quantity, goal=goal, phase=phase, epochs=passes)
-    solution = with_safe_decimal(solution, run, lambda changed: certified_measure(changed, goal))
-    return replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
+    return with_safe_decimal(solved(run, quantity, goal=goal, phase=phase, epochs=passes), run)
 
 
 def delta(

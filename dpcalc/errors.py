@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 FIX_INPUT, NO_VERDICT = 2, 3  # exit codes
 LOG_COMMAND = re.compile(r"(?<!\S)::|##(?=\w*\[)")
@@ -117,45 +117,31 @@ NO_VERDICT_HINT = "no number was computed; DPCALC_TRACEBACK=1 shows where it hap
 """Hint of exit code 3: the input is not at fault."""
 
 
-class NoVerdictReason(NamedTuple):
-    """A reason for exit code 3: code of a rule (DPC901), and a sentence."""
-
-    code: str
-    message: str
-
-
-def no_verdict_reason(error: Exception) -> NoVerdictReason:
-    """Return the rule and sentence for an exit without a verdict (code 3), by the type of the error."""
+def no_verdict_reason(error: Exception) -> tuple[str, str]:
+    """Return (rule, sentence) for an exit without a verdict (code 3), by the type of the error."""
     match error:
         case ConvergenceError():
-            return NoVerdictReason("DPC901", str(error))
+            return "DPC901", str(error)
         case OutOfTimeError():
-            return NoVerdictReason("DPC902", str(error))
+            return "DPC902", str(error)
         case OutputError():
-            return NoVerdictReason("DPC903", str(error))
+            return "DPC903", str(error)
         case OutOfMemoryError():
-            return NoVerdictReason("DPC904", str(error))
+            return "DPC904", str(error)
         case MemoryError():
-            return NoVerdictReason("DPC904", "no answer within the memory of this machine")
+            return "DPC904", "no answer within the memory of this machine"
         case _:
-            return NoVerdictReason("DPC999", f"internal error: {type(error).__name__}: {error}")
+            return "DPC999", f"internal error: {type(error).__name__}: {error}"
 
 
-class Diagnosis(NamedTuple):
-    """An exception as a command ends with it: printable lines for standard error, and the exit code."""
-
-    text: str
-    exit_code: int
-
-
-def diagnosis(error: Exception) -> Diagnosis:
-    """Return the printable text and the exit code for an error: 2 for an InputError, 3 (no verdict) for any other."""
+def diagnosis(error: Exception) -> tuple[str, int]:
+    """Return (printable text, exit code) of an error: 2 for an InputError, 3 (no verdict) for any other."""
     if isinstance(error, InputError):
         located = hasattr(error, "diagnostics")  # a ConfigError says where, line by line
-        return Diagnosis(printable(str(error) if located else f"error: {error}"), FIX_INPUT)
+        return printable(str(error) if located else f"error: {error}"), FIX_INPUT
     rule, sentence = no_verdict_reason(error)
     hint = "" if isinstance(error, OutputError) else f"\n  = {NO_VERDICT_HINT}"
-    return Diagnosis(printable(f"error[{rule}]: {sentence}{hint}"), NO_VERDICT)
+    return printable(f"error[{rule}]: {sentence}{hint}"), NO_VERDICT
 
 
 def printable(text: str) -> str:

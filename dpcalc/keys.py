@@ -22,6 +22,17 @@ Schema = dict[str, Any]
 """A JSON Schema, or a part of one."""
 
 
+def mapping_of(properties: Schema, required: list[str]) -> Schema:
+    """Return the JSON Schema of a mapping that takes these keys, of which some are required, and `x-` keys."""
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "patternProperties": {"^x-": True},
+        "additionalProperties": False,
+    }
+
+
 class WrongValueError(DpcalcError):
     """A value that a key does not take.
 
@@ -169,13 +180,8 @@ class ListOf(ValueType):
             ends = {"minItems": self.min_length, "maxItems": self.max_length}
             return {"type": "array", "items": {"$ref": f"#/$defs/{self.definition}"}, **ends}
         keys = keys_of(self.item)
-        single = {
-            "type": "object",
-            "properties": {name: each.kind.as_json_schema() for name, each in keys.items()},
-            "required": [name for name, each in keys.items() if each.is_required],
-            "patternProperties": {"^x-": True},
-            "additionalProperties": False,
-        }
+        properties = {name: each.kind.as_json_schema() for name, each in keys.items()}
+        single = mapping_of(properties, [name for name, each in keys.items() if each.is_required])
         return {"anyOf": [single, {"type": "array", "items": single, "maxItems": self.max_length}]}
 
 
@@ -195,6 +201,11 @@ def declare(kind: ValueType, meaning: str, *, default: object = MISSING, is_requ
     """Return the declaration of a key; without a default the key is required."""
     is_required = is_required or default is MISSING
     return Key(kind=kind, meaning=meaning, default=default, is_required=is_required, **more)
+
+
+def optional(kind: ValueType, meaning: str, **more: Any) -> Key:
+    """Return the declaration of a key that may be left out, which is None then."""
+    return declare(kind, meaning, default=None, **more)
 
 
 def key(kind: ValueType, meaning: str, *, default: object = MISSING, **more: Any) -> Any:
@@ -230,11 +241,5 @@ TEXT = OfType(str, "a text", "string")
 POSITIVE_NOISE = exact("1e-6", 10**9, "from 1e-6 to 1e9")
 NOISE = exact("1e-6", 10**9, "0, or from 1e-6 to 1e9", gap=(Fraction(0),))
 CHANCE = Exact(Fraction(0), 1 - TINY, "at least 0 and below 1", quotients=True)
-DATA_FILE: Schema = {
-    "type": "object",
-    "properties": {"file": {"type": "string"}},
-    "required": ["file"],
-    "patternProperties": {"^x-": True},
-    "additionalProperties": False,
-}
+DATA_FILE = mapping_of({"file": {"type": "string"}}, ["file"])
 """JSON Schema of `{file: name}` in the place of data."""

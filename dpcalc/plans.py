@@ -276,7 +276,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
     known = inspect.signature(function).parameters.keys() - {"unknown"}
     foreign = meaning("", name, Beside({each: str(value) for each, value in unknown.items()}))
     suggestion = key_suggestion("", name)
-    meant = suggestion.key if suggestion.is_same else ""
+    meant = suggestion.key if suggestion.is_rename else ""
     argument = _OUR_ARGUMENTS.get(meant, meant)
     if foreign and not foreign.is_rename:
         more = foreign.hint

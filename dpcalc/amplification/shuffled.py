@@ -20,7 +20,7 @@ from scipy.special import bdtr
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
-from dpcalc.losses.atoms import MAX_LOSSES, glued, public_mixture, symmetric_pair
+from dpcalc.losses.atoms import MAX_LOSSES, approximate_pair, glued, of_cells, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.pmf import LossPmf, SplitPmf, powers
@@ -126,26 +126,28 @@ def _uniform_pass(step: Loss, mates: Loss, batches: int, budget: float) -> Loss 
     loss, log = loss + margin, log + np.minimum(margin, 0.0)
     infinite += more * lost
     log += math.log(more)
-    is_symmetric = step.swapped == step  # then losses above 0 say all
-    is_above, is_below = loss > 0, (loss < 0) & (not is_symmetric)
-    plain = glued(
-        (log[is_above], loss[is_above]),
-        ((log - loss)[is_below], loss[is_below]),
-        infinity_mass=infinite + more * ends[0],
-        only_other=infinite + more * ends[1],
-        max_losses=MAX_LOSSES // (1 + is_symmetric),
-    )
-    if not is_symmetric:
-        return plain
-    loss, log = np.array(plain.losses), np.array(plain.log_masses)
-    # Of a mass above 1 the chord around 0 is the profile: the smallest losses lose it.
+    is_above, is_below = loss > 0, loss < 0
+    if step.swapped != step:
+        return glued(
+            (log[is_above], loss[is_above]),
+            ((log - loss)[is_below], loss[is_below]),
+            infinity_mass=infinite + more * ends[0],
+            only_other=infinite + more * ends[1],
+        )
+    # Of a symmetric pair losses above 0 say all. If they and their mirror images weigh more than 1, the smallest ones
+    # go: the profile between those that stay is the chord over its corner at 0.
+    infinite = min(1.0, infinite + more * ends[0])
+    order = np.argsort(loss[is_above])
+    loss, log = loss[is_above][order], log[is_above][order]
     both = np.exp(log) * (1 + np.exp(-loss))
-    above_1 = np.maximum(np.cumsum(both[::-1])[::-1] - (1 + _ROUNDED - plain.infinity_mass), 0.0)
+    above_1 = np.maximum(np.cumsum(both[::-1])[::-1] - (1 - infinite), 0.0)
     kept = both > above_1
-    loss, log = loss[kept], log[kept] + np.log1p(-above_1[kept] / both[kept])
-    return symmetric_pair(
-        np.append(-loss[::-1], loss), np.append((log - loss)[::-1], log), infinity_mass=plain.infinity_mass
-    )
+    if not kept.any():
+        return approximate_pair(0.0, infinite)
+    log = log[kept] + np.log1p(-above_1[kept] / both[kept])
+    half = of_cells(loss[kept], log, infinity_mass=infinite, only_other=0.0, max_losses=MAX_LOSSES // 2)
+    loss, log = np.array(half.losses), np.array(half.log_masses)
+    return symmetric_pair(np.append(-loss[::-1], loss), np.append((log - loss)[::-1], log), infinity_mass=infinite)
 
 
 def _law_of_a_label(step: Loss) -> tuple[Array, Array, float]:

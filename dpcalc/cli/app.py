@@ -135,11 +135,11 @@ def _hint_at_own_flag(option: str, error: Exception) -> str:
     key = f"{meant.section}.{meant.key}"
     key = "training.batch_size" if key == "sampling.expected" else key
     own_flag = next((flag for flag, place in FLAGS.items() if place == key), "")
-    if meant.is_same and own_flag in flags:
+    if meant.is_rename and own_flag in flags:
         return (
             f"dpcalc calls this {own_flag}{', relative to the clip norm' if own_flag == '--noise-multiplier' else ''}"
         )
-    if meant.is_same and meant.key == "max_grad_norm":
+    if meant.is_rename and meant.key == "max_grad_norm":
         return "dpcalc needs no clip norm: the noise multiplier is relative to it"
     is_shown = foreign is not None and (not foreign.is_rename or foreign.about == "budget.epsilon")
     if foreign and is_shown:

@@ -7,7 +7,6 @@ import os
 import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,7 @@ from dpcalc.cli.output import INTERRUPTED, CommandResult, on_terminal, width
 from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
 from dpcalc.cli.sources import Request, chosen_configs
 from dpcalc.config.source import Severity, visible
-from dpcalc.errors import InputError, OutOfTimeError
+from dpcalc.errors import InputError, OutOfTimeError, nearest
 
 if TYPE_CHECKING:
     from dpcalc.gate.policy import Scope
@@ -278,8 +277,8 @@ def explain(
         return CommandResult(text=rules_list())
     name = f"DPC{code.strip().upper().removeprefix('DPC')}"
     if name not in RULES:
-        near = get_close_matches(name[:64], RULES, n=1) if any(character.isdigit() for character in name) else []
-        way_out = f"did you mean {near[0]}?" if near else "`dpcalc explain` lists all"
+        near = nearest(name, RULES) if any(character.isdigit() for character in name) else ""
+        way_out = f"did you mean {near}?" if near else "`dpcalc explain` lists all"
         raise InputError(f"explain: expected the code of a rule, got `{code}`; {way_out}")
     rule = RULES[name]
     paragraphs = [f"{name}: {rule.title}", rule.rule, f"Why: {rule.reason}", f"Fix: {rule.fix}"]

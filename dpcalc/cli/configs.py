@@ -10,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from enum import StrEnum
 from fractions import Fraction
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -42,12 +41,7 @@ FRAMEWORKS = {
 _OPEN = "scheme: ???"  # in the templates that any of these loaders fits
 
 
-class Template(StrEnum):
-    DPSGD = "dpsgd"  # one level of examples
-    PHASES = "phases"  # several phases over one level
-    MAML = "maml"  # tasks and their examples
-    USERS = "users"  # users, sessions, examples
-    PATE = "pate"  # labels from an ensemble of teachers
+Template = Literal["dpsgd", "phases", "maml", "users", "pate"]
 
 
 def init(
@@ -61,7 +55,7 @@ def init(
     *,
     template: Annotated[
         Template | None,
-        typer.Option(metavar="|".join(Template), help="Without FILE: a template.", show_default="dpsgd"),
+        typer.Option(metavar="|".join(get_args(Template)), help="Without FILE: a template.", show_default="dpsgd"),
     ] = None,
     output: Annotated[
         str | None,
@@ -115,9 +109,7 @@ def init(
     output = "dpcalc.yaml" if output is None else output
     if template is None and loader is None and _can_ask():
         return _init_by_questions(output, force=force)
-    text = (
-        resources.files("dpcalc.config").joinpath("templates", f"{template or Template.DPSGD}.yaml").read_text("utf-8")
-    )
+    text = resources.files("dpcalc.config").joinpath("templates", f"{template or 'dpsgd'}.yaml").read_text("utf-8")
     if loader is not None:
         if _OPEN not in text:
             raise InputError(
@@ -435,12 +427,6 @@ def _positive_text(text: str) -> str:
     return text  # the config states it as it was written
 
 
-class _Loader(StrEnum):
-    poisson = "poisson"
-    fixed = "fixed"
-    shuffle = "shuffle"
-
-
 def import_(
     files: Annotated[
         list[str],
@@ -490,7 +476,7 @@ def import_(
         typer.Option(metavar="E", help="Target epsilon, for calls that look for the noise.", parser=options.exact),
     ] = None,
     loader: Annotated[
-        _Loader | None,
+        Literal["poisson", "fixed", "shuffle"] | None,
         typer.Option(metavar="SCHEME", help="How the data set of fit() draws: poisson, fixed or shuffle."),
     ] = None,
     timeout: options.Timeout = options.GATE_SECONDS,
@@ -525,7 +511,7 @@ def import_(
         steps=steps,
         noise_multiplier=noise_multiplier,
         target_epsilon=target_eps,
-        loader=None if loader is None else loader.value,
+        loader=loader,
     )
     if output is not None:
         refuse_existing("--output", output, force=force)
@@ -550,7 +536,7 @@ def import_(
     )
     if output is None and not as_json and not quiet:
         return CommandResult(text=result.text, asides=remarks(findings, (cost.headline, *notes)))
-    text = output_text(cost, as_json=as_json, quiet=quiet)
+    text = output_text(cost, form="json" if as_json else "", quiet=quiet)
     if output is None:
         return CommandResult(text=text, asides=remarks(findings, notes, quiet=quiet))
     write_file("--output", output, result.text.encode(), force=force)

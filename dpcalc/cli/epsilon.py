@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks, width, with_errors
+from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
 from dpcalc.errors import DpcalcError, InputError, UnsupportedError
 from dpcalc.report.formats import STATEMENTS, statement_format
@@ -56,13 +56,12 @@ def epsilon(
         answers: list[tuple[Evaluation | DpcalcError, Loaded]] = []
         notes = []
         for loaded in files:
-            answer: Evaluation | DpcalcError
             try:
-                answer = evaluate(loaded.plan)
-                texts = [*note_texts(answer)]
+                answers.append((evaluated := evaluate(loaded.plan), loaded))
+                texts = [*note_texts(evaluated)]
             except (InputError, UnsupportedError) as error:  # this level has no bound: the others are answered
-                answer, texts = error, [f"no bound: {error}"]
-            answers.append((answer, loaded))
+                answers.append((error, loaded))
+                texts = [f"no bound: {error}"]
             notes += [f"{loaded.plan.unit_name}: {text}" for text in texts]
         refused = [each for each, _ in answers if isinstance(each, DpcalcError)]
         if len(refused) == len(answers):
@@ -113,8 +112,7 @@ def epsilon(
             output = output.with_last("with_these_votes", votes_json(cost), line=words, row=("these votes", words))
             warnings = (f"warning: {WARNING}",)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
-    text = output_text(output, quiet=quiet, form=request.form)
-    return CommandResult(text=text, asides=(*remarks(findings, notes, quiet=quiet), *warnings), errors=errors)
+    return answer(output, findings, notes, form=request.form, quiet=quiet, asides=warnings, errors=errors)
 
 
 def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
@@ -129,8 +127,8 @@ def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
     for question in fits(plan, limit):
         values.append(None)
         with suppress(DpcalcError):
-            answer = compute_answer(question)
-            values[-1] = None if isinstance(answer, Guarantee) else answer
+            found = compute_answer(question)
+            values[-1] = None if isinstance(found, Guarantee) else found
     return fit_text(values)
 
 
@@ -182,9 +180,8 @@ def delta(
     # Any delta in (0, 1): the config need not state what is computed, and its size is no finding.
     loaded = request.load(assumed=["privacy.delta=0.5"])
     loaded = replace(loaded, diagnostics=tuple(finding for finding in loaded.diagnostics if finding.code != "DPC203"))
-    answer = delta_of(loaded.plan, epsilon=epsilon)
-    asides = remarks(loaded.diagnostics, answer.notes, quiet=quiet)
-    return CommandResult(text=output_text(delta_output(answer, loaded), quiet=quiet, form=request.form), asides=asides)
+    found = delta_of(loaded.plan, epsilon=epsilon)
+    return answer(delta_output(found, loaded), loaded.diagnostics, found.notes, form=request.form, quiet=quiet)
 
 
 def risk(
@@ -239,8 +236,7 @@ def risk(
         false_positive_rates=tuple(sorted({*(rates or FALSE_POSITIVE_RATES)})),
         baselines=tuple(sorted({*(baselines or ())})),
     )
-    text = output_text(risk_output(result, loaded), form=request.form)
-    return CommandResult(text=text, asides=remarks(loaded.diagnostics, result.notes))
+    return answer(risk_output(result, loaded), loaded.diagnostics, result.notes, form=request.form)
 
 
 def compare(request: Request, configs: options.SeveralConfigs = None) -> CommandResult:
@@ -261,8 +257,8 @@ def compare(request: Request, configs: options.SeveralConfigs = None) -> Command
         loaded = request.about(paths).load()
         comparisons = [(rows_of(loaded.plan), loaded)]
         output = comparison_output(*comparisons[0])
-    asides = remarks([finding for _, loaded in comparisons for finding in loaded.diagnostics])
-    return CommandResult(text=output_text(output, form=request.form), asides=asides, errors=errors)
+    findings = [finding for _, loaded in comparisons for finding in loaded.diagnostics]
+    return answer(output, findings, form=request.form, errors=errors)
 
 
 def _date(text: str) -> str:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from enum import StrEnum
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -14,6 +13,7 @@ from dpcalc.cli import options
 from dpcalc.cli.output import (
     INTERRUPTED,
     CommandResult,
+    answer,
     check_picture,
     has_styles,
     on_terminal,
@@ -34,15 +34,7 @@ if TYPE_CHECKING:
 TABLE = ("", "table")  # forms in which a drawing stands above the table
 
 
-class Curve(StrEnum):
-    STEPS = "steps"  # epsilon over the number of steps
-    EPOCHS = "epochs"  # ... over passes over the data
-    SIGMA = "sigma"  # ... over the noise multiplier
-    RATE = "rate"  # ... over the sampling rate or batch size
-    GROUP = "group"  # ... over the number of units protected together
-    PROFILE = "profile"  # delta over epsilon
-    TRADEOFF = "tradeoff"  # true positive rate of the best attacker over the false positive rate
-    RDP = "rdp"  # Renyi divergence over its order
+Curve = Literal["steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp"]  # as charts.curves has them
 
 
 def _methods(incomplete: str) -> list[str]:
@@ -53,7 +45,7 @@ def _methods(incomplete: str) -> list[str]:
 
 def curve(
     request: Request,
-    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(Curve)}.")],
+    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(get_args(Curve))}.")],
     configs: Annotated[
         list[str] | None, typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.")
     ] = None,
@@ -134,11 +126,6 @@ FEW = 40  # points; as many take less time than the start of worker processes
 MAX_ROWS = 50  # of a table below a map
 
 
-class Executor(StrEnum):
-    PROCESSES = "processes"  # of this machine
-    DASK = "dask"  # a Dask cluster
-
-
 def sweep(
     request: Request,
     *,
@@ -167,8 +154,9 @@ def sweep(
         ),
     ] = None,
     executor: Annotated[
-        Executor, typer.Option("--executor", metavar="processes|dask", help="Where to compute.")
-    ] = Executor.PROCESSES,
+        Literal["processes", "dask"],
+        typer.Option("--executor", metavar="processes|dask", help="Where to compute."),
+    ] = "processes",
     scheduler: Annotated[
         str | None, typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.")
     ] = None,
@@ -188,7 +176,7 @@ def sweep(
     from dpcalc.sweep.points import sweep as swept
     from dpcalc.sweep.view import heat_picture, heat_text, summary, sweep_chart, sweep_lines, sweep_output
 
-    if scheduler and executor is not Executor.DASK:
+    if scheduler and executor != "dask":
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
     axes = tuple(map(parse_axis, over))
     if plot:
@@ -215,7 +203,7 @@ def sweep(
     count = math.prod(len(axis.values) for axis in axes)
     pool: Pool = in_process  # where a few points take less time than the start of worker processes
     memory = options.bytes_of(memory_limit)
-    if executor is Executor.DASK:
+    if executor == "dask":
         pool = partial(dask, scheduler=scheduler, memory_per_process=memory)
     elif count > FEW:
         pool = partial(processes, jobs=jobs, memory_per_process=memory)
@@ -336,15 +324,18 @@ def audit(
         check_picture(plot)
     loaded = _config_beside(request, config, scores, "SCORES")
     result = audit_scores(require_pld_method(loaded.plan), read_scores(scores), rules)
-    asides = remarks(loaded.diagnostics, result.notes)
+    drawn = []
     if plot:
         if not result.roc:
             raise InputError("--plot: expected canaries that are in and canaries that are out, got one kind alone")
-        asides += (write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending)),)
-    return CommandResult(
-        text=output_text(score_output(result, loaded, scores), as_json=as_json),
+        drawn.append(write_picture(plot, lambda ending: chart_picture(score_chart(result, loaded), ending)))
+    return answer(
+        score_output(result, loaded, scores),
+        loaded.diagnostics,
+        result.notes,
+        form="json" if as_json else "",
+        asides=drawn,
         code=0 if result.agrees else CONTRADICTED,
-        asides=asides,
         changed=(plot,) if plot else (),
     )
 
@@ -382,9 +373,8 @@ def audit_sampler(
     loaded = _config_beside(request, config, log, "LOG")
     announce("steps of the log", total=loaded.plan.steps)
     result = audit_log(loaded.plan, log, on_progress=report_progress)
-    text = output_text(audit_output(result, loaded, log), as_json=as_json)
-    asides = remarks(loaded.diagnostics, result.notes)
-    return CommandResult(text=text, code=0 if result.agrees else CONTRADICTED, asides=asides)
+    output, code = audit_output(result, loaded, log), 0 if result.agrees else CONTRADICTED
+    return answer(output, loaded.diagnostics, result.notes, form="json" if as_json else "", code=code)
 
 
 def simulate(
@@ -412,6 +402,6 @@ def simulate(
     loaded = request.load()
     announce("simulation")
     result = simulate_plan(loaded.plan, seed=seed, draws=draws, on_progress=report_progress)
-    asides = remarks(loaded.diagnostics, result.notes)
-    code = 0 if all(check.agrees for check in result.checks) else CONTRADICTED
-    return CommandResult(text=output_text(simulation_output(result, loaded), as_json=as_json), code=code, asides=asides)
+    output, agrees = simulation_output(result, loaded), all(check.agrees for check in result.checks)
+    code = 0 if agrees else CONTRADICTED
+    return answer(output, loaded.diagnostics, result.notes, form="json" if as_json else "", code=code)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, output_text, remarks
+from dpcalc.cli.output import CommandResult, answer
 from dpcalc.cli.progress import costs_in_time
 from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError
@@ -65,7 +65,7 @@ def add(
         dry_run=dry_run,
     )
     fits = account.keeps_budget
-    asides = [*remarks(run.diagnostics)]
+    asides = []
     ours, theirs = (
         f"unit {plan.unit_name}, {plan.adjacency}, groups of {plan.group_size}"
         for plan in (account.loaded.plan, run.plan)
@@ -80,10 +80,12 @@ def add(
         asides.append(
             "note: nothing was written: the budget would be exceeded; --over-budget adds a run that has been done"
         )
-    return CommandResult(
-        text=output_text(ledger_output(account, is_added=written), as_json=as_json),
+    return answer(
+        ledger_output(account, is_added=written),
+        run.diagnostics,
+        form="json" if as_json else "",
+        asides=asides,
         code=0 if written or (dry_run and fits) else 1,  # a dry run answers as the real one would
-        asides=tuple(asides),
         changed=(ledger,) if written else (),
     )
 
@@ -97,8 +99,7 @@ def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     from dpcalc.report.ledger import ledger_output
 
     evaluated = account(ledger)
-    text = output_text(ledger_output(evaluated), as_json=as_json)
-    return CommandResult(text=text, asides=remarks(evaluated.loaded.diagnostics))
+    return answer(ledger_output(evaluated), evaluated.loaded.diagnostics, form="json" if as_json else "")
 
 
 def check(

@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.errors import DpcalcError, InputError, OutputError, diagnosis, system_message
@@ -44,11 +44,11 @@ def width() -> int:
     return shutil.get_terminal_size().columns
 
 
-def output_text(output: Output, *, as_json: bool = False, quiet: bool = False, form: str = "") -> str:
+def output_text(output: Output, *, form: str = "", quiet: bool = False) -> str:
     """Return a result in a form of `--format`, or numbers alone; by default as lines or, on a terminal, as a table."""
     forms = {"json": output.json_text, "csv": output.csv_text, "markdown": output.markdown_text}
-    if as_json or form in forms:
-        return forms["json" if as_json else form]()
+    if form in forms:
+        return forms[form]()
     if quiet:
         return output.quiet_text
     if not on_terminal() and form != "table":
@@ -179,6 +179,21 @@ class CommandResult:
     asides: tuple[str, ...] = ()  # for standard error, one entry a remark
     changed: tuple[str, ...] = ()  # files that the command has written: they stay so if the answer cannot be
     errors: tuple[DpcalcError, ...] = ()  # of inputs that the text leaves out: printed after it, for the exit code too
+
+
+def answer(
+    output: Output,
+    diagnostics: Sequence[Diagnostic],
+    notes: Sequence[str] = (),
+    *,
+    form: str = "",
+    quiet: bool = False,
+    asides: Sequence[str] = (),
+    **more: Any,
+) -> CommandResult:
+    """Return a result as its text, with the `remarks` and further `asides`; `more` is for CommandResult."""
+    said = remarks(diagnostics, notes, quiet=quiet)
+    return CommandResult(text=output_text(output, form=form, quiet=quiet), asides=(*said, *asides), **more)
 
 
 def print_result(answer: CommandResult) -> None:

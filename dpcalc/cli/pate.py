@@ -137,5 +137,5 @@ def pate(
         write_file("--csv", csv, query_csv(answer).encode(), force=force)
         asides.append(f"note: wrote {csv}")
     output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
-    text = output_text(output, as_json=as_json, quiet=quiet)
+    text = output_text(output, form="json" if as_json else "", quiet=quiet)
     return CommandResult(text=text, asides=tuple(asides), changed=(csv,) if csv else ())

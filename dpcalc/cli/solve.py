@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.output import CommandResult, on_terminal, output_text, remarks
+from dpcalc.cli.output import CommandResult, answer, on_terminal
 from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError, NoSolution
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
+    from dpcalc.config.source import Diagnostic
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import Goal
-    from dpcalc.planner.solve import Solution
 
 TargetEpsilon = Annotated[
     float | None,
@@ -102,11 +102,13 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
 
         from dpcalc.config.edit import Rewrite
         from dpcalc.config.edit import write as written_into
-        from dpcalc.config.normal import assumes_in_phases
+        from dpcalc.config.normal import assumes_in_phases, stated_terms
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
         from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
-        from dpcalc.report.solution import no_solution_output, solution_output
+        from dpcalc.planner.solve import solve
+        from dpcalc.planner.vary import select_phase
+        from dpcalc.report.solution import no_solution_output, solution_output, with_safe_decimal
 
         if target_tpr is not None and at_fpr is not None:
             goal: Goal = DetectionGoal(limit=target_tpr, false_positive_rate=at_fpr)
@@ -133,7 +135,14 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                     "phase"
                 )
         try:
-            solution = _solution(name, loaded, goal, phase)
+            if name == "rate":  # in the terms of the config: where it states an expected batch size, for that
+                chosen = select_phase(plan, phase, "rate")
+                words = stated_terms(loaded.tree, plan.phases.index(chosen), chosen.hierarchy)
+                solution = solve(plan, "batch" if words.amount else "rate", goal=goal, phase=phase, epochs=words.epochs)
+                solution = replace(solution, key=words.amount) if solution.key == "expected" else solution
+            else:
+                solution = solve(plan, name, goal=goal, phase=phase)
+            solution = with_safe_decimal(solution, plan)
         except NoSolution as failure:
             output = no_solution_output(f"solve-{name}", failure, loaded)
             fixed = [each for each in plan.phases if each.noise_multiplier is None or phase not in {None, each.name}]
@@ -141,10 +150,10 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
             if name == "sigma" and fixed and failure.goal.name == "epsilon":  # with noise 1e9 the others cost nothing
                 kept = ", ".join(each.name for each in fixed)
                 notes = [f"the phases that keep their noise cost as much as best.epsilon alone: {kept}"]
-            asides = _remarks(loaded, plan, notes, quiet=quiet)
-            if not request.form and (quiet or not on_terminal()):
-                asides = (*asides, f"{output.headline}; {dict(output.rows)['best']}")
-            return CommandResult(text=output_text(output, quiet=quiet, form=request.form), code=1, asides=asides)
+            is_lost = not request.form and (quiet or not on_terminal())
+            asides = (f"{output.headline}; {dict(output.rows)['best']}",) if is_lost else ()
+            findings = _findings(loaded, plan)
+            return answer(output, findings, notes, form=request.form, quiet=quiet, asides=asides, code=1)
 
         if name == "sigma" and len(lacking) == len(plan.phases):
             solution = replace(solution, name="noise_multiplier")  # a factor on an assumed noise of 1
@@ -172,10 +181,14 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
                 refusal = (f"error: {error}",)
         output = solution_output(f"solve-{name}", solution, loaded, written=written)
         unused = () if quiet or solution.plan.tuning else unused_order(composed(solution.plan))
-        return CommandResult(
-            text=output_text(output, quiet=quiet, form=request.form),
+        return answer(
+            output,
+            _findings(loaded, solution.plan),
+            [*notes, *unused],
+            form=request.form,
+            quiet=quiet,
+            asides=refusal,
             code=2 if refusal else 0,
-            asides=(*_remarks(loaded, solution.plan, [*notes, *unused], quiet=quiet), *refusal),
             changed=(loaded.path,) if written else (),
         )
 
@@ -187,37 +200,11 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
     return solver
 
 
-def _solution(name: str, loaded: Loaded, goal: Goal, phase: str | None) -> Solution:
-    """Solve, round the value to a short decimal that still meets the goal, and give its guarantee a lower bound.
-
-    A rate is solved for in the terms of the config: where it states an expected batch size, for that; stated epochs
-    stay fixed.
-    """
-    from dpcalc.config.normal import stated_terms
-    from dpcalc.planner.evaluate import with_lower_bound
-    from dpcalc.planner.search import certified_measure
-    from dpcalc.planner.solve import solve
-    from dpcalc.planner.vary import select_phase
-    from dpcalc.report.solution import with_safe_decimal
-
-    plan = loaded.plan
-    if name == "rate":
-        chosen = select_phase(plan, phase, "rate")
-        words = stated_terms(loaded.tree, plan.phases.index(chosen), chosen.hierarchy)
-        solution = solve(plan, "batch" if words.amount else "rate", goal=goal, phase=phase, epochs=words.epochs)
-        solution = replace(solution, key=words.amount) if solution.key == "expected" else solution
-    else:
-        solution = solve(plan, name, goal=goal, phase=phase)
-    solution = with_safe_decimal(solution, plan, lambda changed: certified_measure(changed, goal))
-    return replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
-
-
-def _remarks(loaded: Loaded, plan: Plan, notes: Sequence[str], *, quiet: bool) -> tuple[str, ...]:
-    """Return the findings and, unless quiet, the notes; none on noise that was looked for."""
+def _findings(loaded: Loaded, plan: Plan) -> list[Diagnostic]:
+    """Return the findings on a config, but none on noise that was looked for."""
     gone = {"DPC207"} if all(phase.noise_multiplier != 0 for phase in plan.phases) else set()
     gone |= set() if plan.calibrations else {"DPC213"}
-    diagnostics = [finding for finding in loaded.diagnostics if finding.code not in gone]
-    return remarks(diagnostics, notes, quiet=quiet)
+    return [finding for finding in loaded.diagnostics if finding.code not in gone]
 
 
 solve_sigma = _solver(

@@ -19,7 +19,7 @@ from dpcalc.config import scalars
 from dpcalc.config.data_files import READERS, data_tree
 from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
-from dpcalc.config.loaders import LOADER, delta_written_out, drawn_from, mechanism_written_out, written_out
+from dpcalc.config.loaders import LOADER, delta_written_out
 from dpcalc.config.messages import (
     DRAW_FORM,
     extra_key_error,
@@ -46,6 +46,7 @@ from dpcalc.config.tree import (
     Section,
     entries_of,
     entry,
+    items_of,
     node_at,
     text_at,
     with_entries,
@@ -57,7 +58,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
-from dpcalc.planner.calibration import Calibration
+from dpcalc.planner.calibration import CLASSICAL, Calibration, classical_noise
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
@@ -131,9 +132,8 @@ class _Reader:
         self.contents: dict[int, object] = {}
         self.names = level_names(root)  # None if the file states none
         # Sections that unknown keys of the file and its phases probably mean are not called missing.
-        phases = root.entries.get("phases")
-        items = phases.items if isinstance(phases, Items) else ()
-        phase_keys = [key for phase in items if isinstance(phase, Section) for key in phase.entries]
+        phases = items_of(root.entries.get("phases"))
+        phase_keys = [key for phase in phases if isinstance(phase, Section) for key in phase.entries]
         self.meant = sections_meant(root.entries) | sections_meant(phase_keys, "phases[]")
 
     def file(self, root: Section) -> Sections:
@@ -236,11 +236,8 @@ class _Reader:
         if kind is DRAW_SIZE and entries_of(node).keys() == {AT_MOST}:
             size = self.value(COUNT, entries_of(node)[AT_MOST], AT_MOST)
             return size and Fixed(size=size, at_most=True)
-        value = scalars.value(node) if isinstance(node, Scalar) else node
-        if getattr(kind, "quotients", False) and isinstance(value, str):
-            value = scalars.parse_quotient(value) or value  # 1/97
         try:
-            return kind.check(value)
+            return scalars.checked(kind, node)
         except WrongValueError as cause:
             if isinstance(kind, Word):
                 wrong = wrong_word_error(name, node, kind.allowed)
@@ -309,19 +306,17 @@ class _Reader:
 
     def check_sizes(self, root: Section) -> None:
         """Check that each level has one size, a count or a range; none beside a tree, which has them all."""
-        levels = node_at(root, "data", "levels")
-        items = levels.items if isinstance(levels, Items) else ()
+        levels = items_of(node_at(root, "data", "levels"))
         has_tree = node_at(root, "data", "tree") is not None
-        if has_tree and len(items) == 1:
+        if has_tree and len(levels) == 1:
             return  # a tree over one level is an error by itself
-        for level in items:
+        for level in levels:
             stated = {key: node for key, node in entries_of(level).items() if key in {"count", "min", "max"}}
             count = stated.get("count")
             if has_tree:
                 for key, node in stated.items():
                     message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
-                    hint = "with a tree the levels have names only"
-                    self.errors.append(error("DPC107", node.start, message, hint))
+                    self.errors.append(error("DPC107", node.start, message, "with a tree the levels have names only"))
             elif isinstance(count, Scalar) and len(stated) > 1:
                 others = " and ".join(f"`{key}`" for key in stated if key != "count")
                 message = f"`count` and {others} in `{level.path}` both say how many there are"
@@ -340,7 +335,7 @@ class _Reader:
 
     def run(self, run: Run, *, is_whole: bool) -> RunSections:
         """Return the sections of a phase; `is_whole` is False for the top level, which phases complete."""
-        mechanism, clip, votes, asked = self.mechanism(self.required(run.sections, "mechanism"))
+        mechanism, clip, votes, asked = self.mechanism(run)
         draws, episodes = self.sampling(run, is_whole=is_whole)
         training, names = self.required(run.sections, "training"), self.names or ()
         if not isinstance(training, Section):
@@ -354,13 +349,13 @@ class _Reader:
                 self.errors.append(error("DPC107", size.start, message, hint))
             length = self.section("training", without_keys(training, BATCH_SIZE))
             if is_whole:
-                hint = "e.g. `steps: 10_000`"
-                self.check_choice(training, ("steps", "epochs"), hint, is_required=length is not None)
+                self.check_choice(training, ("steps", "epochs"), "e.g. `steps: 10_000`", is_required=length is not None)
         return RunSections(
             at=run.at,
             path=run.path,
             sections=run.sections,
             stated=run.stated,
+            faults=run.faults,
             draws=draws,
             episodes=episodes,
             mechanism=mechanism,
@@ -403,13 +398,8 @@ class _Reader:
                 self.errors.extend(unknown_key_error(node, key, node.entries[key]) for key in unknown)
                 if not any(key_suggestion("sampling", key).key == "scheme" for key in unknown):
                     self.errors.append(missing_key_error(node, "scheme"))
-            elif word == LOADER or isinstance(
-                entry(node, BATCH_SIZE), Section
-            ):  # left over, so that something is wrong
-                try:
-                    written_out(node, *drawn_from(self.root, name))
-                except ConfigError as cause:
-                    self.errors.extend(cause.diagnostics)
+            elif word == LOADER or isinstance(entry(node, BATCH_SIZE), Section):  # left over: something is wrong
+                self.errors.extend(run.faults.get(name, ()))
             elif word not in SCHEMES:
                 self.errors.append(wrong_word_error("scheme", scheme, (*SCHEMES, LOADER)))
             else:
@@ -420,8 +410,9 @@ class _Reader:
                     self.check_choice(node, ("rate", "expected"), hint, is_required=len(self.errors) == before)
         return draws, None
 
-    def mechanism(self, node: Node | None) -> tuple[Any, str | None, str, Any]:
+    def mechanism(self, run: Run) -> tuple[Any, str | None, str, Any]:
         """Return the mechanism, with data files read, and what a phase holds: clipping level, votes, calibration."""
+        node = self.required(run.sections, "mechanism")
         stated = entry(node, "type")
         name = text_at(node, "type") if stated else "gaussian"
         if node is None or name not in MECHANISMS:
@@ -429,10 +420,8 @@ class _Reader:
                 self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
             return None, None, "", None
         before, asked = len(self.errors), None
-        try:
-            mechanism_written_out(node)  # what is left over is wrong
-        except ConfigError as cause:
-            self.errors.extend(cause.diagnostics)
+        if wrong := run.faults.get(None):
+            self.errors.extend(wrong)
             return None, None, "", None
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
@@ -496,8 +485,7 @@ def _file_contradictions(config: Sections) -> Iterator[Diagnostic]:
     data, privacy = root.entries["data"], root.entries["privacy"]
     yield from (keyed_error(data, fault) for fault in name_faults(names))
     if config.max_units(len(names)) > MAX_RECORDS:  # every count may be valid while their product is not
-        levels, tree = entry(data, "levels"), entry(data, "tree")
-        last = levels.items[-1] if isinstance(levels, Items) else None
+        (*_, last), tree = items_of(entry(data, "levels")), entry(data, "tree")
         place = tree or entry(last, "count") or entry(last, "max") or root
         yield error("DPC106", place.anchor, f"more than {MAX_RECORDS:.0e} records in all", "check the counts")
 
@@ -670,7 +658,7 @@ def build(config: Sections) -> Plan:
                 steps = hierarchy.steps_of(run.training.epochs or Fraction(0))
                 if steps > MAX_COUNT and epochs is not None:
                     problem = f"makes more than {MAX_COUNT:.0e} steps"
-                    raise ConfigError([epochs.fault("DPC106", problem, "check the epochs and the rate")])
+                    raise epochs.config_error("DPC106", problem, "check the epochs and the rate")
             phase = Phase(
                 name=(text_at(run.at, "name") or f"phase {number}") if run.path else SINGLE_PHASE,
                 hierarchy=hierarchy,
@@ -751,7 +739,7 @@ def build(config: Sections) -> Plan:
         problem = f"is {size}, but at most {max_size} of level `{plan.unit_name}` can be "
         problem += "removed together" if left else "protected together: there are no more"
         hint = f"a step must find {left} of those that are left; " if left else ""
-        raise ConfigError([group.fault("DPC106", problem, f"{hint}lower it, or check the counts")])
+        raise group.config_error("DPC106", problem, f"{hint}lower it, or check the counts")
     return plan
 
 
@@ -761,13 +749,18 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
     if asked is None or noise is None:
         return phase
     level, is_opacus, told, target = phase.hierarchy.level(1), "opacus" in asked.by, asked.assuming, asked.calibrated_to
+    if asked.by == CLASSICAL:
+        if told is not None or target.delta is None:
+            why = "takes `calibrated_to: {epsilon: E, delta: D}` of one release, and no `assuming`"
+            raise ConfigError([noise.fault("DPC103", why, "state both as the code has them")])
+        return phase.with_noise(classical_noise(epsilon=float(target.epsilon), delta=float(target.delta)))
     if told is None:
         rate, steps, epochs = level.scheme.share(level.count), phase.steps, run.training.epochs
         is_flat = phase.hierarchy.depth == level.redraw_every == 1 and isinstance(level.scheme, Poisson)
         if run.path or not is_flat or (is_opacus and rate.numerator != 1):
             why = "libraries are told of Poisson draws of examples, in one phase, Opacus at the rate 1 / len(loader)"
             hint = "add `assuming: {rate: 1/BATCHES, steps: N}` beside `by`, what the library was told"
-            raise ConfigError([noise.fault("DPC103", f"lacks `assuming`: {why}", hint)])
+            raise noise.config_error("DPC103", f"lacks `assuming`: {why}", hint)
         if is_opacus and epochs is not None:  # Opacus: int(epochs / sample_rate)
             steps = min(steps, int(float(epochs) / float(rate)))
         told = SimpleNamespace(rate=rate, steps=steps)
@@ -776,7 +769,7 @@ def _with_found_noise(phase: Phase, run: RunSections, *, delta: float) -> Phase:
     try:
         return replace(phase.with_noise(found.noise), calibration=found)
     except InputError as cause:
-        raise ConfigError([noise.fault("DPC104", f"cannot be bounded: {cause}")]) from cause
+        raise noise.config_error("DPC104", f"cannot be bounded: {cause}") from cause
 
 
 def levels_of(run: RunSections, config: Sections, *, steps: int | None = None) -> tuple[Level, ...]:

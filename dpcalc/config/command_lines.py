@@ -29,11 +29,8 @@ class Word(NamedTuple):
     is_plain: bool = True  # False if a variable or a command stands in it, or it is an operator
 
 
-def shell_words(lines: Iterable[str], source: Source, first: int = 1, left: int = 0) -> list[Word]:
-    """Return the words of lines as a shell splits them, operators among them; Refusal for a quote that never ends.
-
-    The first line is number `first` of the source; columns of all lines are counted from `left`.
-    """
+def shell_words(lines: Iterable[str], source: Source) -> list[Word]:
+    """Return the words of lines as a shell splits them, operators among them; Refusal for a quote that never ends."""
     words: list[Word] = []
     text, start, plain, quote = "", None, True, ""
 
@@ -43,7 +40,7 @@ def shell_words(lines: Iterable[str], source: Source, first: int = 1, left: int 
             words.append(Word(text, replace(start, width=max(1, len(text))), plain))
         text, start, plain = "", None, True
 
-    for number, line in enumerate(lines, first):
+    for number, line in enumerate(lines, 1):
         at, is_continued = 0, False
         while at < len(line):
             sign = line[at]
@@ -64,9 +61,9 @@ def shell_words(lines: Iterable[str], source: Source, first: int = 1, left: int 
                 end()
             elif sign in _ENDS:
                 end()
-                words.append(Word(sign, Mark(source, number, left + at + 1), is_plain=False))
+                words.append(Word(sign, Mark(source, number, at + 1), is_plain=False))
             else:
-                start = start or Mark(source, number, left + at + 1)
+                start = start or Mark(source, number, at + 1)
                 if sign in "'\"":
                     quote = sign
                 elif sign == "\\":
@@ -80,9 +77,9 @@ def shell_words(lines: Iterable[str], source: Source, first: int = 1, left: int 
             text += "\n"
         elif not is_continued:
             end()
-            words.append(Word("\n", Mark(source, number, left + len(line) + 1), is_plain=False))
+            words.append(Word("\n", Mark(source, number, len(line) + 1), is_plain=False))
     if quote:
-        begun = start.line if start else first
+        begun = start.line if start else 1
         raise Refusal("DPC110", f"cannot be split into words: the quote of line {begun} never ends", WAY_OUT)
     end()
     return words
@@ -99,7 +96,7 @@ def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
     Refused is an option that may be given again: by a word that the shell builds, inside another word (`A="--n 3"`), by
     a beginning of its name or its first letter with a number, which argparse and others take for it.
     """
-    flags = Section(entries={}, mark=mark, key=None, path=join(path, FLAGS))
+    flags = Section(entries={}, mark=mark, path=join(path, FLAGS))
     leaves: dict[tuple[str, ...], Node] = {(FLAGS,): flags}
     refused: dict[str, Refusal] = {}
     handed: dict[str, tuple[str, ...]] = {}  # options before a "$@" of their command, which may give them again
@@ -140,7 +137,7 @@ def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
             refused.setdefault(place, refusal_at(at, f"`{shortened(option)}` {problem}", WAY_OUT))
         elif _NUMBER.match(text):
             again.setdefault(f"{keys[1]}=", word.mark)
-        leaves.setdefault(keys, Scalar(text=text, plain=True, mark=value.mark, key=None, path=place))
+        leaves.setdefault(keys, Scalar(text=text, mark=value.mark, path=place))
         here.append(place)
     for (_, name), node in [each for each in leaves.items() if len(each[0]) == 2]:
         starts = (start for end in range(1, min(len(name), _MAX_OPTION)) for start in (name[:end], f"{name[:end]}="))

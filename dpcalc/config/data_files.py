@@ -43,8 +43,7 @@ def _refuse_other_keys(node: Section, allowed: Collection[str], hint: str) -> No
     """Raise ConfigError (DPC101) for the first key of a mapping that is not allowed."""
     for key, value in node.entries.items():
         if key not in allowed and not key.startswith(USER_KEY):
-            message = f"unknown key `{key}` in `{node.path}`"
-            raise config_error("DPC101", value.start, message, hint)
+            raise config_error("DPC101", value.start, f"unknown key `{key}` in `{node.path}`", hint)
 
 
 @contextmanager
@@ -53,8 +52,7 @@ def _errors_at(name: Scalar) -> Iterator[None]:
     try:
         yield
     except Refusal as cause:
-        message = f"`{name.path}`: `{name.text}` {cause.message}"
-        raise config_error(cause.code, name.mark, message, cause.hint) from None
+        raise config_error(cause.code, name.mark, f"`{name.path}`: `{name.text}` {cause.message}", cause.hint) from None
 
 
 def _content(name: str, files: Files, limits: Mapping[str, int], refusal: Refusal) -> tuple[str, bytes]:
@@ -145,7 +143,7 @@ def _csv_rows(name: Scalar, files: Files) -> tuple[list[list[Scalar]], Mark]:
             word = text.strip()
             column = start + len(text) - len(text.lstrip()) + 1
             mark = Mark(source, number, column, max(1, len(word)))
-            cells.append(Scalar(text=word, plain=True, mark=mark, key=None, path=(*HEADER, "cell")[min(at, 2)]))
+            cells.append(Scalar(text=word, mark=mark, path=(*HEADER, "cell")[min(at, 2)]))
             start += len(text) + 1
         rows.append(cells)
     if not rows or tuple(cell.text.lower() for cell in rows[0]) != HEADER:
@@ -192,8 +190,7 @@ def data_tree(node: Node, names: tuple[str, ...], files: Files) -> Tree:
                     hint = f"it may say {' and '.join(FILE_KEYS)}"
                     raise Refusal("DPC101", f"has an unknown key `{unknown[:40]}`", hint)
                 if "tree" not in counts:
-                    hint = 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}'
-                    raise Refusal("DPC103", "has no `tree`", hint)
+                    raise Refusal("DPC103", "has no `tree`", 'write {"levels": ["user", "example"], "tree": [3, 5, 4]}')
                 if counts.get("levels", list(names)) != list(names):
                     hint = "`data.levels` and the file must name the same levels in the same order"
                     raise Refusal("DPC107", f"is for other levels than {', '.join(names)}", hint)
@@ -247,7 +244,7 @@ def _strategy(node: Node, files: Files) -> "Strategy":
             count, limit = len(listed.items), kinds.MAX_COEFFICIENTS
             if not 1 <= count <= limit:
                 problem = f"must hold 1 to {limit:,} coefficients, got {count:,}"
-                raise ConfigError([listed.fault("DPC106", problem, "a longer list can be a matrix in a file")])
+                raise listed.config_error("DPC106", problem, "a longer list can be a matrix in a file")
             coefficients = []
             for item in listed.items:
                 number = scalars.number_of(item)
@@ -258,12 +255,12 @@ def _strategy(node: Node, files: Files) -> "Strategy":
                 coefficients.append(float(number))
             if not coefficients[0]:
                 problem = "is 0: such a strategy has no inverse"
-                raise ConfigError([listed.items[0].fault("DPC106", problem, "the first coefficient is the diagonal")])
+                raise listed.items[0].config_error("DPC106", problem, "the first coefficient is the diagonal")
             return kinds.Toeplitz(coefficients=tuple(coefficients))
         case ["banded"]:
             stated, bands = _single_count(entry(node, "banded") or node, "bands")
             if bands > kinds.MAX_BANDS:
-                raise ConfigError([stated.fault("DPC106", f"must be at most {kinds.MAX_BANDS:,}, got {bands:,}")])
+                raise stated.config_error("DPC106", f"must be at most {kinds.MAX_BANDS:,}, got {bands:,}")
             return kinds.banded_square_root(bands)
         case ["tree"]:
             return kinds.Tree(restart_every=_single_count(entry(node, "tree") or node, "restart_every")[1])
@@ -276,8 +273,7 @@ def _strategy(node: Node, files: Files) -> "Strategy":
             sum_node = node.entries.get("sha256")
             if sum_node and (not isinstance(sum_node, Scalar) or sum_node.text.lower() != digest):
                 problem = f"is not that of the matrix in `{name.text}`, which is {digest}"
-                hint = "restore the file, or state this sum if it is meant"
-                raise ConfigError([sum_node.fault("DPC110", problem, hint)])
+                raise sum_node.config_error("DPC110", problem, "restore the file, or state this sum if it is meant")
             return kinds.Matrix(name=name.text, digest=digest, entries=entries)
     raise ConfigError([wrong_type_error(node, kinds.STRATEGIES)])
 
@@ -291,7 +287,7 @@ def _single_count(node: Node, key: str) -> tuple[Node, int]:
     if stated is None:
         raise ConfigError([missing_key_error(node, key, f"e.g. `{key}: 8`")])
     try:
-        return stated, COUNT.check(scalars.value(stated) if isinstance(stated, Scalar) else stated)
+        return stated, scalars.checked(COUNT, stated)
     except WrongValueError as cause:
         raise ConfigError([must_be(cause.code, stated, cause.expected)]) from None
 

@@ -124,9 +124,10 @@ def folders_to_search(current: Path) -> tuple[Path, ...]:
     return upwards[: upwards.index(root) + 1] if root is not None else (current,)
 
 
-def config_patterns(data: bytes, shown: str) -> list[str]:
-    """Return the list `tool.dpcalc.configs` of a pyproject.toml; ConfigError if it, or the file, is invalid."""
-    patterns = project_table(data, shown).get("configs", [])
+def every_pattern(data: bytes, shown: str) -> list[str]:
+    """Return what a pyproject.toml names as configs: `configs`, itself for a table `run`, and the files of its maps."""
+    table = project_table(data, shown)
+    patterns = table.get("configs", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
         raise whole_file(shown, "DPC102", message, 'write e.g. `configs = ["configs/*.yaml"]`')
@@ -135,14 +136,7 @@ def config_patterns(data: bytes, shown: str) -> list[str]:
         if number > limit:
             message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
             raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
-    return patterns
-
-
-def every_pattern(data: bytes, shown: str) -> list[str]:
-    """Return what a pyproject.toml names as configs: `configs`, itself for a table `run`, and the files of its maps."""
-    table = project_table(data, shown)
-    own = [PYPROJECT] if "run" in table else []
-    return [*config_patterns(data, shown), *own, *maps_table(data, shown)]
+    return [*patterns, *([PYPROJECT] if "run" in table else []), *maps_table(data, shown)]
 
 
 def project_table(data: bytes, shown: str) -> dict[str, object]:

@@ -136,9 +136,7 @@ class References:
 
     def document(self, name: str) -> Document:
         """Return a file, of a Hydra config what Hydra composes, as references into it read it; Refusal if none can."""
-        file, _, number = name.partition("#")
-        place = self._open_document(file, "", number or "0" if "#" in name else "")
-        written = posixpath.normpath(posixpath.join(str(self._files.folder), file))
+        written, place = self._open_document(name, "")
         return self._hydra.composed(written, place, self._documents[place].tree, ()) or self._documents[place]
 
     def value(self, text: str) -> Scalar:
@@ -156,7 +154,7 @@ class References:
             parts = node.entries.items()
             resolved = {key: value if key.startswith(USER_KEY) else self.resolved(value) for key, value in parts}
             return replace(node, entries=resolved)
-        is_name = node.path.rpartition(".")[2] == "name"
+        is_name = node.name == "name"
         if MARKER not in node.text and (is_name or not (" * " in node.text or " / " in node.text)):
             return node
         try:
@@ -211,6 +209,10 @@ class References:
         options = self._documents[place].defaults.get(path)
         if options is not None:
             self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
+            document = self._documents[place]
+            for guard in document.guards.get(path, ()):
+                value = self._scalar_at(document, tuple(guard.split(".")))
+                self.defaults.append(Default(node.path, node.mark, self._shown(place), document.defaults[guard], value))
         elif self._hydra.is_composed(place):
             self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{path}=",), target))
             # The option that states it is a choice that a launch may override, too: `dp=loose`.
@@ -244,17 +246,14 @@ class References:
                 message = "`:-` is reserved: no value is taken in the place of one that is missing"
                 raise Refusal("DPC110", message, "write the value where the reference leads")
             name, colon, path = inner.rpartition(":")
-            file, _, number = name.strip().partition("#")
-            if colon and not file.lower().endswith(SUFFIXES):
+            if colon and not name.strip().partition("#")[0].lower().endswith(SUFFIXES):
                 resolver = name.partition(":")[0].strip()
                 message = f"resolvers such as `{shortened(resolver)}` are not run, and a file ends in "
                 hint = HYDRA_HINT if resolver.startswith(_HYDRA_RESOLVERS) else _FORM
                 raise Refusal("DPC110", f"{message}{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}", hint)
             name, path = name.strip(), path.strip()
             if name:
-                above = posixpath.dirname(place) if place else str(self._files.folder)
-                written = posixpath.normpath(posixpath.join(above, file))
-                place = self._open_document(file, place, number or "0" if "#" in name else "")
+                written, place = self._open_document(name, place)
             if (place, path) in trail:
                 raise Refusal("DPC111", "it leads back to itself", "write the value in one of the places")
             if len(trail) >= MAX_CHAIN:
@@ -281,13 +280,16 @@ class References:
                 return target, (place, path)
             text = target.text
 
-    def _open_document(self, name: str, holder: str, number: str) -> str:
-        """Return the canonical name of a file that `holder` names, read if it is new; Refusal if it cannot be.
+    def _open_document(self, name: str, holder: str) -> tuple[str, str]:
+        """Return the written and the canonical name of a file that `holder` names, read if it is new; or Refusal.
 
-        With a number it is followed by `#` and that, as the document of this number has a name of its own.
+        With `#` and a number the canonical name ends in that, as the document of this number has a name of its own.
         """
+        file, sign, number = name.partition("#")
+        number = number or "0" if sign else ""
+        above = posixpath.dirname(holder) if holder else str(self._files.folder)
         try:
-            place = self._files.locate(name, holder.partition("#")[0])
+            place = self._files.locate(file, holder.partition("#")[0])
             suffix = PurePosixPath(place).suffix.lower()
             if suffix not in SUFFIXES:
                 raise Refusal("DPC110", "is no file that references lead into", f"it ends in {', '.join(SUFFIXES)}")
@@ -302,9 +304,9 @@ class References:
                     text_of(self._files, located), suffix, int(number or 0), self._files
                 )
         except Refusal as cause:
-            shown = f"{name}#{number}" if number else name
+            shown = f"{file}#{number}" if number else file
             raise Refusal(cause.code, f"`{shortened(shown)}` {cause.message}", cause.hint) from None
-        return place
+        return posixpath.normpath(posixpath.join(above, file)), place
 
     def _scalar_at(self, document: Document, keys: tuple[str | int, ...]) -> Scalar:
         """Return the scalar at a path, maybe a further reference; Refusal if it has no value, or a tag on its way."""
@@ -394,7 +396,7 @@ def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator
         if not isinstance(node, Scalar) or node.text == OPEN:
             continue
         reason = scalars.limit_violation(node.text) if node.plain else ""
-        advice = no_number(node.path.rpartition(".")[2], node.text)
+        advice = no_number(node.name, node.text)
         if node.mark in faults:
             yield faults[node.mark]
         elif reason:

@@ -214,7 +214,7 @@ def _edits(text: str, changes: list[_NumberChange]) -> tuple[list[tuple[int, int
         if scalar is not None and scalar.anchor:
             raise _Refusal(f"`{change.path}` comes from the anchor `&{scalar.anchor}`, which other places repeat")
         # In the user's form: `steps` for `epochs`, else under the same key in its own unit.
-        stated = node.path.rpartition(".")[2]
+        stated = node.name
         key, amount = ("steps" if stated == "epochs" else stated), change.amount
         if change.keys[-1] == "rate" and stated in {"expected", BATCH_SIZE}:
             amount *= change.count

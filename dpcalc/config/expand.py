@@ -3,8 +3,7 @@
 Every value keeps the mark of the place where the user wrote it, so that errors found later point there.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpcalc.config import scalars
@@ -21,6 +20,7 @@ from dpcalc.config.tree import (
     Section,
     entries_of,
     entry,
+    items_of,
     join,
     node_at,
     replace_in,
@@ -67,17 +67,21 @@ def _long_data(root: Section) -> Section:
     if not isinstance(data, Section) or "examples" not in data.entries or "levels" in data.entries:
         return root
     count = data.entries["examples"]
-    name = Scalar(text=DEFAULT_LEVEL, plain=False, mark=count.start, key=None, path="data.levels[0].name")
-    level = Section(entries={"name": name, "count": count}, mark=count.start, key=None, path="data.levels[0]")
+    name = Scalar(text=DEFAULT_LEVEL, plain=False, mark=count.start, path="data.levels[0].name")
+    level = Section(entries={"name": name, "count": count}, mark=count.start, path="data.levels[0]")
     levels = Items(items=(level,), mark=count.start, key=count.key, path="data.levels")
     return with_entries(root, {"data": with_entries(without_keys(data, "examples"), {"levels": levels})})
 
 
-def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
-    """Return a file or phase with its draw and `batch_size` below the only level; unchanged for several levels."""
+def _long_runs(run: Section, names: tuple[str, ...] | None) -> Section:
+    """Return a file, or a phase of one, with draws and `batch_size` below the only level; unchanged for several."""
     # Without known `names` of levels there is one, with the default name.
     if names is not None and len(names) != 1:
         return run
+    phases = run.entries.get("phases")
+    if isinstance(phases, Items):
+        items = tuple(_long_runs(item, names) if isinstance(item, Section) else item for item in phases.items)
+        run = with_entries(run, {"phases": replace(phases, items=items)})
     name = names[0] if names else DEFAULT_LEVEL
     sampling, training = run.entries.get("sampling"), run.entries.get("training")
     if isinstance(sampling, Section) and is_direct_draw(sampling, names):
@@ -97,16 +101,6 @@ def _long_run(run: Section, names: tuple[str, ...] | None) -> Section:
     return with_entries(run, {"sampling": sampling, "training": without_keys(training, BATCH_SIZE)})
 
 
-def _long_phases(root: Section, names: tuple[str, ...] | None) -> Section:
-    """Return the file with direct draws and `batch_size` moved below the only level, in the top and each phase."""
-    root = _long_run(root, names)
-    phases = root.entries.get("phases")
-    if not isinstance(phases, Items):
-        return root
-    items = tuple(_long_run(item, names) if isinstance(item, Section) else item for item in phases.items)
-    return with_entries(root, {"phases": replace(phases, items=items)})
-
-
 # Inheritance of phases from the top level, and changes by the command line: both are one deep merge.
 
 
@@ -118,29 +112,31 @@ class Run:
     path: str  # "phases[0]", or "" for a file without phases
     sections: Section  # mapping of `sampling`, `mechanism` and `training`, as far as they are stated
     stated: Section  # the same before loaders and the parts of batches were written out
+    faults: Mapping[str | None, tuple[Diagnostic, ...]]  # by level, None for the mechanism: why it is not written out
 
 
 def runs(root: Section) -> tuple[Run, ...]:
     """Return a run for each phase, completed from the top level; without `phases` the top level is the only run.
 
     `batch_size` stands under its scheme's key, `also` is a list, and a loader is the scheme that it stands for; those
-    for which there is none stay, for `build` to tell why.
+    for which there is none stay, with the reason in `faults`.
     """
     found, inherited = [], without_keys(root, *root.entries.keys() - {*RUN_KEYS})
     phases = root.entries.get("phases")
-    items = phases.items if isinstance(phases, Items) else ()
-    places: list[tuple[Node, str]] = [(each, f"phases[{number}]") for number, each in enumerate(items)]
+    places: list[tuple[Node, str]] = [(each, f"phases[{number}]") for number, each in enumerate(items_of(phases))]
     for at, path in [(root, "")] if phases is None else places:
         if not isinstance(at, Section):
             continue
         own = _merge(inherited, without_keys(at, *at.entries.keys() - {*RUN_KEYS})) if path else inherited
-        entries = dict(own.entries)
+        entries, faults = dict(own.entries), dict[str | None, tuple[Diagnostic, ...]]()
         sampling, mechanism = entries.get("sampling"), entries.get("mechanism")
         if isinstance(sampling, Section):
             draws = dict(sampling.entries)
             for name, stated in sampling.entries.items():
-                with suppress(ConfigError):
+                try:
                     draws[name] = written_out(stated, *drawn_from(root, name))
+                except ConfigError as cause:
+                    faults[name] = cause.diagnostics
                 draw = draws[name]
                 size, taken = entry(draw, BATCH_SIZE), SCHEMES.get(text_at(draw, "scheme"), ())
                 key = next((key for key in taken if key in {"size", "expected"}), None)
@@ -149,15 +145,17 @@ def runs(root: Section) -> tuple[Run, ...]:
                 if isinstance(draw, Section) and size and key and not AMOUNT_KEYS & draw.entries.keys() - {BATCH_SIZE}:
                     draws[name] = with_entries(without_keys(draw, BATCH_SIZE), {key: size})
             entries["sampling"] = replace(sampling, entries=draws)
-        with suppress(ConfigError):
-            mechanism = mechanism_written_out(mechanism) or mechanism
+        try:
+            mechanism = mechanism_written_out(mechanism)
+        except ConfigError as cause:
+            faults[None] = cause.diagnostics
         if mechanism is not None:
             entries["mechanism"] = mechanism
         also = entry(mechanism, "also")
         if isinstance(mechanism, Section) and isinstance(also, Section):
             listed = Items(items=(also,), mark=also.mark, key=also.key, path=also.path)
             entries["mechanism"] = with_entries(mechanism, {"also": listed})
-        found.append(Run(at=at, path=path, sections=replace(own, entries=entries), stated=own))
+        found.append(Run(at=at, path=path, sections=replace(own, entries=entries), stated=own, faults=faults))
     return tuple(found)
 
 
@@ -181,7 +179,7 @@ def _merge(base: Section, over: Section) -> Section:
     kind = over.entries.get("type")
     if isinstance(kind, Scalar) and kind.text != text_at(base, "type", "gaussian"):
         excluded |= base.entries.keys() - _COMMON_MECHANISM_KEYS
-    section = base.path.rpartition(".")[2]
+    section = base.name
     if section == "strategy" and stated - base.entries.keys():
         excluded |= base.entries.keys()  # a strategy is one of several words: another word replaces it as a whole
     if section == "sampling":  # `episodes` and draws by level exclude each other
@@ -238,7 +236,7 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
         lost = _first_missing(root, above)
         at = start if lost is None else lost
         return _no_place_error(item.keys[at], item.marks[at])
-    merged = _merge(target, _long_run(_overlay(target, below), names))
+    merged = _merge(target, _long_runs(_overlay(target, below), names))
     changed = replace_in(root, above, merged)
     new = item.value.text if isinstance(item.value, Scalar) else ""
     before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])
@@ -301,7 +299,7 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
                 problems.append(error("DPC107", last, message, "set `data.levels[0].count`"))
                 continue
             made = replace(item, keys=("data", "levels", 0, "count"), marks=(first, last, last, last))
-        base = root if item.keys[0] == "data" else _long_phases(root, level_names(root))
+        base = root if item.keys[0] == "data" else _long_runs(root, level_names(root))
         lists = (key for at, key in enumerate(made.keys) if isinstance(node_at(base, *made.keys[:at]), Items))
         unindexed = next((key for key in lists if isinstance(key, str)), "")
         changed = _no_place_error(unindexed, made.marks[0]) if unindexed else _with_value(base, made, level_names(base))
@@ -321,17 +319,17 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
         if isinstance(stated, Scalar) and stated.text == "???":  # nobody states it yet
             root = replace_in(root, item.keys, None)
         # The file is merged over the assumption, so that it wins wherever it states a value or a rival of it.
-        assumption = _long_phases(_long_data(_overlay(replace(root, entries={}), item)), names)
+        assumption = _long_runs(_long_data(_overlay(replace(root, entries={}), item)), names)
         # Without the file's type the merge would take a parameter of its mechanism for one of Gaussian noise.
         kind, parameters = node_at(root, "mechanism", "type"), entry(assumption, "mechanism")
         keys = mechanism_keys(kind.text).keys() if isinstance(kind, Scalar) and kind.text in MECHANISMS else set()
         if kind and isinstance(parameters, Section) and parameters.entries.keys() <= keys:
             assumption = with_entries(assumption, {"mechanism": with_entries(parameters, {"type": kind})})
-        root = _merge(assumption, _long_phases(root, names))
+        root = _merge(assumption, _long_runs(root, names))
 
-    root = _long_phases(root, level_names(root))
+    root = _long_runs(root, level_names(root))
     levels = node_at(root, "data", "levels")
-    for at, level in enumerate(levels.items if isinstance(levels, Items) else ()):
+    for at, level in enumerate(items_of(levels)):
         ends = entry(level, "count")  # `{min: 5, max: 64}` becomes two keys of the level
         if not isinstance(level, Section) or not isinstance(ends, Section) or not ends.entries:
             continue
@@ -383,8 +381,7 @@ def ineffective_errors(
     used_nodes = {id(node) for tree in used for _, node in walk(tree, "")}
     for item in assignments:
         if item.keys == ("phases",):  # what is wrong in a list of phases is told at its place
-            phases = item.value.items if isinstance(item.value, Items) else ()
-            if any(isinstance(phase, Section) and not phase.entries for phase in phases):
+            if any(isinstance(phase, Section) and not phase.entries for phase in items_of(item.value)):
                 hint = "a phase has something of its own, e.g. `--set 'phases=[{training: {steps: 100}}]'`"
                 yield error("DPC107", item.marks[0], "`phases` has a phase that says nothing", hint)
             continue

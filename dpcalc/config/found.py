@@ -155,7 +155,7 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
 
     They are read as references into them are, under the same limits: of the values of a Hydra config those composed.
     """
-    nothing = Section(entries={}, mark=Mark(source_of("", ""), 1, 1), key=None, path="")
+    nothing = Section(entries={}, mark=Mark(source_of("", ""), 1, 1))
     references = References(Document(nothing), files)
     found: dict[tuple[Mark, str, str], Word] = {}
     for name in names:
@@ -222,8 +222,8 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
             group = next((group for group in (*PARTS, *_FEDERATED) if word in SHARED[group]), "")
             if group:  # what they are depends on the draw, which is asked
                 found = Meaning("", _FEDERATED.get(group, group), is_rename=True)
-            elif found is None and ours.is_same and ours.key == word:
-                found = Meaning("", f"{ours.section}.{word}", is_rename=True)
+            elif found is None and ours.is_rename and ours.key == word:
+                found = ours
             elif word in _OF_LOADER and (found is None or found.is_rename):
                 found = Meaning("how the loader draws is asked", "sampling.scheme")
             elif found is not None and found.about == "training.steps" and not names.isdisjoint(SHARED["cohort"]):

@@ -55,7 +55,7 @@ def read_gin(source: Source, files: Files | None = None) -> Document:
             message = f"`{shortened(other)}` in line {bindings[other][1].line} may bind it, too"
             refused[selector] = refusal_at(mark, message, "bind it once")
         text, plain = found or ("", True)
-        leaves[tuple(selector.split("."))] = Scalar(text=text, plain=plain, mark=mark, key=None, path=selector)
+        leaves[tuple(selector.split("."))] = Scalar(text=text, plain=plain, mark=mark, path=selector)
     return Document(nested(leaves, Mark(source, 1, 1)), refused, {selector: (selector,) for selector in bindings})
 
 

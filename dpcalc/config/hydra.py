@@ -15,7 +15,7 @@ from typing import NamedTuple
 from dpcalc.config import scalars
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.source import MAX_BYTES, ConfigError, Source, decode, shortened, source_of
-from dpcalc.config.tree import Document, Items, Node, Scalar, Section, dotted, entry, node_at, with_path
+from dpcalc.config.tree import Document, Items, Node, Scalar, Section, dotted, entry, node_at, said, with_path
 from dpcalc.config.yaml_text import parse_yaml, tagged_paths
 
 RESOLVE = "let Hydra write the resolved config (`--cfg job --resolve`)"
@@ -138,7 +138,7 @@ class Hydra:
         for name, data in self._files.yaml_files(folder, limit=MAX_SEARCHED):
             # A key may be written with escapes, so that a text without the word is parsed if it has any.
             is_parsed = b"defaults" in data or b"\\" in data
-            self._count(len(data), parsed=len(data) if is_parsed else 0)
+            self._count(len(data), len(data) if is_parsed else 0)
             if not is_parsed:
                 continue
             shown = f"`{shortened(name)}` beside it"
@@ -153,7 +153,7 @@ class Hydra:
                 found.append(name)
         return self._mains.setdefault(folder, tuple(found))
 
-    def _count(self, read: int, *, parsed: int = 0) -> None:
+    def _count(self, read: int, parsed: int) -> None:
         """Count bytes of the files of this config; Refusal above a limit: many files may take no longer than a few."""
         self._read, self._parsed = self._read + read, self._parsed + parsed
         for count, limit, purpose in ((self._read, MAX_READ, "searched"), (self._parsed, MAX_PARSED, "parsed")):
@@ -270,7 +270,7 @@ class Hydra:
             return _Part(place="", shown=shown, keys=keys, tree=self._main)
         try:
             data = self._files.content(place, limit=MAX_BYTES)
-            self._count(len(data), parsed=len(data))
+            self._count(len(data), len(data))
             source = decode(data, place)
             # Nothing is an option too, in an empty file such as `callbacks/none.yaml`.
             is_empty = all(not line.strip() or line.lstrip().startswith("#") for line in source.lines)
@@ -334,9 +334,9 @@ class Hydra:
                 self._merged[folder, each] = tuple(map(_merged, orders))
             found += [(each, document) for document in self._merged[folder, each]]
         chosen = next(document for each, document in found if each == main)
-        value = _said(node_at(chosen.tree, *keys))
+        value = said(node_at(chosen.tree, *keys))
         for each, document in found:
-            if _said(node_at(document.tree, *keys)) != value:
+            if said(node_at(document.tree, *keys)) != value:
                 shown = _shown(folder, each)
                 if each == main:
                     message = f"without `_self_` in the `defaults` of `{shown}` releases of Hydra differ in this value"
@@ -365,7 +365,7 @@ class _Choices(NamedTuple):
 
 def _merged(parts: list[_Part]) -> Document:
     """Return the parts in one tree, the last one winning, as OmegaConf merges them."""
-    tree: Node = Section(entries={}, mark=parts[0].tree.mark, key=None, path="")
+    tree: Node = Section(entries={}, mark=parts[0].tree.mark)
     refused: dict[str, Refusal] = {}
     for part in parts:
         content = part.tree
@@ -374,7 +374,7 @@ def _merged(parts: list[_Part]) -> Document:
         entries = {key: value for key, value in content.entries.items() if key != "defaults"}
         layer: Node = replace(content, entries=entries)
         for key in reversed(part.keys):
-            layer = Section(entries={key: layer}, mark=content.mark, key=None, path="")
+            layer = Section(entries={key: layer}, mark=content.mark)
         tree = _merge(tree, layer, part.shown)
         for path in part.tagged:
             where = dotted((*part.keys, path))
@@ -399,15 +399,6 @@ def _merge(base: Node, over: Node, shown: str) -> Node:
         message = f"`{shown}` puts a mapping in the place of a list or an interpolation, which is not followed"
         raise Refusal("DPC110", message, RESOLVE)
     return over
-
-
-def _said(node: Node | None) -> object:
-    """Return what a value says, without its place."""
-    if isinstance(node, Scalar):
-        return node.text, node.plain
-    if isinstance(node, Items):
-        return [_said(each) for each in node.items]
-    return None if node is None else {key: _said(value) for key, value in node.entries.items()}
 
 
 def _defaults(tree: Node) -> tuple[Node, ...] | None:

@@ -130,8 +130,7 @@ def mapped_document(path: str, name: str, map_path: str, files: Files) -> tuple[
             raise Refusal("DPC110", f"cannot be the root of a map: it ends in none of {', '.join(SUFFIXES)}")
         return place, read_document(text_of(files, place), suffix)
     except Refusal as cause:
-        message = f"{cause.message} (its map is {visible(map_path)})"
-        raise whole_file(path, cause.code, message, cause.hint) from None
+        raise whole_file(path, cause.code, f"{cause.message} (its map is {visible(map_path)})", cause.hint) from None
 
 
 def load_text(

@@ -8,13 +8,25 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from math import isqrt
+from math import isqrt, prod
 from typing import Any, NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE
 from dpcalc.config.source import ConfigError
-from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, node_at, text_at, without_keys
+from dpcalc.config.tree import (
+    USER_KEY,
+    Items,
+    Node,
+    Scalar,
+    Section,
+    entries_of,
+    entry,
+    items_of,
+    node_at,
+    text_at,
+    without_keys,
+)
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,
@@ -31,6 +43,8 @@ from dpcalc.keys import (
     Word,
     WrongValueError,
     declare,
+    mapping_of,
+    optional,
 )
 from dpcalc.records import dataclass
 
@@ -39,18 +53,11 @@ LOADER = "loader"  # the scheme that a loader's class stands for
 # A batch that consists of parts.
 
 _PARTS = ("per_device", "devices", "accumulation")
-_PART_SCHEMA: Schema = {
-    "type": "object",
-    "properties": {**dict.fromkeys(_PARTS, COUNT.as_json_schema()), "accumulates": {"enum": ["draws", "physical"]}},
-    "required": list(_PARTS),
-    "patternProperties": {"^x-": True},
-    "additionalProperties": False,
-}
 
 
 def _number(node: Node | None) -> int | None:
     """Return a whole number >= 1; None for anything else."""
-    number = scalars.number_of(node) if isinstance(node, Scalar) else None
+    number = scalars.number_of(node)
     return number.numerator if number is not None and number.denominator == 1 and number >= 1 else None
 
 
@@ -60,17 +67,17 @@ def _whole_batch(node: Section) -> tuple[int, int, int, str]:
     extra = next((key for key in stated if key not in {*_PARTS, "accumulates"}), None)
     if extra is not None:
         hint = "a batch is {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}"
-        raise ConfigError([stated[extra].fault("DPC101", "is no part of a batch", hint)])
+        raise stated[extra].config_error("DPC101", "is no part of a batch", hint)
     missing = [key for key in _PARTS if key not in stated]
     if missing:
         hint = "a number that may stand in a launcher has no default: say 1 where there is one"
-        raise ConfigError([node.fault("DPC103", f"lacks {' and '.join(f'`{key}`' for key in missing)}", hint)])
+        raise node.config_error("DPC103", f"lacks {' and '.join(f'`{key}`' for key in missing)}", hint)
     numbers = []
     for key in _PARTS:
         number = _number(stated[key])
         if number is None:
             problem = f"must be a whole number of at least 1, got {scalars.describe(stated[key])}"
-            raise ConfigError([stated[key].fault("DPC102", problem)])
+            raise stated[key].config_error("DPC102", problem)
         numbers.append(number)
     per_device, devices, parts = numbers
     kind = text_at(node, "accumulates")
@@ -82,8 +89,8 @@ def _whole_batch(node: Section) -> tuple[int, int, int, str]:
         )
         if "accumulates" in stated:
             problem = f"must be draws or physical, got {scalars.describe(stated['accumulates'])}"
-            raise ConfigError([stated["accumulates"].fault("DPC104", problem, hint)])
-        raise ConfigError([node.fault("DPC103", f"lacks `accumulates`, which says what the {parts} parts are", hint)])
+            raise stated["accumulates"].config_error("DPC104", problem, hint)
+        raise node.config_error("DPC103", f"lacks `accumulates`, which says what the {parts} parts are", hint)
     return per_device, devices, parts, kind or "physical"
 
 
@@ -107,6 +114,14 @@ class _Said:
     def __getitem__(self, name: str) -> Any:
         return self.values[name]
 
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.values.get(name, default)
+
+    @property
+    def size(self) -> int:
+        """Units of a part: one argument, or the product of those that the class has in its place."""
+        return prod(self.values[name] for name in _SIZES if name in self.values)
+
     @property
     def known_count(self) -> int:
         if self.count is None:
@@ -115,7 +130,7 @@ class _Said:
 
     @property
     def has_secret_order(self) -> bool:
-        return bool(self.values.get("order") == "secret")
+        return bool(self.get("order") == "secret")
 
     @property
     def keeps_places(self) -> bool:
@@ -124,56 +139,58 @@ class _Said:
 
 
 Draw = dict[str, object]
+_SIZES = (BATCH_SIZE, "per_device_train_batch_size", "world_size", "cohort_size", "size", "k")
 _EVEN = "not covered: choose sizes that divide"
 _LEFT_OUT = "leave it out: the order counts as known"
 _IN_ANY_ORDER = "state adjacency zero-out or replace-one, under which a unit counts in one step of each pass"
 
 
-def _pass(said: _Said, size: int, *, drop_last: bool, dropping: str = "drop_last") -> Draw:
-    """Return passes over data in a new random order, cut into batches of `size`, of which a step takes `parts`."""
+def _pass(said: _Said, dropping: str = "drop_last") -> Draw:
+    """Return passes over data in a new random order, cut into batches, of which a step takes `parts`."""
     # Which steps a pass has, and what it leaves out, goes by the parts, not by the whole of them.
-    if said.parts > 1 and drop_last and not said.keeps_places:
+    drops = said.get(dropping, False)
+    if said.parts > 1 and drops and not said.keeps_places:
         raise _Uncovered(dropping, "is true beside accumulated batches: not covered for add-remove", _IN_ANY_ORDER)
-    if said.parts > 1 and drop_last and said.has_secret_order:
+    if said.parts > 1 and drops and said.has_secret_order:
         raise _Uncovered("order", f"is secret, beside accumulated batches and `{dropping}`: not covered", _LEFT_OUT)
-    drawn = {"scheme": "shuffle", "size": size * said.parts, "drop_last": drop_last and said.parts == 1}
+    drawn = {"scheme": "shuffle", "size": said.size * said.parts, "drop_last": drops and said.parts == 1}
     return drawn | ({"order": "secret"} if said.has_secret_order else {})
 
 
-def _in_order(said: _Said, size: int, argument: str, problem: str) -> Draw:
+def _in_order(said: _Said, argument: str, problem: str) -> Draw:
     """Return passes in an order that need not be uniform: one unit fewer moves all that come after it."""
     if not said.keeps_places:
         raise _Uncovered(argument, f"{problem}: one unit fewer moves all after it to other batches", _IN_ANY_ORDER)
-    return {"scheme": "shuffle", "size": size * said.parts}
+    return {"scheme": "shuffle", "size": said.size * said.parts}
 
 
-def _data_loader(said: _Said) -> Draw:
-    if not said["shuffle"]:
-        return _in_order(said, said[BATCH_SIZE], "shuffle", "is false")
-    return _pass(said, said[BATCH_SIZE], drop_last=said["drop_last"])
+def _endless(said: _Said, size: int, argument: str, problem: str) -> Draw:
+    """Return passes of a stream that does not stop between them: `size` units must divide a pass."""
+    if said.count is None or said.count % size:
+        problem += f", and {size} units do not divide all: a step has units of two passes"
+        raise _Uncovered(argument, problem, _EVEN)
+    return _in_order(said, argument, problem)
 
 
-def _random_sampler(said: _Said) -> Draw:
-    if said["replacement"]:
-        return {"scheme": "with-replacement", "size": said[BATCH_SIZE] * said.parts}
-    return _pass(said, said[BATCH_SIZE], drop_last=said["drop_last"])
+def _torch(said: _Said) -> Draw:
+    if said.get("devices", 1) > 1:
+        problem = f"is {said['devices']}: Lightning puts in a DistributedSampler, which fills the last batches up"
+        raise _Uncovered("devices", problem, "not covered: units come twice in a pass")
+    if said.get("replacement"):
+        return {"scheme": "with-replacement", "size": said.size * said.parts}
+    said = replace(said, parts=said.parts * said.get("accumulate_grad_batches", 1))
+    return _pass(said) if said.get("shuffle", True) else _in_order(said, "shuffle", "is false")
 
 
 def _opacus(said: _Said) -> Draw:
     if not said["poisson_sampling"]:
         problem = "is false: then batches are those of the loader that Opacus was given"
         raise _Uncovered("poisson_sampling", problem, "`of: torch.utils.data.DataLoader` with its `shuffle`")
-    size = said[BATCH_SIZE] * (1 if said.are_draws else said.parts)
+    size = said.size * (1 if said.are_draws else said.parts)
     length = said.known_count // size if said["drop_last"] else -(-said.known_count // size)
     if not length:
         raise _Uncovered(BATCH_SIZE, f"is {size}, of {said.known_count} units: a loader without batches", "lower it")
     return {"scheme": "poisson", "rate": Fraction(1, length), **({"draws": said.parts} if said.are_draws else {})}
-
-
-def _keras_fit(said: _Said) -> Draw:
-    if not said["shuffle"]:
-        return _in_order(said, said[BATCH_SIZE], "shuffle", "is false")
-    return _pass(said, said[BATCH_SIZE], drop_last=False)
 
 
 def _tf_data(said: _Said) -> Draw:
@@ -181,34 +198,24 @@ def _tf_data(said: _Said) -> Draw:
         raise _Uncovered("order", "is secret, but `reshuffle_each_iteration: false` repeats it in each pass", _LEFT_OUT)
     if said.count is None or said["buffer_size"] < said.count:
         problem = f"is {said['buffer_size']}, fewer than all units, so that the order is no uniform one"
-        return _in_order(said, said[BATCH_SIZE], "buffer_size", problem)
-    return _pass(said, said[BATCH_SIZE], drop_last=said["drop_remainder"], dropping="drop_remainder")
+        return _in_order(said, "buffer_size", problem)
+    return _pass(said, "drop_remainder")
 
 
 def _hf_trainer(said: _Said) -> Draw:
-    size, dropped = said["per_device_train_batch_size"] * said["world_size"], said["dataloader_drop_last"]
     said = replace(said, parts=said["gradient_accumulation_steps"])
-    is_even = said.keeps_places and said.count is not None and said.count % size == 0
-    if said["world_size"] > 1 and not dropped and not is_even:
+    is_even = said.keeps_places and said.count is not None and said.count % said.size == 0
+    if said["world_size"] > 1 and not said["dataloader_drop_last"] and not is_even:
         problem = "is false: accelerate fills the last batches of several processes up with units that then come twice"
         raise _Uncovered("dataloader_drop_last", problem, "not covered; set it to true in the training code")
     if said.has_secret_order and said["world_size"] > 1:
         raise _Uncovered("order", "is secret, of several processes that each seed a sampler", _LEFT_OUT)
-    return _pass(said, size, drop_last=dropped, dropping="dataloader_drop_last")
-
-
-def _lightning(said: _Said) -> Draw:
-    if said["devices"] > 1:
-        problem = f"is {said['devices']}: Lightning puts in a DistributedSampler, which fills the last batches up"
-        raise _Uncovered("devices", problem, "not covered: units come twice in a pass")
-    said = replace(said, parts=said["accumulate_grad_batches"])
-    return _data_loader(said)
+    return _pass(said, "dataloader_drop_last")
 
 
 def _jax_poisson(said: _Said) -> Draw:
     cut = {} if said["truncated_batch_size"] is None else {"max_batch_size": said["truncated_batch_size"]}
-    draw = {"rate": said["sampling_prob"], **cut}
-    groups = said["cycle_length"]
+    draw, groups = {"rate": said["sampling_prob"], **cut}, said["cycle_length"]
     if groups == 1:
         return {"scheme": "poisson", **draw}
     if said["partition_type"] != "INDEPENDENT" and not said.keeps_places:
@@ -217,57 +224,43 @@ def _jax_poisson(said: _Said) -> Draw:
     return {"scheme": "cyclic-poisson", **draw, "groups": groups}
 
 
-def _jax_fixed(said: _Said) -> Draw:
-    return {"scheme": "with-replacement" if said["replace"] else "fixed", "size": said[BATCH_SIZE]}
+def _afresh(said: _Said) -> Draw:
+    if said.get("random_seed") is not None:
+        raise _Uncovered("random_seed", "is in the code: everybody can know whom a round draws", "set it to None there")
+    is_repeated = said.get("replace") or said.get("sample_type") == "random"
+    return {"scheme": "with-replacement" if is_repeated else "fixed", "size": said.size}
 
 
-def _jax_bins(said: _Said) -> Draw:
+def _bins(said: _Said) -> Draw:
     return {"scheme": "balls-in-bins", "bins": said["cycle_length"], "assignment": "held"}
 
 
 def _webdataset(said: _Said) -> Draw:
     if said["resampled"]:
         raise _Uncovered("resampled", "is true: shards are drawn with replacement", "not covered: no bound is proved")
-    return _in_order(said, said[BATCH_SIZE], "of", "goes by shards and a buffer, in no uniform order")
-
-
-def _endless(said: _Said, size: int, argument: str, problem: str) -> Draw:
-    """Return passes of a stream that does not stop between them: `size` units must divide a pass."""
-    if said.count is None or said.count % size:
-        raise _Uncovered(
-            argument, f"{problem}, and {size} units do not divide all: a step has units of two passes", _EVEN
-        )
-    return _in_order(said, said[argument], argument, problem)
+    return _in_order(said, "of", "goes by shards and a buffer, in no uniform order")
 
 
 def _grain(said: _Said) -> Draw:
-    workers = max(1, said["worker_count"])
-    return _endless(
-        said, said[BATCH_SIZE] * workers, BATCH_SIZE, "is of batches across the end of a pass, in the order of a seed"
-    )
+    size = said.size * max(1, said["worker_count"])
+    return _endless(said, size, BATCH_SIZE, "is of batches across the end of a pass, in the order of a seed")
 
 
 def _streaming(said: _Said) -> Draw:
     if said.count is None or said.count % said["num_canonical_nodes"]:
         problem = "does not divide the number of samples: the last ones of a node come twice in a pass"
         raise _Uncovered("num_canonical_nodes", problem, _EVEN)
-    return _in_order(said, said[BATCH_SIZE], "of", "goes by shards and nodes, in no uniform order")
+    return _in_order(said, "of", "goes by shards and nodes, in no uniform order")
 
 
 def _pfl(said: _Said) -> Draw:
     if said["sample_type"] == "random":
-        return {"scheme": "with-replacement", "size": said["cohort_size"]}
-    return _endless(said, said["cohort_size"], "cohort_size", "is of users in turn, `minimize_reuse`")
-
-
-def _tff(said: _Said) -> Draw:
-    if said["random_seed"] is not None:
-        raise _Uncovered("random_seed", "is in the code: everybody can know whom a round draws", "set it to None there")
-    return {"scheme": "with-replacement" if said["replace"] else "fixed", "size": said["size"]}
+        return _afresh(said)
+    return _endless(said, said.size, "cohort_size", "is of users in turn, `minimize_reuse`")
 
 
 def _flower(said: _Said) -> Draw:
-    fraction, fewest = (said[name] for name in said.values if name != "of")
+    fraction, fewest, *_ = said.values.values()
     # The product is rounded as Flower rounds it, in floating point.
     return {"scheme": "fixed", "size": max(int(said.known_count * float(fraction)), fewest)}
 
@@ -333,11 +326,11 @@ class Loader(NamedTuple):
 _TORCH, _JAX, _FLOWER, _TFF = "PyTorch", "JAX-Privacy 2.0.0", "Flower 1.42", "TFF 0.88.0"
 LOADERS: dict[str, Loader] = {
     "torch.utils.data.DataLoader": Loader(
-        (BATCH_SIZE, "shuffle", "drop_last"), _data_loader, "`shuffle` with its `drop_last`", _TORCH, has_parts=True
+        (BATCH_SIZE, "shuffle", "drop_last"), _torch, "`shuffle` with its `drop_last`", _TORCH, has_parts=True
     ),
     "torch.utils.data.RandomSampler": Loader(
         (BATCH_SIZE, "drop_last", "replacement"),
-        _random_sampler,
+        _torch,
         "`with-replacement`; without replacement `shuffle`",
         _TORCH,
         has_parts=True,
@@ -350,7 +343,7 @@ LOADERS: dict[str, Loader] = {
         "Opacus 1.6.0",
         has_parts=True,
     ),
-    "keras.Model.fit": Loader((BATCH_SIZE, "shuffle"), _keras_fit, "`shuffle`, for data in arrays", "Keras 3.15"),
+    "keras.Model.fit": Loader((BATCH_SIZE, "shuffle"), _torch, "`shuffle`, for data in arrays", "Keras 3.15"),
     "tf.data.Dataset": Loader(
         (BATCH_SIZE, "drop_remainder", "buffer_size"),
         _tf_data,
@@ -366,7 +359,7 @@ LOADERS: dict[str, Loader] = {
     ),
     "lightning.Trainer": Loader(
         (BATCH_SIZE, "shuffle", "drop_last", "devices", "accumulate_grad_batches"),
-        _lightning,
+        _torch,
         "`shuffle` of the product, on one device",
         "Lightning 2.6",
     ),
@@ -378,10 +371,10 @@ LOADERS: dict[str, Loader] = {
         when={"partition_type": ("cycle_length", lambda cycle: cycle > 1)},
     ),
     "jax_privacy.batch_selection.BallsInBinsSampling": Loader(
-        ("cycle_length",), _jax_bins, "`balls-in-bins`, `assignment: held`", _JAX
+        ("cycle_length",), _bins, "`balls-in-bins`, `assignment: held`", _JAX
     ),
     "jax_privacy.batch_selection.FixedBatchSampling": Loader(
-        (BATCH_SIZE, "replace"), _jax_fixed, "`fixed`, or `with-replacement`", _JAX
+        (BATCH_SIZE, "replace"), _afresh, "`fixed`, or `with-replacement`", _JAX
     ),
     "webdataset.WebDataset": Loader(
         (BATCH_SIZE, "resampled"), _webdataset, "one step in each pass, for zero-out and replace-one", "WebDataset 1.0"
@@ -408,11 +401,11 @@ LOADERS: dict[str, Loader] = {
         "pfl-research 0.5.1",
     ),
     "tff.simulation.build_uniform_sampling_fn": Loader(
-        ("size", "replace", "random_seed"), _tff, "`fixed` out of all clients, or `with-replacement`", _TFF
+        ("size", "replace", "random_seed"), _afresh, "`fixed` out of all clients, or `with-replacement`", _TFF
     ),
     "tff.program.DatasetDataSource": Loader(
         ("k",),
-        lambda said: {"scheme": "fixed", "size": said["k"]},
+        _afresh,
         "`fixed` out of all data sets, by `select(k)`",
         _TFF,
     ),
@@ -432,23 +425,25 @@ LOADERS: dict[str, Loader] = {
 
 # The keys of a draw, for the schema.
 
-PARTS = Structure(_PART_SCHEMA)
+PARTS = Structure(
+    mapping_of(
+        {**dict.fromkeys(_PARTS, COUNT.as_json_schema()), "accumulates": {"enum": ["draws", "physical"]}}, [*_PARTS]
+    )
+)
 LOADER_KEYS: dict[str, Key] = {
-    "of": declare(
+    "of": optional(
         TEXT,
         "Of a loader: its class. Which arguments it needs, and the scheme that it stands for, is in docs/samplers.md.",
-        default=None,
         is_short_form=True,
     ),
-    BATCH_SIZE: declare(
+    BATCH_SIZE: optional(
         AnyOf((COUNT, PARTS)),
         "Of a loader: units of a batch; or {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}.",
-        default=None,
         is_short_form=True,
     ),
 }
 LOADER_KEYS |= {
-    name: declare(kind, f"Of a loader: its argument `{name}`.", default=None, is_short_form=True)
+    name: optional(kind, f"Of a loader: its argument `{name}`.", is_short_form=True)
     for name, kind in _KINDS.items()
     if name not in {BATCH_SIZE, "drop_last", "order", "size"}
 }
@@ -476,15 +471,14 @@ def written_out(draw: Node, count: Node | None, adjacency: str) -> Node:
             return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size)})
         if scheme != "with-replacement":
             hint = "physical, if they are parts of one batch or of one pass; no bound is proved for other sums"
-            raise ConfigError([batch.fault("DPC107", f"adds up {parts} draws of scheme {scheme}: not covered", hint)])
+            raise batch.config_error("DPC107", f"adds up {parts} draws of scheme {scheme}: not covered", hint)
     return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size * parts)})
 
 
 def drawn_from(root: Section, name: str) -> tuple[Node | None, str]:
     """Return (count of a level or None, adjacency as stated) of a config in long form."""
-    levels = node_at(root, "data", "levels")
-    items = levels.items if isinstance(levels, Items) else ()
-    count = next((entry(level, "count") for level in items if text_at(level, "name") == name), None)
+    levels = items_of(node_at(root, "data", "levels"))
+    count = next((entry(level, "count") for level in levels if text_at(level, "name") == name), None)
     return count, text_at(root.entries.get("privacy"), "adjacency")
 
 
@@ -500,17 +494,15 @@ PARTIES = {
     ),
 }
 NOISE_KEYS: dict[str, Key] = {
-    "parties": declare(
+    "parties": optional(
         Structure({"$ref": "#/$defs/Parties"}),
         "For type gaussian: {count: 4, dropouts: 0} where each of several parties adds noise of its own, to which "
         "`noise_multiplier` then refers.",
-        default=None,
     ),
-    "noise_relative_to": declare(
+    "noise_relative_to": optional(
         Word(("joint", "layer")),
         "For a list of clip norms, one of each layer: joint where all noise is noise_multiplier x the root of the sum "
         "of their squares (Opacus), layer where that of each layer is noise_multiplier x its own clip norm.",
-        default=None,
     ),
 }
 """Keys of `mechanism` that are written out for type gaussian; `max_grad_norm` may be a list, NORMS, too."""
@@ -524,12 +516,12 @@ def mechanism_written_out(mechanism: Node | None) -> Node | None:
     at = parties or relative or norms or mechanism
     if text_at(mechanism, "type", "gaussian") != "gaussian" or (parties is not None and entry(mechanism, "also")):
         hint = "state the noise of the whole sum"
-        raise ConfigError([at.fault("DPC107", "goes with type gaussian alone, and parties with one sum", hint)])
+        raise at.config_error("DPC107", "goes with type gaussian alone, and parties with one sum", hint)
     noise_node = entry(mechanism, "noise_multiplier")
     if isinstance(noise_node, Section):
         hint = "one clip norm, and no parties, beside `calibrated_to`"
-        raise ConfigError([at.fault("DPC107", "goes with a noise multiplier that is stated as a number", hint)])
-    noise = scalars.number_of(noise_node) if isinstance(noise_node, Scalar) else None
+        raise at.config_error("DPC107", "goes with a noise multiplier that is stated as a number", hint)
+    noise = scalars.number_of(noise_node)
     if noise_node is None or noise is None or noise < 0:
         return without_keys(mechanism, "parties")  # an error by itself
     entries, square = dict(mechanism.entries), noise * noise
@@ -539,14 +531,14 @@ def mechanism_written_out(mechanism: Node | None) -> Node | None:
         if entries_of(parties).keys() != {"count", "dropouts"} or len(numbers) < 2 or not 0 <= numbers[1] < numbers[0]:
             problem = "must be {count: 4, dropouts: 0}: parties that each add noise, and how many of them may fail to"
             hint = "count those, too, whose noise somebody knows to whom the guarantee is about; fewer than `count`"
-            raise ConfigError([parties.fault("DPC104", problem, hint)])
+            raise parties.config_error("DPC104", problem, hint)
         square *= numbers[0] - numbers[1]
         del entries["parties"]
     if isinstance(norms, Items):
-        lengths = [scalars.number_of(each) if isinstance(each, Scalar) else None for each in norms.items]
+        lengths = [scalars.number_of(each) for each in norms.items]
         known = [each for each in lengths if each is not None and each > 0]
         if not known or len(known) < len(lengths):
-            raise ConfigError([norms.fault("DPC102", "must be numbers above 0, the clip norm of each layer")])
+            raise norms.config_error("DPC102", "must be numbers above 0, the clip norm of each layer")
         word = text_at(mechanism, "noise_relative_to")
         if word not in {"joint", "layer"}:
             hint = (
@@ -554,13 +546,11 @@ def mechanism_written_out(mechanism: Node | None) -> Node | None:
             )
             hint += "layer: noise_multiplier x the clip norm of that layer"
             problem = "has a clip norm for each layer, and needs `noise_relative_to`: joint or layer"
-            raise ConfigError([(relative or norms).fault("DPC103", problem, hint)])
+            raise (relative or norms).config_error("DPC103", problem, hint)
         square /= len(known) if word == "layer" else 1
         entries["max_grad_norm"] = _scalar(norms, _root(sum((each * each for each in known), start=Fraction(0))))
     elif relative is not None:
-        raise ConfigError(
-            [relative.fault("DPC107", "is for `max_grad_norm` as a list, one of each layer", "take it out")]
-        )
+        raise relative.config_error("DPC107", "is for `max_grad_norm` as a list, one of each layer", "take it out")
     entries.pop("noise_relative_to", None)
     entries["noise_multiplier"] = _scalar(noise_node, _root(square))
     return replace(mechanism, entries=entries)
@@ -581,22 +571,18 @@ def delta_written_out(delta: Node | None, units: int | None) -> Node | None:
     power = scalars.number_of(entry(delta, "power"))
     if entries_of(delta).keys() != {"power"} or power is None or not 0 < power <= 10:
         hint = "1 / n^1.1 with n the fewest protected units"
-        raise ConfigError([delta.fault("DPC102", "must be a number, or {power: 1.1}, got a mapping", hint)])
+        raise delta.config_error("DPC102", "must be a number, or {power: 1.1}, got a mapping", hint)
     if units is None:
-        raise ConfigError(
-            [delta.fault("DPC107", "needs the number of protected units, which is unknown", "state delta")]
-        )
+        raise delta.config_error("DPC107", "needs the number of protected units, which is unknown", "state delta")
     if units < 2:
-        raise ConfigError(
-            [delta.fault("DPC106", f"of {units} protected unit is no probability below 1", "state delta")]
-        )
+        raise delta.config_error("DPC106", f"of {units} protected unit is no probability below 1", "state delta")
     return _scalar(delta, repr((1 - 1e-12) * float(units) ** -float(power)))
 
 
 def _scalar(node: Node, value: object) -> Scalar:
     """Return a value that was worked out, at the place of the one from which it was."""
     text = "true" if value is True else "false" if value is False else str(value)
-    return Scalar(text=text, plain=True, mark=node.mark, key=node.key, path=node.path)
+    return Scalar(text=text, mark=node.mark, key=node.key, path=node.path)
 
 
 def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
@@ -610,8 +596,8 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
         known = ", ".join(names or LOADERS)
         hint = f"known are {known}; for others state the scheme, see docs/samplers.md"
         if of is None:
-            raise ConfigError([draw.fault("DPC103", "lacks `of`, the class of the loader", hint)])
-        raise ConfigError([of.fault("DPC104", f"must name one class, got {scalars.describe(of)}", hint)])
+            raise draw.config_error("DPC103", "lacks `of`, the class of the loader", hint)
+        raise of.config_error("DPC104", f"must name one class, got {scalars.describe(of)}", hint)
     loader = LOADERS[names[0]]
     values: dict[str, Any] = {}
     devices, parts, kind = 1, 1, "physical"
@@ -628,10 +614,7 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
             values[needed] = per_device * devices
         else:
             try:
-                value: object = scalars.value(node) if isinstance(node, Scalar) else node
-                if isinstance(value, str) and getattr(_KINDS[needed], "quotients", False):
-                    value = scalars.parse_quotient(value) or value
-                values[needed] = _KINDS[needed].check(value)
+                values[needed] = scalars.checked(_KINDS[needed], node)
             except WrongValueError as cause:
                 problem = f"must be {cause.expected}, got {scalars.describe(node)}"
                 errors.append(node.fault(cause.code, problem))
@@ -647,18 +630,17 @@ def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
     said = _Said(values=values, parts=parts, are_draws=are_draws, count=count, adjacency=adjacency)
     try:
         if devices > 1 and loader.draw is not _opacus:
-            problem = (
-                f"is that of {devices} devices: their DistributedSampler fills the last batches up with units again"
-            )
+            problem = f"is that of {devices} devices: their DistributedSampler fills the last batches up with units "
+            problem += "again"
             raise _Uncovered(BATCH_SIZE, problem, "with its drop_last=True state `scheme: shuffle, drop_last: true`")
-        if said.are_draws and loader.draw not in {_opacus, _random_sampler}:
+        if said.are_draws and not {"poisson_sampling", "replacement"} & values.keys():
             raise _Uncovered(BATCH_SIZE, f"adds up draws of {names[0]}, which makes passes", "`accumulates: physical`")
         drawn = loader.draw(said)
         if said.has_secret_order and "order" not in drawn:
             raise _Uncovered("order", "is secret, where no pass has a uniform order", _LEFT_OUT)
     except _Uncovered as cause:
         argument, problem, hint = cause.args
-        raise ConfigError([(stated.get(argument) or of).fault("DPC104", problem, hint)]) from None
+        raise (stated.get(argument) or of).config_error("DPC104", problem, hint) from None
     place = stated.get(BATCH_SIZE) or of
     # A value that is taken over keeps its node, and so its place.
     entries: dict[str, Node] = {key: node for key, node in draw.entries.items() if key.startswith(USER_KEY)}

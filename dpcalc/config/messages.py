@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import islice
-from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE, DRAW_KEYS, EPISODES
@@ -36,15 +35,6 @@ PLANNED_METHODS = {
 }
 
 
-class Suggestion(NamedTuple):
-    """What an unknown key probably stands for."""
-
-    hint: str = ""  # sentence for the user
-    key: str = ""  # last part of the meant key
-    section: str = ""  # top-level section that the meant key is in, or is itself; "" if none is near
-    is_same: bool = False  # whether the value may be copied to that key
-
-
 def section_kind(path: str) -> str:
     """Return the key of `schema.SECTIONS` for a path, such as "sampling.*" for "phases[3].sampling.task"."""
     general = re.sub(r"\[[0-9]+\]", "[]", path).removeprefix("phases[].").replace("also[]", "also")
@@ -52,7 +42,7 @@ def section_kind(path: str) -> str:
 
 
 @lru_cache(maxsize=16_384)  # more keys than a config may have: each is looked up for two questions
-def key_suggestion(section: str, key: str) -> Suggestion:
+def key_suggestion(section: str, key: str) -> Meaning:
     """Return what an unknown key means: a word of another tool, misplaced or misspelt; else the allowed keys."""
     # From what is surely meant to what is only near: a key of another section is more likely misplaced than misspelt.
     foreign = _foreign(section, meaning(section, key))
@@ -64,24 +54,21 @@ def key_suggestion(section: str, key: str) -> Suggestion:
         # The meaning too: `rate` may be a learning rate, `mean` that of the noise.
         meant = re.split(r"[.,;:] ", keys_in(home)[key].meaning)[0].rstrip(".")
         hint = f"it belongs in `{home}`: {meant[:1].lower()}{meant[1:]}"
-        return Suggestion(hint, key, home.partition(".")[0], is_same=True)
+        return Meaning(hint, f"{home.partition('.')[0]}.{key}", is_rename=True)
     allowed = tuple(keys_in(section))
     near = nearest(key, allowed)
     if near:  # the keys of the top and of a phase are sections
-        home = near if section in {"", "phases[]"} else section.partition(".")[0]
-        return Suggestion(f"did you mean `{near}`?", near, home, is_same=True)
+        about = near if section in {"", "phases[]"} else f"{section.partition('.')[0]}.{near}"
+        return Meaning(f"did you mean `{near}`?", about, is_rename=True)
     hint = f"allowed here: {', '.join(allowed)}; your own data may stand under `x-...` keys"
-    return Suggestion(hint if allowed else "")
+    return Meaning(hint if allowed else "")
 
 
-def _foreign(section: str, found: Meaning | None) -> Suggestion | None:
-    """Return a word of another tool as a suggestion; a renamed key of the same section is named without it."""
-    if found is None:
-        return None
-    top, name = found.about.partition(".")[0], found.about.rpartition(".")[2]
-    is_here = found.is_rename and name in keys_in(section) and top == section.partition(".")[0]
-    hint = found.hint.replace(f"`{found.about}`", f"`{name}`", 1) if is_here else found.hint
-    return Suggestion(hint, name, top, is_same=found.is_rename)
+def _foreign(section: str, found: Meaning | None) -> Meaning | None:
+    """Return what a word of another tool means; a renamed key of the same section is named without it."""
+    if found and found.is_rename and found.key in keys_in(section) and found.section == section.partition(".")[0]:
+        return found._replace(hint=found.hint.replace(f"`{found.about}`", f"`{found.key}`", 1))
+    return found
 
 
 def sections_meant(entries: Iterable[str], section: str = "") -> frozenset[str]:
@@ -141,7 +128,7 @@ _RANGE = re.compile(r"([0-9_]{1,20}) *(?:-|\.\.|to) *([0-9_]{1,20})")
 
 def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     """Return DPC102 "... must be `expected`, got ..." with a hint at quotes, {min, max} or the form of a number."""
-    key, hint = node.path.rpartition(".")[2], ""
+    key, hint = node.name, ""
     if isinstance(node, Items):
         norms = [scalars.number_of(each) for each in node.items]
         hint = list_meaning(key, [norm for norm in norms if norm is not None])

@@ -161,7 +161,7 @@ def _value_text(value: object) -> str:
 
 def quoted(word: str) -> str:
     """Return a text as a YAML value, in double quotes where YAML would not read it as this text."""
-    unquoted = Scalar(text=word, plain=True, mark=_NO_MARK, key=None, path="")
+    unquoted = Scalar(text=word, mark=_NO_MARK)
     is_text = _WORD.fullmatch(word) and isinstance(scalars.value(unquoted), str) and word.lower() not in _YAML_1_1
     return word if is_text else json.dumps(word, ensure_ascii=False)
 
@@ -268,7 +268,7 @@ def stated_terms(root: Section, number: int, hierarchy: Hierarchy) -> StatedTerm
         node = node_at(sections, "sampling", level.name, "expected")
         stated = _stated_number(node)
         if node is not None and stated is not None and stated.denominator == 1:
-            amount = node.path.rpartition(".")[2]  # the value keeps the path at which the user wrote it
+            amount = node.name  # the value keeps the path at which the user wrote it
     return StatedTerms(amount=amount, epochs=_stated_number(node_at(sections, "training", "epochs")))
 
 

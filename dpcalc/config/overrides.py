@@ -84,8 +84,7 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
             if earlier is not item:
                 names = [each.marks[0].source.path.partition(" ")[0] for each in (earlier, item)]
                 both = "twice" if names[0] == names[1] else f"by {names[0]} and by {names[1]}"
-                message = f"`{item.path}` is set {both}"
-                problems.append(error("DPC105", item.marks[0], message, "keep one of them"))
+                problems.append(error("DPC105", item.marks[0], f"`{item.path}` is set {both}", "keep one of them"))
         return tuple(first.values())
 
     unset = parsed((f"{_UNSET} #{number}", text) for number, text in enumerate(overrides.unset, start=1))
@@ -111,9 +110,7 @@ def _assignment(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
         value, flaws = parse_yaml(source)
     elif option.startswith(_UNSET):
         keys, marks = parse_path(source.text, source)
-        return Assignment(
-            keys=keys, marks=marks, value=Scalar(text="", plain=True, mark=marks[-1], key=None, path="")
-        ), ()
+        return Assignment(keys=keys, marks=marks, value=Scalar(text="", mark=marks[-1])), ()
     else:
         path, separator, right = source.text.partition("=")
         if not separator:

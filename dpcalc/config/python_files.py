@@ -17,6 +17,7 @@ import ast
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple
 
 from dpcalc.config.files import Refusal, refusal_at
@@ -115,9 +116,10 @@ class _Reader(Forms):
         self.defaults: dict[str, tuple[str, ...]] = {}
         self.code: dict[str, tuple[str, str]] = {}
         parsed = [x for x in ast.walk(tree) if isinstance(x, ast.Assign) and last_name(x.value) in PARSING]
-        self.parsed = {x.id for each in parsed for x in ast.walk(each.targets[0]) if isinstance(x, ast.Name)} | {
-            "FLAGS"
-        }
+        names = {x.id for each in parsed for x in ast.walk(each.targets[0]) if isinstance(x, ast.Name)}
+        self.parsed = {*names, "FLAGS"}  # objects of parsed flags
+        self.by_default: dict[str, object] = {}  # of each flag that may be read
+        self.guards: dict[str, list[str]] = {}
 
     def document(self) -> Document:
         """Return all that the file states."""
@@ -135,7 +137,7 @@ class _Reader(Forms):
                     self.refused[name] = self._refusal(self.tree, f"`{name}` is a name of the file, too", "")
                 entries[name] = section
         whole = Section(entries=entries, mark=self._mark(self.tree), key=None, path="")
-        return Document(whole, self.refused, self.defaults, self.code)
+        return Document(whole, self.refused, self.defaults, self.code, self.guards)
 
     def _section(self, path: str, stated: Iterable[_Stated]) -> Section:
         """Return what is stated below a path, of each name the first value, and note options and refusals."""
@@ -285,7 +287,26 @@ class _Reader(Forms):
                 problems.append(
                     f"its default is converted by `{shortened(self._written(flag.kind))}`, which is not run"
                 )
+            if isinstance(flag.value, ast.Constant) and not any(problems):
+                self.by_default[name] = flag.value.value
             yield flag._replace(problems=problems)
+
+    def _holds(self, read: list[str], test: ast.expr) -> bool | None:
+        """Return what a test of flags is by default, or None, and note the flags: `not args.x`, `"a" in args.x`."""
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=inner) if (inside := self._holds(read, inner)) is not None:
+                return not inside
+            case ast.Attribute(value=ast.Name(), attr=name) if isinstance(value := self.by_default.get(name), bool):
+                read.append(f"flags.{name}")
+                return value
+            case ast.Compare(
+                left=ast.Constant(value=str(part)),
+                ops=[ast.In() | ast.NotIn() as how],
+                comparators=[ast.Attribute(value=ast.Name(), attr=name)],
+            ) if isinstance(value := self.by_default.get(name), str):
+                read.append(f"flags.{name}")
+                return (part in value) == isinstance(how, ast.In)
+        return None
 
     def _is_chosen(self, value: ast.expr, name: str, true: set[str]) -> bool:
         """Return True for `args.NAME if args.x else 1`, x being a flag that is true by default and never changed."""
@@ -434,13 +455,16 @@ class _Reader(Forms):
                 if len({ast.dump(x) for x in found}) > 1:
                     lines = sorted({x.lineno for x, _ in values})[:3]
                     problems.append(f"calls of `{name}` give other values of `{key}`, in lines {and_(lines)}")
+                guards: list[str] = []
                 for _, call in values:
                     outer: ast.AST = call
                     while isinstance(above := self.above[id(outer)], ast.expr | ast.keyword):
                         if not isinstance(above, ast.Call | ast.keyword | ast.Attribute | ast.Dict):
                             problems.append("it is part of another expression")
                         outer = above
-                    problems.append(self._condition(self.above[id(outer)] if isinstance(above, ast.Return) else outer))
+                    outer = self.above[id(outer)] if isinstance(above, ast.Return) else outer
+                    problems.append(self._condition(outer, partial(self._holds, guards)))
+                self.guards[f"calls.{name}.{key}"] = guards
                 yield _Stated((name, key), found[0], values[0][1], problems, ())
 
     def _arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:

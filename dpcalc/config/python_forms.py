@@ -63,8 +63,11 @@ class Forms(Syntax):
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
 
-    def _condition(self, node: ast.AST) -> str:
-        """Return the first statement around a place on which it depends, in words; "" if there is none."""
+    def _condition(self, node: ast.AST, holds: Callable[[ast.expr], bool | None] = lambda _: None) -> str:
+        """Return the first statement around a place on which it depends, in words; "" if there is none.
+
+        `holds`: what a test is, if that is known.
+        """
         inner: ast.AST = node
         while not isinstance(above := self.above[id(inner)], ast.Module):
             match above:
@@ -80,6 +83,8 @@ class Forms(Syntax):
                 ):
                     pass
                 case ast.If(test=ast.Name() as test) if inner in above.body and is_constant(self._once(test), True):
+                    pass
+                case ast.If(test=test) if inner in above.body and holds(test):
                     pass
                 case ast.expr():
                     return "it is part of another expression"

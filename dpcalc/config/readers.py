@@ -65,14 +65,14 @@ def _read_data(source: Source, suffix: str) -> Document:
         mark = places.get(path, around)
         if isinstance(value, dict):
             parts = {str(key): tree_of(below, join(path, str(key)), depth + 1, mark) for key, below in value.items()}
-            return Section(entries=parts, mark=mark, key=None, path=path)
+            return Section(entries=parts, mark=mark, path=path)
         if isinstance(value, list):
             items = tuple(tree_of(below, f"{path}[{index}]", depth + 1, mark) for index, below in enumerate(value))
-            return Items(items=items, mark=mark, key=None, path=path)
+            return Items(items=items, mark=mark, path=path)
         # As YAML would read it: null as "", True as "true", a text as quoted.
         is_plain = value is None or isinstance(value, Number | bool | int)
         text = "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-        return Scalar(text=text, plain=is_plain, mark=mark, key=None, path=path)
+        return Scalar(text=text, plain=is_plain, mark=mark, path=path)
 
     try:
         content: object = json_content(source.text, number=Number) if suffix == ".json" else parse_toml(source)

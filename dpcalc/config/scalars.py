@@ -5,10 +5,11 @@ from collections.abc import Iterable
 from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from math import ceil
+from typing import Any
 
 from dpcalc.config.source import shortened, visible
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section
-from dpcalc.keys import COUNT, MAX_COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError
+from dpcalc.keys import COUNT, MAX_COUNT, TEXT, Schema, ValueType, WholeNumber, WrongValueError, mapping_of
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import SCHEMES
 
@@ -46,6 +47,14 @@ def value(scalar: Scalar) -> Value:
         return _TRUTH[scalar.text]
     number = parse_number(scalar.text)
     return scalar.text if number is None else number
+
+
+def checked(kind: ValueType, node: Node) -> Any:
+    """Return a node's value as its type has it, which may be a quotient; WrongValueError if it is none."""
+    found = value(node) if isinstance(node, Scalar) else node
+    if isinstance(found, str) and getattr(kind, "quotients", False):
+        found = parse_quotient(found) or found  # 1/97
+    return kind.check(found)
 
 
 def number_of(node: Node | None) -> Fraction | None:
@@ -183,13 +192,6 @@ _COUNT_RANGE: Schema = {
     "required": ["min", "max"],
     "additionalProperties": False,
 }
-_LIMIT: Schema = {
-    "type": "object",
-    "properties": {AT_MOST: COUNT.as_json_schema()},
-    "required": [AT_MOST],
-    "patternProperties": {"^x-": True},
-    "additionalProperties": False,
-}
 
 
 class LevelName(ValueType):
@@ -233,4 +235,5 @@ LABEL, FILLED_LABEL, LEVEL_NAME = Label(), Label(min_length=1), LevelName()
 # A number of units may also be a range or `unknown`, which the long form replaces, a size the most that is drawn.
 EXAMPLE_COUNT = WholeNumber(1, others=({"const": UNKNOWN},))
 LEVEL_COUNT = WholeNumber(1, others=(_COUNT_RANGE, {"const": UNKNOWN}))
+_LIMIT = mapping_of({AT_MOST: COUNT.as_json_schema()}, [AT_MOST])
 DRAW_SIZE = WholeNumber(1, words=f"a whole number, or {{{AT_MOST}: 8}}", others=(_LIMIT,))

@@ -44,9 +44,11 @@ from dpcalc.keys import (
     declare,
     exact,
     keys_of,
+    mapping_of,
+    optional,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS, TYPE, mechanism_class
-from dpcalc.planner.calibration import LIBRARIES
+from dpcalc.planner.calibration import CLASSICAL, LIBRARIES
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling import schemes
 from dpcalc.sampling.hierarchy import Episodes
@@ -74,14 +76,8 @@ class _Delta(Exact):
     """A delta, for which a config may state a power."""
 
     def as_json_schema(self) -> Schema:
-        power: Schema = {
-            "type": "object",
-            "properties": {"power": {"type": "number", "exclusiveMinimum": 0, "maximum": 10}},
-            "required": ["power"],
-            "patternProperties": {"^x-": True},
-            "additionalProperties": False,
-        }
-        return {"anyOf": [super().as_json_schema(), power]}
+        power = {"power": {"type": "number", "exclusiveMinimum": 0, "maximum": 10}}
+        return {"anyOf": [super().as_json_schema(), mapping_of(power, ["power"])]}
 
 
 _EXPECTED = Exact(TINY, Fraction(MAX_COUNT), "more than 0 and at most 1e+15")
@@ -96,23 +92,21 @@ LEVEL = {
         "Name of one unit of this level, e.g. user, task, example.",
         advice="add a name such as `user` or `example`",
     ),
-    "count": declare(
+    "count": optional(
         LEVEL_COUNT,
         "Number of units under each unit of the level above; for add-remove in the larger data set. "
         "{min: 5, max: 64} where it varies; `unknown` as for `data.examples`; left out with `data.tree`.",
-        default=None,
         advice="say how many there are under each parent",
     ),
-    "min": declare(COUNT, "The fewest under one unit of the level above, with `max`.", default=None),
-    "max": declare(COUNT, "The most under one unit of the level above, with `min`.", default=None),
+    "min": optional(COUNT, "The fewest under one unit of the level above, with `max`."),
+    "max": optional(COUNT, "The most under one unit of the level above, with `min`."),
 }
 
 DATA = {
-    "examples": declare(
+    "examples": optional(
         EXAMPLE_COUNT,
         f"{_SHORT}the number of examples, at a level called `example`; `unknown` where nobody knows it and the draw is "
         "by a rate, on which alone epsilon depends.",
-        default=None,
         is_short_form=True,
     ),
     "levels": declare(
@@ -120,11 +114,10 @@ DATA = {
         "The levels of nesting, outermost first.",
         advice="add `examples: 60_000`, or `levels` with a name and a count each",
     ),
-    "tree": declare(
+    "tree": optional(
         Structure({"anyOf": [_COUNTS, DATA_FILE]}),
         "Number of records in every unit, where units differ in size: nested lists such as "
         "[[4, 2, 3], [4, 5]], or {file: counts.json}.",
-        default=None,
     ),
 }
 
@@ -139,21 +132,20 @@ DRAW = {
         "sampler really does.",
         advice=f"one of {', '.join(SCHEMES)}; dpcalc does not guess how batches are drawn",
     ),
-    "size": declare(
+    "size": optional(
         DRAW_SIZE,
         "Number of units drawn, for schemes fixed, with-replacement and shuffle; for fixed and shuffle all "
         "of them is the same as scheme all. For fixed also {at_most: 8}: all of a parent that holds fewer.",
-        default=None,
         advice="say how many are drawn",
     ),
-    "rate": declare(
+    "rate": optional(
         Exact(TINY, Fraction(1), "more than 0 (at least 1e-15) and at most 1", quotients=True),
         "Probability that one is drawn, for scheme poisson, and for cyclic-poisson by a step of its group; exact, also "
         "as a quotient such as 1/97.",
-        default=None,
     ),
-    "expected": declare(
-        _EXPECTED, "Average number of units drawn, for scheme poisson; the rate is expected / count.", default=None
+    "expected": optional(
+        _EXPECTED,
+        "Average number of units drawn, for scheme poisson; the rate is expected / count.",
     ),
     "draws": declare(
         COUNT,
@@ -162,11 +154,10 @@ DRAW = {
         "`expected` are those of one draw.",
         default=1,
     ),
-    "max_batch_size": declare(
+    "max_batch_size": optional(
         COUNT,
         "Largest number of units that stay in a draw of scheme poisson or cyclic-poisson: of more, as many are left "
         "out at random. Left out, all stay.",
-        default=None,
     ),
     "redraw_every": declare(
         COUNT,
@@ -194,16 +185,14 @@ DRAW = {
         default=1,
         advice="say into how many groups the units are split",
     ),
-    "max_group_size": declare(
+    "max_group_size": optional(
         COUNT,
         "For scheme cyclic-poisson with max_batch_size: most units that any of the groups holds; by default all there "
         "are, which costs more than the true number.",
-        default=None,
     ),
-    "bins": declare(
+    "bins": optional(
         COUNT,
         "For scheme balls-in-bins: steps of a pass, in one of which each unit takes part.",
-        default=None,
         advice="say how many steps a pass has",
     ),
     "assignment": declare(
@@ -211,10 +200,9 @@ DRAW = {
         "For scheme balls-in-bins: whether units choose their step anew in each pass, or once for all passes.",
         default="fresh",
     ),
-    "times": declare(
+    "times": optional(
         COUNT,
         "For scheme random-allocation: steps of the phase in which each unit takes part.",
-        default=None,
         advice="say in how many steps each unit takes part",
     ),
 }
@@ -232,39 +220,36 @@ def draw_keys(scheme: str) -> dict[str, Key]:
 
 SAMPLING = {
     **DRAW,
-    "episodes": declare(
+    "episodes": optional(
         _reference("Episodes"),
         "Tasks that every step constructs from classes and their records, instead of draws of the levels; "
         "`clip: task` clips each of them.",
-        default=None,
     ),
 }
 
 TRAINING = {
-    "steps": declare(NUMBER, "Noisy updates. Either this or `epochs`.", default=None),
-    "epochs": declare(
+    "steps": optional(NUMBER, "Noisy updates. Either this or `epochs`."),
+    "epochs": optional(
         exact(0, MAX_COUNT, "from 0 to 1e+15"),
         "Passes over the outermost level that is not drawn whole, rounded up to whole steps.",
-        default=None,
     ),
-    "batch_size": declare(
+    "batch_size": optional(
         AnyOf((_EXPECTED, PARTS)),
         f"{_SHORT}`size` or `expected` of its draw, whichever the scheme takes; of a loader its `batch_size`. Or in "
         "parts: {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}.",
-        default=None,
         is_short_form=True,
     ),
 }
 
 PRIVACY = {
-    "unit": declare(
-        TEXT, "The level whose units are protected; may be left out where there is only one.", default=None
+    "unit": optional(
+        TEXT,
+        "The level whose units are protected; may be left out where there is only one.",
     ),
-    "adjacency": declare(
+    "adjacency": optional(
         Word(tuple(each.value for each in Adjacency), as_enum=Adjacency),
         "Difference between two neighbouring data sets: one unit more or less (add-remove, the "
         "default), one exchanged (replace-one), or one whose contribution is nothing (zero-out).",
-        default=None,
     ),
     "delta": declare(
         _Delta(*_DELTAS, quotients=True),
@@ -292,10 +277,9 @@ TUNING = {
         "Distribution of the number of runs; all but poisson make at least one.",
         default="geometric",
     ),
-    "shape": declare(
+    "shape": optional(
         exact(Fraction(1, 10**6) - 1, 10**6, "more than -1 and at most 1e6"),
         "Of negative-binomial alone: 1 is geometric, near 0 logarithmic.",
-        default=None,
     ),
 }
 
@@ -304,20 +288,20 @@ CALIBRATED = {
         _reference("Target"), "The target for which the library looked.", advice="add `calibrated_to: {epsilon: 8}`"
     ),
     "by": declare(
-        Word(tuple(LIBRARIES)),
-        "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like.",
-        advice=f"one of {', '.join(LIBRARIES)}",
+        Word((*LIBRARIES, CLASSICAL)),
+        "Library and accountant that found it, by `make_private_with_epsilon`, `get_noise_multiplier` and the like; or "
+        "`gaussian.classical`, sqrt(2 ln(1.25 / delta)) / epsilon of one release.",
+        advice=f"one of {', '.join((*LIBRARIES, CLASSICAL))}",
     ),
-    "assuming": declare(
+    "assuming": optional(
         _reference("Assumed"),
         "The Poisson run that the library was told of; by default the declared run, where that is one.",
-        default=None,
     ),
 }
 
 TARGET = {
     "epsilon": declare(exact("1e-9", 10**9, "from 1e-9 to 1e9"), "The target epsilon.", advice="e.g. `epsilon: 8`"),
-    "delta": declare(exact(*_DELTAS, quotients=True), "Its delta; by default `privacy.delta`.", default=None),
+    "delta": optional(exact(*_DELTAS, quotients=True), "Its delta; by default `privacy.delta`."),
 }
 
 ASSUMED_RUN = {
@@ -343,70 +327,64 @@ PARTITION = {
 }
 
 PHASE = {
-    "name": declare(LABEL, "Name of the phase in results.", default=None),
-    "part": declare(
-        LABEL, "The part of the data that the phase draws from, one of `partition`; all data by default.", default=None
+    "name": optional(LABEL, "Name of the phase in results."),
+    "part": optional(
+        LABEL,
+        "The part of the data that the phase draws from, one of `partition`; all data by default.",
     ),
-    "sampling": declare(_reference("Sampling"), "Changes in the draws of a step.", default=None),
-    "mechanism": declare(_reference("Mechanism"), "Changes in the mechanism.", default=None),
-    "training": declare(_reference("Training"), "Length of the phase.", default=None),
+    "sampling": optional(_reference("Sampling"), "Changes in the draws of a step."),
+    "mechanism": optional(_reference("Mechanism"), "Changes in the mechanism."),
+    "training": optional(_reference("Training"), "Length of the phase."),
 }
 
 FILE = {
     "version": declare(
         Structure({"const": 1, "type": "integer"}), "The version of the format: 1.", advice="add `version: 1`"
     ),
-    "name": declare(LABEL, "Name of the run in results.", default=None),
-    "requires": declare(
+    "name": optional(LABEL, "Name of the run in results."),
+    "requires": optional(
         Structure({"type": "string", "pattern": REQUIREMENT}),
         'Versions of dpcalc that may read this config, e.g. ">=0.1, <2".',
-        default=None,
     ),
     "data": declare(
         _reference("Data"),
         "The data: units within units. The same in every phase.",
         advice="add `data: {examples: 60_000}`, or `data.levels`",
     ),
-    "sampling": declare(
+    "sampling": optional(
         _reference("Sampling"),
         "The draws of one step: a draw for each level by the level's name, or, with one level, the "
         "draw itself. An inner level left out is drawn whole.",
-        default=None,
         advice="say how a step draws its batch, e.g. `sampling: {scheme: poisson}`; dpcalc does not guess",
     ),
-    "mechanism": declare(
+    "mechanism": optional(
         _reference("Mechanism"),
         "The mechanism that one step applies to its batch.",
-        default=None,
         advice="add `mechanism: {noise_multiplier: 1.1, max_grad_norm: 1.0}`",
     ),
-    "training": declare(
+    "training": optional(
         _reference("Training"),
         "Length of training.",
-        default=None,
         advice="add `training: {steps: 10_000}`, or `epochs`",
     ),
-    "phases": declare(
+    "phases": optional(
         Structure({"type": "array", "items": {"$ref": "#/$defs/Phase"}, "minItems": 1, "maxItems": MAX_PHASES}),
         "Phases of training one after the other, each of which inherits from the top level.",
-        default=None,
     ),
     "privacy": declare(
         _reference("Privacy"),
         "The protected unit, adjacency and delta. The same in every phase.",
         advice="add `privacy: {delta: 1e-5}`",
     ),
-    "accounting": declare(_reference("Accounting"), "The choice of the accountant.", default=None),
-    "budget": declare(_reference("Budget"), "The limits on epsilon that `check` tests.", default=None),
-    "tuning": declare(
+    "accounting": optional(_reference("Accounting"), "The choice of the accountant."),
+    "budget": optional(_reference("Budget"), "The limits on epsilon that `check` tests."),
+    "tuning": optional(
         _reference("Tuning"),
         "The run is repeated, e.g. with other settings, and only the best result is released.",
-        default=None,
     ),
-    "partition": declare(
+    "partition": optional(
         _reference("Partition"),
         "Disjoint parts of the data that phases may draw from: a unit pays for its own part and for all data alone.",
-        default=None,
     ),
 }
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from dpcalc.config.source import Diagnostic, Mark, error
+from dpcalc.config.source import ConfigError, Diagnostic, Mark, error
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ class _Marked:
     """A value of a config with its place."""
 
     mark: Mark  # of its beginning
-    key: Mark | None  # of its key, None inside lists and at the top
-    path: str  # dotted, as written: "data.levels[0].count"; "" at the top
+    key: Mark | None = None  # of its key, None inside lists and at the top
+    path: str = ""  # dotted, as written: "data.levels[0].count"; "" at the top
 
     @property
     def start(self) -> Mark:
@@ -37,9 +37,18 @@ class _Marked:
         """Place for messages about the value as a whole."""
         return self.start
 
+    @property
+    def name(self) -> str:
+        """Its key, the last part of its path."""
+        return self.path.rpartition(".")[2]
+
     def fault(self, code: str, problem: str, hint: str = "") -> Diagnostic:
         """Return an error at this place, of a sentence about the value, which is called by its path."""
         return error(code, self.anchor, f"`{self.path}` {problem}", hint)
+
+    def config_error(self, code: str, problem: str, hint: str = "") -> ConfigError:
+        """Return a ConfigError of one such error, for the caller to raise."""
+        return ConfigError([self.fault(code, problem, hint)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -50,7 +59,7 @@ class Scalar(_Marked):
     """
 
     text: str
-    plain: bool
+    plain: bool = True
     origin: Mark | None = None
 
     @property
@@ -86,6 +95,8 @@ class Document(NamedTuple):
     defaults: "Mapping[str, tuple[str, ...]]" = MappingProxyType({})
     # By dotted path, values that are code: the expression, and the path of the flag that it reads, "" for none.
     code: "Mapping[str, tuple[str, str]]" = MappingProxyType({})
+    # By dotted path, the paths of the defaults that a condition around it reads: `if args.dp: K(sigma=1)`.
+    guards: "Mapping[str, Sequence[str]]" = MappingProxyType({})
 
 
 def join(path: str, key: str) -> str:
@@ -176,13 +187,28 @@ def entries_of(node: Node | None) -> dict[str, Node]:
     return {key: value for key, value in stated.items() if not key.startswith(USER_KEY)}
 
 
+def items_of(node: Node | None) -> "tuple[Node, ...]":
+    """Return the items of a list; () if the node is no list."""
+    return node.items if isinstance(node, Items) else ()
+
+
+def said(node: Node | None) -> object:
+    """Return what a value says, without its place: two values that are written alike have equal ones."""
+    if isinstance(node, Scalar):
+        return node.text, node.plain
+    if isinstance(node, Items):
+        return [said(item) for item in node.items]
+    return None if node is None else {key: said(value) for key, value in node.entries.items()}
+
+
 def node_at(node: Node | None, *keys: str | int) -> Node | None:
     """Return the value at a path, None if there is none."""
     for key in keys:
         if isinstance(key, str):
             node = entry(node, key)
         else:
-            node = node.items[key] if isinstance(node, Items) and key < len(node.items) else None
+            items = items_of(node)
+            node = items[key] if key < len(items) else None
     return node
 
 
@@ -240,8 +266,8 @@ def nested(leaves: "Mapping[tuple[str, ...], Node]", mark: Mark, path: str = "")
             if end < len(keys) or (isinstance(leaf, Section) and not leaf.entries):
                 levels[here] = {}
                 place = join(path, ".".join(here))
-                above[key] = Section(entries=levels[here], mark=mark, key=None, path=place)
-    return Section(entries=levels[()], mark=mark, key=None, path=path)
+                above[key] = Section(entries=levels[here], mark=mark, path=place)
+    return Section(entries=levels[()], mark=mark, path=path)
 
 
 def with_path(node: Node, path: str) -> Node:

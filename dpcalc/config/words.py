@@ -25,9 +25,12 @@ class Meaning(NamedTuple):
     is_rename: bool = False  # whether it is that key with the same value
 
     @property
-    def keys(self) -> dict[str, str]:
-        """Our dotted keys with the values that say the same; {} if nothing can be said."""
-        return {} if self.value is None else {self.about: self.value}
+    def key(self) -> str:
+        return self.about.rpartition(".")[2]
+
+    @property
+    def section(self) -> str:
+        return self.about.partition(".")[0]  # of the top; the key itself if that is one
 
 
 class Beside:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import yaml
 
 from dpcalc.config.source import ConfigError, Diagnostic, Mark, Source, config_error, error
-from dpcalc.config.tree import Items, Node, Scalar, Section, join
+from dpcalc.config.tree import Items, Node, Scalar, Section, join, said
 
 MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
 MAX_DEPTH = 50  # nesting; far below the recursion limit of Python, far above any config
@@ -213,7 +213,7 @@ class _TreeBuilder:
                     repeated |= tree.repeated
                     disputed |= {key: (mark, *pair) for key, pair in self._replaced.get(id(each), {}).items()}
                     for key, value in tree.entries.items():
-                        if _written(merged.setdefault(key, value)) != _written(value):
+                        if said(merged.setdefault(key, value)) != said(value):
                             disputed.setdefault(key, (mark, merged[key], value))
             else:
                 own[name] = self.build(value_node, join(path, name), mark)
@@ -231,8 +231,7 @@ class _TreeBuilder:
             name: (before, own[name])
             for name in merged.keys() & own.keys()
             for before in (merged[name], *disputed.get(name, ())[1:])
-            if (len(name) == 1 or before.start.place == own[name].start.place)
-            and _written(before) != _written(own[name])
+            if (len(name) == 1 or before.start.place == own[name].start.place) and said(before) != said(own[name])
         }
         return {**merged, **own}, frozenset(repeated)
 
@@ -243,15 +242,6 @@ def _key(node: yaml.ScalarNode) -> object:
         with suppress(ValueError, KeyError, OverflowError, yaml.YAMLError):
             return yaml.constructor.SafeConstructor().construct_object(node)
     return node.value
-
-
-def _written(node: Node) -> object:
-    """Return what a value says, without places: two values that are written alike have equal ones."""
-    if isinstance(node, Scalar):
-        return node.text, node.plain
-    if isinstance(node, Items):
-        return [_written(item) for item in node.items]
-    return {name: _written(value) for name, value in node.entries.items()}
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:

@@ -19,7 +19,7 @@ import numpy as np
 
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError
-from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key
+from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key, mapping_of
 from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.records import dataclass
@@ -515,16 +515,6 @@ def even_noise(strategy: Strategy, steps: int, period: int, *, attained: bool) -
     return max(1.0, math.sqrt(strategy.norms.max() / mean) * (1 - margin))
 
 
-def _mapping_schema(name: str, value: Schema) -> Schema:
-    return {
-        "type": "object",
-        "properties": {name: value},
-        "required": [name],
-        "patternProperties": {"^x-": True},
-        "additionalProperties": False,
-    }
-
-
 _COEFFICIENTS: Schema = {
     "type": "array",
     "items": {"type": ["number", "string"]},
@@ -534,9 +524,9 @@ _COEFFICIENTS: Schema = {
 _STRATEGY: Schema = {
     "anyOf": [
         {"enum": ["identity", "prefix-sum", "tree"]},
-        _mapping_schema("toeplitz", _COEFFICIENTS),
-        _mapping_schema("banded", _mapping_schema("bands", COUNT.as_json_schema())),
-        _mapping_schema("tree", _mapping_schema("restart_every", COUNT.as_json_schema())),
+        mapping_of({"toeplitz": _COEFFICIENTS}, ["toeplitz"]),
+        mapping_of({"banded": mapping_of({"bands": COUNT.as_json_schema()}, ["bands"])}, ["banded"]),
+        mapping_of({"tree": mapping_of({"restart_every": COUNT.as_json_schema()}, ["restart_every"])}, ["tree"]),
         DATA_FILE | {"properties": {"file": {"type": "string"}, "sha256": {"type": ["string", "number"]}}},
     ]
 }

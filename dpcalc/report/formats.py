@@ -29,11 +29,11 @@ REPORTS: dict[str, str] = {
 """Formats of `--report` by name: "module:name" of a `ReportFormat`."""
 STATEMENTS: dict[str, str] = {
     "text": "dpcalc.report.statement:statement_text",
-    "markdown": "dpcalc.report.statement:statement_markdown",
+    "markdown": "dpcalc.report.statement:MARKDOWN",
     "json": "dpcalc.report.statement:statement_json",
     "registry": "dpcalc.report.registry:statement_registry",
-    "latex": "dpcalc.report.statement:statement_latex",
-    "html": "dpcalc.report.statement:statement_html",
+    "latex": "dpcalc.report.statement:LATEX",
+    "html": "dpcalc.report.statement:HTML",
 }
 """Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
 

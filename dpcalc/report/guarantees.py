@@ -49,7 +49,7 @@ def guarantee_lines(guarantee: Guarantee, limit: float | None = None, *, epsilon
         guarantee.to_dict(),
         epsilon=epsilon or rounded_up(guarantee.epsilon, apart_from=limit),
         epsilon_lower="" if lower is None else rounded_down(lower),
-        tight=tight_text(guarantee),
+        tight="" if lower is None else yes_no(guarantee.tight),
         notes="",
     )
 
@@ -130,15 +130,9 @@ def phase_json(phase: PhaseSummary) -> Json:
     inclusion = str(phase.inclusion)
     if len(inclusion) > _LONGEST_FRACTION:
         inclusion = rounded_up(phase.inclusion, digits=17)
-    fields: Json = {
-        "name": phase.name,
-        "steps": phase.steps,
-        "mechanism": phase.mechanism,
-        "noise_multiplier": phase.noise_multiplier,
-        "clip": phase.clip,
-        "sampling": phase.sampling,
+    named = ("name", "steps", "mechanism", "noise_multiplier", "clip", "sampling", "inclusion", "shift")
+    fields: Json = {name: getattr(phase, name) for name in named} | {
         "inclusion": inclusion,
-        "shift": phase.shift,
         "distances": list(phase.distances),
         "distances_swapped": list(phase.distances_swapped),
         "hold": phase.hold,
@@ -203,21 +197,14 @@ def budget_used(epsilon: float, limit: float) -> str:
     return f"{percent_up(epsilon, limit)}% used"
 
 
-def budget_text(epsilon: float, limit: float | None) -> str:
-    """Return "within the budget LIMIT (N%)", or EXCEEDS for within; "" without a limit."""
-    if limit is None:
-        return ""
-    share = f" ({budget_used(epsilon, limit).removesuffix(' used')})" if limit and math.isfinite(epsilon) else ""
-    return f"{'within' if epsilon <= limit else 'EXCEEDS'} the budget {as_given(limit)}{share}"
-
-
-def tight_text(guarantee: Guarantee) -> str:
-    return "" if guarantee.epsilon_lower is None else yes_no(guarantee.tight)
-
-
 def guarantee_headline(guarantee: Guarantee, limit: float | None) -> tuple[str, tuple[str, str]]:
     """Return a line of epsilon, verdict on the budget and delta; and the verdict with its style."""
-    epsilon, verdict, style = "is infinite", budget_text(guarantee.epsilon, limit), "green"
+    epsilon, verdict, style = "is infinite", "", "green"
+    if limit is not None:
+        share = (
+            f" ({budget_used(guarantee.epsilon, limit).removesuffix(' used')})" if limit and guarantee.finite else ""
+        )
+        verdict = f"{'within' if guarantee.epsilon <= limit else 'EXCEEDS'} the budget {as_given(limit)}{share}"
     if guarantee.finite:
         epsilon = f"{RELATION[guarantee.kind]} {rounded_up(guarantee.epsilon, apart_from=limit)}"
         epsilon += "" if guarantee.kind is Kind.UPPER else f" ({guarantee.kind})"

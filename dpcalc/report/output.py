@@ -234,7 +234,7 @@ def error_json(errors: Sequence[tuple[Exception, str, int]]) -> Json:
     worst, _, exit_code = max(errors, key=lambda each: each[2])
     code = worst.diagnostics[0].code if isinstance(worst, ConfigError) else "DPC104"
     if exit_code == NO_VERDICT:
-        code = no_verdict_reason(worst).code
+        code, _ = no_verdict_reason(worst)
     located = [finding for each, _, _ in errors if isinstance(each, ConfigError) for finding in each.diagnostics]
     error = {
         "exit_code": exit_code,

@@ -1,6 +1,6 @@
 """Results of the solvers, of `delta` and `risk`: a solved value as a short decimal on the safe side, and all fields."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,11 +8,10 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.normal import fingerprint
 from dpcalc.config.source import visible
 from dpcalc.errors import NoSolution, counted
-from dpcalc.guarantee import Guarantee
-from dpcalc.planner.evaluate import DeltaResult
+from dpcalc.planner.evaluate import DeltaResult, with_lower_bound
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import Risk
-from dpcalc.planner.search import Goal, Value
+from dpcalc.planner.search import Goal, Value, certified_measure
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.vary import replace_phase, with_epochs, with_level
 from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text, with_thousands_separators
@@ -36,14 +35,10 @@ EPSILON = "epsilon"
 # Solvers
 
 
-def with_safe_decimal(
-    solution: Solution, before: Plan, measure_plan: Callable[[Plan], tuple[float, Guarantee]]
-) -> Solution:
-    """Return the solution at the shortest decimal (6, 9, 17 digits) that still meets the target, measured again."""
-    if isinstance(solution.value, int):
-        return solution
+def with_safe_decimal(solution: Solution, before: Plan) -> Solution:
+    """Return the solution at the shortest decimal (6, 9, 17 digits) that still meets the target, with a lower bound."""
     phase = solution.plan.phases[solution.phase]
-    for digits in (BARE_DIGITS, BARE_DIGITS + 3, 17):
+    for digits in () if isinstance(solution.value, int) else (BARE_DIGITS, BARE_DIGITS + 3, 17):
         value: float | Fraction
         if isinstance(solution.value, Fraction):  # a rate costs less where it is smaller, noise where it is larger
             value = Fraction(rounded_down(solution.value, digits=digits))
@@ -64,10 +59,13 @@ def with_safe_decimal(
                 plan = replace(solution.plan, phases=tuple(phases))
             else:
                 plan = replace_phase(solution.plan, phase, phase.with_noise(value))
-        reached, guarantee = (solution.reached, solution.guarantee) if plan == solution.plan else measure_plan(plan)
+        reached, guarantee = solution.reached, solution.guarantee
+        if plan != solution.plan:
+            reached, guarantee = certified_measure(plan, solution.goal)
         if reached <= solution.goal.limit:
-            return replace(solution, value=value, plan=plan, guarantee=guarantee, reached=reached)
-    return solution
+            solution = replace(solution, value=value, plan=plan, guarantee=guarantee, reached=reached)
+            break
+    return replace(solution, guarantee=with_lower_bound(solution.plan, solution.guarantee))
 
 
 def solution_output(command: str, solution: Solution, loaded: Loaded, *, written: Sequence[str]) -> Output:
@@ -279,7 +277,11 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         text = f"fpr {as_given(rate)}: tpr {present} (absent {absent}){few}, posterior {posterior}"
         posteriors.append(("detections", text))
         # Two attacks: an alarm says "present" or "absent". The bound of one says nothing about the other.
-        here, away = _detected(each.present, each.present_missed), _detected(each.absent, each.absent_missed)
+        # Where a share rounds to 1 and some are missed, these say more.
+        here, away = (
+            f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
+            for share, missed in ((each.present, each.present_missed), (each.absent, each.absent_missed))
+        )
         sides = f'{here} of those in the data ("absent": {away} of those not in it)'
         detection_rows.append((f"{100 * rate:g}% false alarms", f"detect at most {sides}"))
         right = f"is right with probability at most {_percent(each.posterior)}, where {100 * prior:g}% are in the data"
@@ -326,11 +328,6 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
             ("assumes", "a worst-case attacker, who knows all other data, sees every step, and computes without limit"),
         ],
     )
-
-
-def _detected(share: float, missed: float) -> str:
-    """Return a share of detected units in percent, rounded up; "all but MISSED" where it is 1 and some are missed."""
-    return f"all but {rounded_down(missed)}" if share >= 1 and missed > 0 else _percent(share)
 
 
 def _percent(share: float) -> str:

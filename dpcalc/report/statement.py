@@ -8,6 +8,7 @@ import math
 import re
 import textwrap
 from base64 import b64encode
+from collections.abc import Callable
 from html import escape
 
 from dpcalc._version import __version__
@@ -258,19 +259,43 @@ def statement_text(view: StatementView, width: int = 80) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def statement_markdown(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  Markdown is not wrapped
-    """Return a statement as unwrapped Markdown, all text escaped: names of a config make no heading, link or image."""
-    lines = [f"# {escaped(view.title)}"]
-    for section in view.sections:
-        lines += ["", f"## {section.heading}"]
-        for paragraph in section.prose:
-            lines += ["", escaped(paragraph)]
-        if section.rows:
-            lines += ["", "| | |", "|---|---|"]
-            lines += [f"| {escaped(label)} | {escaped(text)} |" for label, text in section.rows]
-        if section.points:
-            lines += ["", *(f"- {escaped(point)}" for point in section.points)]
-    return "".join(f"{line}\n" for line in lines)
+@dataclass(frozen=True, kw_only=True)
+class Markup:
+    """A format of marks around escaped texts, each of which stands at a `{}`; groups have marks before and after."""
+
+    escape: Callable[[str], str]
+    head: str = ""  # as it is
+    title: str
+    heading: str
+    paragraph: str
+    rows: tuple[str, str, str]
+    points: tuple[str, str, str]
+    picture: str = ""  # after the first section, of the chart in base 64; "" where the format shows none
+    end: str = ""
+
+    def __call__(self, view: StatementView, width: int = 80) -> str:  # noqa: ARG002  lines are not wrapped
+        parts = [self.head, self.title.format(self.escape(view.title))]
+        for section in view.sections:
+            parts.append(self.heading.format(self.escape(section.heading)))
+            parts += [self.paragraph.format(self.escape(paragraph)) for paragraph in section.prose]
+            points = [(point,) for point in section.points]
+            for (before, each, after), items in ((self.rows, section.rows), (self.points, points)):
+                if items:
+                    parts += [before, *(each.format(*map(self.escape, texts)) for texts in items), after]
+            if section is view.sections[0] and view.picture:
+                parts.append(self.picture.format(b64encode(view.picture).decode()))
+        return "".join([*parts, self.end])
+
+
+# Names of a config make no heading, link or image.
+MARKDOWN = Markup(
+    escape=escaped,
+    title="# {}\n",
+    heading="\n## {}\n",
+    paragraph="\n{}\n",
+    rows=("\n| | |\n|---|---|\n", "| {} | {} |\n", ""),
+    points=("\n", "- {}\n", ""),
+)
 
 
 # `statement --format html`: one file that loads nothing and runs nothing, for a browser or its printer.
@@ -281,7 +306,7 @@ _PAGE = """\
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{title}</title>
+<title>{0}</title>
 <style>
 :root {{ color-scheme: light dark; }}
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem; }}
@@ -292,28 +317,20 @@ th {{ font-weight: 600; width: 11rem; }} td {{ overflow-wrap: anywhere; }}
 img {{ width: 100%; background: #fff; border-radius: 8px; }}
 @media print {{ body {{ font-size: 11px; margin: 0; }} h2 {{ break-after: avoid; }} }}
 </style>
-<h1>{title}</h1>
+<h1>{0}</h1>
 """
 
 
-def statement_html(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  HTML has no columns
-    """Return a statement as an HTML page, all text escaped, the chart after its first section."""
-    lines = []
-    for section in view.sections:
-        lines += [f"<h2>{_html(section.heading)}</h2>", *(f"<p>{_html(each)}</p>" for each in section.prose)]
-        rows = [f"<tr><th>{_html(label)}</th><td>{_html(text)}</td></tr>" for label, text in section.rows]
-        lines += ["<table>", *rows, "</table>"] if rows else []
-        points = [f"<li>{_html(point)}</li>" for point in section.points]
-        lines += ["<ul>", *points, "</ul>"] if points else []
-        if section is view.sections[0] and view.picture:  # as an image it can load and run nothing
-            data = b64encode(view.picture).decode()
-            lines.append(f'<p><img alt="epsilon over the steps" src="data:image/svg+xml;base64,{data}"></p>')
-    return _PAGE.format(title=_html(view.title)) + "".join(f"{line}\n" for line in lines)
-
-
-def _html(text: str) -> str:
-    """Return a text escaped for HTML, without what a CI runner would read as a command."""
-    return escape(text).replace("#", "&#35;")
+HTML = Markup(
+    escape=lambda text: escape(text).replace("#", "&#35;"),  # without what a CI runner would read as a command
+    title=_PAGE,
+    heading="<h2>{}</h2>\n",
+    paragraph="<p>{}</p>\n",
+    rows=("<table>\n", "<tr><th>{}</th><td>{}</td></tr>\n", "</table>\n"),
+    points=("<ul>\n", "<li>{}</li>\n", "</ul>\n"),
+    # As an image it can load and run nothing.
+    picture='<p><img alt="epsilon over the steps" src="data:image/svg+xml;base64,{}"></p>\n',
+)
 
 
 # `statement --format latex`: a document that pdfLaTeX, XeLaTeX and LuaLaTeX compile, every text escaped.
@@ -338,23 +355,20 @@ _HEAD = r"""\documentclass{article}
 """
 
 
-def statement_latex(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  LaTeX breaks lines itself
-    """Return a statement as a LaTeX document, all text escaped; non-Latin letters need XeLaTeX or LuaLaTeX."""
-    lines = [rf"\section*{{{latex_escaped(view.title)}}}"]
-    for section in view.sections:
-        lines += ["", rf"\subsection*{{{latex_escaped(section.heading)}}}"]
-        for paragraph in section.prose:
-            lines += [latex_escaped(paragraph), ""]
-        if section.rows:
-            items = (rf"  \item[{{{latex_escaped(label)}}}] {latex_escaped(text)}" for label, text in section.rows)
-            lines += [r"\begin{description}", *items, r"\end{description}"]
-        if section.points:
-            items = (rf"  \item {{}}{latex_escaped(point)}" for point in section.points)
-            lines += [r"\begin{itemize}", *items, r"\end{itemize}"]
-    return _HEAD + "".join(f"{line}\n" for line in lines) + "\\end{document}\n"
-
-
 def latex_escaped(text: str) -> str:
     """Return a text with TeX's special characters escaped, and no two hyphens or commas joined into a ligature."""
     escaped = re.sub("|".join(map(re.escape, _LATEX_SPECIAL)), lambda match: _LATEX_SPECIAL[match[0]], text)
     return re.sub("[-,](?=[-,])", r"\g<0>{}", escaped)  # two in a row would be joined into a dash or a quote
+
+
+# Letters that are not Latin need XeLaTeX or LuaLaTeX.
+LATEX = Markup(
+    escape=latex_escaped,
+    head=_HEAD,
+    title="\\section*{{{}}}\n",
+    heading="\n\\subsection*{{{}}}\n",
+    paragraph="{}\n\n",
+    rows=("\\begin{description}\n", "  \\item[{{{}}}] {}\n", "\\end{description}\n"),
+    points=("\\begin{itemize}\n", "  \\item {{}}{}\n", "\\end{itemize}\n"),
+    end="\\end{document}\n",
+)

@@ -10,6 +10,7 @@ import pytest
 
 import dpcalc.api
 import dpcalc.planner.solve
+import dpcalc.report.solution
 from dpcalc.config.load import load
 from tests.cli.solving import FLAGS, FLAT, NO_SOLUTION, PHASES, SOLVERS, bare, facts, number
 from tests.thinning import thinned
@@ -169,14 +170,14 @@ def test_one_phase(real, file, phase, other):
 
 @pytest.mark.parametrize(("misses", "fewest", "most"), [(0, 1, 6), (1, 7, 9), (9, 10, 17)])
 def test_a_value_has_more_digits_where_six_miss_the_target(file, monkeypatch, misses, fewest, most):
-    asked, measure = [], dpcalc.api.certified_measure
+    asked, measure = [], dpcalc.report.solution.certified_measure
 
     def missing(plan, goal):
         asked.append(plan)
         reached, guarantee = measure(plan, goal)
         return goal.limit + 1 if len(asked) <= misses else reached, guarantee
 
-    monkeypatch.setattr(dpcalc.api, "certified_measure", missing)
+    monkeypatch.setattr(dpcalc.report.solution, "certified_measure", missing)
     found = dpcalc.solve(file(), "sigma")
     assert fewest <= len(Decimal(repr(found.value)).as_tuple().digits) <= most
     assert (found.plan.phases[0].noise_multiplier, found.guarantee.epsilon <= 1.5) == (found.value, True)

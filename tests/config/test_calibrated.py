@@ -2,6 +2,7 @@
 
 from fractions import Fraction
 
+import mpmath
 import pytest
 
 import dpcalc
@@ -73,17 +74,24 @@ def test_what_the_library_was_asked(changes, asked):
         (noise(""), "noise_multiplier.by` is missing"),
         (noise(target=""), "calibrated_to` is missing"),
         (noise(target="8"), "must be a mapping"),
-        (noise(target="{epsilon: 80}"), "epsilon: expected 0.1 to 40"),
+        (noise(target="{epsilon: 80}"), "epsilon: expected 0.1 to 64"),
         (noise(target="{epsilon: 8, delta: 0.02}"), "delta: expected 1e-09 to 0.01"),
         (noise("by: opacus.prv, assuming: {rate: 1e-6, steps: 9}"), "rate: expected 1e-05 to 1"),
         (noise("by: opacus.prv, assuming: {rate: 1/9, steps: 100_001}"), "steps: expected 1 to 100000"),
         (noise("by: opacus.prv, assuming: {rate: 2, steps: 9}"), "rate` must be more than 0"),
+        (noise("by: opacus.prv, assuming: {rate: 1/999, steps: 9}", "{epsilon: 50}"), "rate: expected 0.00425532 to 1"),
+        (
+            noise("by: dp-accounting.pld, assuming: {rate: 1, steps: 20_000}", "{epsilon: 50}"),
+            "steps: expected 1 to 10000",
+        ),
         # Its round-off: Opacus 1.6.0 reports 29.97 where 30.002 is right, after a minute.
         (
             noise("by: opacus.prv, assuming: {rate: 1e-5, steps: 100_000}", "{epsilon: 30, delta: 1e-9}"),
             "steps / delta",
         ),
         (noise("by: opacus.prv, assuming: {rate: 1/9}"), "steps` is missing"),
+        (noise("by: gaussian.classical"), "of one release"),
+        (noise(f"by: gaussian.classical, {TOLD}", "{epsilon: 1, delta: 0.1}"), "no `assuming`"),
         ({"mechanism": BESIDE % "type: laplace"}, "must be a number"),
         ({"mechanism": BESIDE % "parties: {count: 4, dropouts: 0}"}, "stated as a number"),
         ({"mechanism": "{noise_multiplier: calibrated}"}, "must be a number"),
@@ -123,6 +131,15 @@ def test_what_the_run_costs(changes, epsilon, by):
     assert found.epsilon == (epsilon if by == "opacus.prv" else pytest.approx(epsilon, rel=0.02))
     assert (found.kind, found.method, found.epsilon_lower) == ("conditional", by, None)
     assert any(note.startswith("conditional: noise >= ") for note in found.notes)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [("1/2", "0.1"), ("3", "1e-5"), ("1e6", "0.9"), ("1e-9", "1e-300")])
+def test_the_classical_formula_is_a_number_and_no_condition(epsilon, delta):
+    target = f"{{epsilon: {float(Fraction(epsilon))!r}, delta: {delta}}}"
+    plan = loaded({**SHUFFLED, **noise("by: gaussian.classical", target)}).plan
+    exact = mpmath.sqrt(2 * mpmath.log(mpmath.mpf(5) / 4 / mpmath.mpf(delta))) / mpmath.mpf(float(Fraction(epsilon)))
+    assert 1 - 1e-13 < plan.phases[0].noise_multiplier / exact < 1
+    assert (plan.calibrations, plan.budget) == ((), None)
 
 
 def test_no_lower_end_is_claimed():

@@ -14,6 +14,10 @@ from dpcalc.config.tree import Scalar, node_at, split_path
 HEAD = "import argparse\nparser = argparse.ArgumentParser()\n"
 ARGUMENT = HEAD + 'parser.add_argument("--sigma", type=float, default=1.1)\n'
 PARSED = "args = parser.parse_args()\n"
+DP = HEAD + (
+    "parser.add_argument('--dp', default=True); parser.add_argument('--off', action='store_true')\n"
+    "parser.add_argument('--mode', type=str, default='BK-yes')\n" + PARSED
+)
 DATACLASS = "from dataclasses import dataclass, field\n@dataclass\nclass DP:\n    sigma: float = 1.1\n"
 ABSL = "from absl import flags\n"
 CLICK = "import click\n"
@@ -74,6 +78,9 @@ VALUES = [  # file, path, text, line
     ("def f():\n  return App(config=K(sigma=1.1))\n", "calls.K.sigma", "1.1", 2),
     ("@wrap\ndef get(c):\n  c.k = ConfigDict(dict(\n    dp=dict(n=dict(s=1.1))))\n  return c\n",
      "calls.ConfigDict.dp.n.s", "1.1", 4),
+    # Under a condition that flags fulfil by default.
+    (DP + "if args.dp:\n  K(s=1.1)\n", "calls.K.s", "1.1", 7),
+    (DP + "if not args.off:\n  if 'no' not in args.mode:\n    K(s=1.1)\n", "calls.K.s", "1.1", 8),
     # What leaves a flag as it is.
     (ARGUMENT + PARSED + "t = L(test_set, sigma=2 * args.sigma)\n", "flags.sigma", "1.1", 3),
     (ARGUMENT + PARSED + "run(f'--sigma {args.sigma} --n 3')\n", "flags.sigma", "1.1", 3),
@@ -183,6 +190,13 @@ REFUSED = [  # file, path, words
     ("def K(s):\n  s = 2\nK(s=1)\n", "calls.K.s", "`K` is defined in the file"),
     ("if x:\n  K(s=1)\n", "calls.K.s", "the `if` of line 1"),
     ("dp = False\nif dp:\n  K(s=1)\n", "calls.K.s", "the `if` of line 2"),
+    (DP + "if args.dp:\n  pass\nelse:\n  K(s=1)\n", "calls.K.s", "the `if` of line 6"),
+    (DP + "if args.off:\n  K(s=1)\n", "calls.K.s", "the `if` of line 6"),
+    (DP + "if 'no' in args.mode:\n  K(s=1)\n", "calls.K.s", "the `if` of line 6"),
+    (DP + "if args.mode and args.dp:\n  K(s=1)\n", "calls.K.s", "the `if` of line 6"),
+    (DP + "args.dp = x\nif args.dp:\n  K(s=1)\n", "calls.K.s", "the `if` of line 7"),
+    (DP + "if x.args.dp:\n  K(s=1)\n", "calls.K.s", "the `if` of line 6"),
+    (DP + "while args.dp:\n  K(s=1)\n", "calls.K.s", "the `while` of line 6"),
     ("dp = True\nif dp:\n  pass\nelse:\n  K(s=1)\n", "calls.K.s", "the `if` of line 2"),
     ("x = K(s=1) if y else K(s=1)\n", "calls.K.s", "part of another expression"),
     ("x = lambda: K(s=1)\n", "calls.K.s", "part of another expression"),

@@ -143,6 +143,7 @@ IN_NO_UNIFORM_ORDER = [
     ("RandomSampler, batch_size: 64, replacement: true, drop_last: false", "no pass has a uniform order"),
     ("opacus.PrivacyEngine, batch_size: 64, drop_last: true, poisson_sampling: true", "no pass has a uniform order"),
     ("webdataset.WebDataset, batch_size: 64, resampled: false", "no pass has a uniform order"),
+    ("flwr.server.strategy.FedAvg, fraction_fit: .29, min_fit_clients: 2", "no pass has a uniform order"),
     (f"{TF}, buffer_size: 999, reshuffle_each_iteration: true", "no pass has a uniform order"),
     (f"{TF}, buffer_size: 1000, reshuffle_each_iteration: false", "repeats it in each pass"),
     (f"{TF}, buffer_size: 1000", "lacks `reshuffle_each_iteration`"),

@@ -37,6 +37,11 @@ ROOT = Path(__file__).parents[2]
 # An independent accountant: the loss of one Poisson step on a grid, composed by a Fourier transform.
 
 
+def stated_by(found):
+    """Return our dotted key with the value that says the same; {} if nothing can be said."""
+    return {} if found.value is None else {found.about: found.value}
+
+
 def poisson_epsilon(rate, sigma, steps, delta, *, spacing=2e-4, size=2**19):
     """Epsilon of add-remove for Poisson sampled Gaussian noise, within about `spacing` * sqrt(steps)."""
     edges = (np.arange(size + 1) - size / 2 - 0.5) * spacing
@@ -135,7 +140,7 @@ def test_a_renamed_word_is_the_run_that_its_library_means(key):
     for word in renamed_to(key):
         found = meaning("", word, Beside({word: repr(value)}))
         assert found.is_rename
-        assert found.keys == {key: repr(value)}
+        assert stated_by(found) == {key: repr(value)}
     epsilon = computed(
         {key.replace("sampling.", "sampling.example.").replace("data.examples", "data.levels[0].count"): value}
     )
@@ -266,10 +271,10 @@ UNITS = next(words for _, words, _, _ in SAID if words.startswith("num_clients")
 def followed(section, beside, word):
     """The keys that a hint leads to, which it must name."""
     found = meaning(section, word, Beside(beside))
-    for key, value in found.keys.items():
+    for key, value in stated_by(found).items():
         name = key.rpartition(".")[2]
         assert f"{name}: {value}" in found.hint or f"{name}`" in found.hint
-    return found.keys
+    return stated_by(found)
 
 
 # Code uses these for a deviation and for a multiple of the clip norm: with a clip norm below 1 the wrong reading is a
@@ -284,7 +289,7 @@ DEVIATIONS = [word for word in ABSOLUTE if "varian" not in word and word not in 
 @pytest.mark.parametrize("word", EITHER)
 def test_noise_by_a_word_that_says_either_has_two_readings(word):
     found = meaning("mechanism", word, Beside({word: "1.5", "max_grad_norm": "0.1"}))
-    assert not found.keys
+    assert not stated_by(found)
     assert not found.is_rename
     assert "`noise_multiplier: 15`" in found.hint
     assert "`noise_multiplier: 1.5`" in found.hint
@@ -303,17 +308,19 @@ def test_an_absolute_deviation_is_divided_by_the_clip_norm(deviation, clip):
 
 
 def test_a_variance_and_other_noise_are_not_converted_silently():
-    assert not meaning("mechanism", "noise_variance", Beside({"noise_variance": "4", "max_grad_norm": "2"})).keys
+    assert not stated_by(meaning("mechanism", "noise_variance", Beside({"noise_variance": "4", "max_grad_norm": "2"})))
     for kind in ("laplace", "discrete-laplace", "matrix-factorization"):
-        assert not meaning("mechanism", "stddev", Beside({"type": kind, "stddev": "4", "max_grad_norm": "2"})).keys
+        assert not stated_by(
+            meaning("mechanism", "stddev", Beside({"type": kind, "stddev": "4", "max_grad_norm": "2"}))
+        )
 
 
 def test_sigma_with_a_clip_norm_has_two_readings():
     found = meaning("mechanism", "sigma", Beside({"sigma": "4", "l2_norm_clip": "4"}))
-    assert (found.keys, found.is_rename) == ({}, False)
+    assert (stated_by(found), found.is_rename) == ({}, False)
     assert "`noise_multiplier: 4`" in found.hint
     assert "`noise_multiplier: 1`" in found.hint
-    assert meaning("mechanism", "sigma", Beside({"sigma": "4"})).keys == {"mechanism.noise_multiplier": "4"}
+    assert stated_by(meaning("mechanism", "sigma", Beside({"sigma": "4"}))) == {"mechanism.noise_multiplier": "4"}
 
 
 def test_parts_of_a_batch_are_multiplied():
@@ -332,7 +339,7 @@ def test_a_cohort_is_a_fixed_size():
         run = config({f"sampling.example.{key[9:]}": value for key, value in keys.items()}, "fixed").plan
         assert run.phases[0].hierarchy.level(1).scheme == Fixed(size=100)
         open_draw = meaning("sampling.*", word, Beside({word: "100"}))
-        assert (open_draw.keys, open_draw.is_rename) == ({}, False)
+        assert (stated_by(open_draw), open_draw.is_rename) == ({}, False)
         assert open_draw.hint.startswith("`scheme: fixed, size: 100`")
 
 
@@ -393,7 +400,7 @@ def test_no_other_word_leads_to_a_key_with_its_value(words, says):
                     continue
                 if word not in COVERED:
                     assert not found.is_rename
-                    assert not found.keys
+                    assert not stated_by(found)
                 if word not in COVERED and word not in UNITS:
                     assert f": {value}" not in found.hint
     assert callable(says) or says[-1] not in ".:"
@@ -538,4 +545,4 @@ def test_no_hint_leads_to_another_quantity(changes, said, unsaid):
 def test_the_samples_of_a_training_may_be_those_of_all_passes(word):
     found = meaning("", word, Beside({word: "3600000"}))
     assert not found.is_rename
-    assert not found.keys
+    assert not stated_by(found)

@@ -128,6 +128,14 @@ def test_what_is_not_tracked_is_not_searched(tmp_path):
             "${get.py:get_config.s}",
             "`--config.s` is 2",
         ),
+        (
+            {
+                "run.py": "p.add_argument('--off', action='store_true')\nif not args.off:\n  K(s=1.1)\n",
+                "run.sh": "python run.py --off\n",
+            },
+            "${run.py:calls.K.s}",
+            "`--off` is given here",
+        ),
     ],
 )
 def test_other_kinds_of_defaults(tmp_path, files, reference, words):

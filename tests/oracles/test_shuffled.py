@@ -621,6 +621,32 @@ def test_answers_by_randomized_response(shape, truth):
             assert_dominates(bound, p, q)
 
 
+HARDLY = [(0.62, 0.0), (0.95, 0.0), (0.95, 1e-3), (0.982, 0.01), (0.982, 0.0), (0.9999, 0.0), (0.9999, 0.01)]
+
+
+@pytest.mark.parametrize("budget", [1e-9, 1e-3, 0.045, 0.2, 0.45])
+@pytest.mark.parametrize(("truth", "far"), HARDLY)
+@pytest.mark.parametrize("lie", [None, 0.3])
+def test_a_pass_that_hides_little(truth, lie, far, budget):
+    """Randomized response that tells with chance `far`; others answer as x does, or as x' does. `lie` is that of x'."""
+    step = np.array([(truth, 1 - truth), (1 - truth, truth) if lie is None else (lie, 1 - lie)])
+    local = float(np.abs(np.log(step[0] / step[1])).max())
+    pair = approximate_pair(local, far) if lie is None else atoms_of(step)
+    for batches in (2, 3, 10, 100) if lie is None or not far else ():
+        bound = shuffled_pass(pair, approximate_pair(local, far), ((Fraction(1), batches),), budget)
+        for mate in step if bound is not None else ():
+            others = scipy.stats.binom.pmf(np.arange(batches), batches - 1, mate[0])
+            p, q = (np.append(0, others) * yes + np.append(others, 0) * no for yes, no in step)
+            told = far * np.eye(2)
+            assert_dominates(bound, np.append((1 - far) * p, told[0]), np.append((1 - far) * q, told[1]))
+
+
+def test_a_step_that_tells_with_a_chance_and_nothing_else():
+    pair = approximate_pair(0.0, 0.1)
+    bound = shuffled_pass(pair, pair, ((Fraction(1), 1),), 0.2)
+    assert bound is None or 0.1 <= bound.delta(0.0) <= 0.25
+
+
 @pytest.mark.parametrize("far", [0.0, 1e-9, 1e-7, 5e-7])
 def test_the_delta_of_a_promise_counts_once_a_pass(far):
     kind = f"approximate-dp, epsilon: 0.1, delta: {far}"
