@@ -275,7 +275,8 @@ def _init_from(
     if not words:
         lines.append("nothing was found that a config can refer to; docs/adopt.md has other ways")
     if not loader:
-        each_text = {name: config_text(words, name, given, title) for name in BEFORE}
+        could_be = [name for name in BEFORE if not contradiction(words, name, given)]
+        each_text = {name: config_text(words, name, given, title) for name in could_be}
         if not all(map(open_keys, each_text.values())):
             lines += [f"if the loader draws by {name}: {_cost(each, place)}" for name, each in each_text.items()]
     if missing:

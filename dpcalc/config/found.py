@@ -125,7 +125,7 @@ class Word(NamedTuple):
     line: int
     hint: str = ""  # why the value is not used; "" for one that is
     word: str = ""  # as a plain word, of an argument also where a flag has another name
-    is_default: bool = False  # whether a launch may give another value
+    is_default: bool = False  # whether a launch, or another place of the file, may give another value
     code: str = ""  # the expression in the place of a value
 
     @property
@@ -185,7 +185,8 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
                 word = word._replace(text=value.text)
             except Refusal as cause:
                 why = re.sub(r"^.*?column \d+: |^`[^`]*`: ", "", cause.message)
-                value, word = node, word._replace(hint=word.hint or why)
+                is_unsure = said.about == "sampling.scheme" and not code  # calls differ, or stand under conditions
+                value, word = node, word._replace(hint=word.hint or why, is_default=word.is_default or is_unsure)
             # A value that cannot be meant: `max_steps: -1` is none, a rate of audio no probability.
             number = scalars.number_of(value)
             is_too_much = word.key == "sampling.rate" and number is not None and number > 1
@@ -312,6 +313,8 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     unsure = [_DEPENDS[loader]] if loader in _DEPENDS and f"sampling.{_DEPENDS[loader]}" not in given else []
     told = [word for word in words if word.word in unsure and word.fits is not None and not word.is_default]
     open_words = [word for word in words if word.word in unsure and (word.code or word.is_default)]
+    if unsure == ["shuffle"]:  # calls that differ are of other loaders: of tests
+        open_words = [word for word in open_words if word.code or word.path.startswith(FLAGS)]
     unsure = [] if told or not open_words else unsure
     why_unsure = open_words[0].place if unsure else ""
     batch: dict[str, tuple[str, str]] = {}

@@ -333,6 +333,12 @@ def test_a_number_is_what_the_file_states(real, text, words, code):
         ("poisson", "", ", poisson_sampling=args.poisson", "  scheme: ???"),
         ("opacus", "", ", poisson_sampling=chosen()", "  poisson_sampling: ???"),
         ("shuffle", ", shuffle=args.poisson", "", "  scheme: ???"),
+        (
+            "opacus",
+            "",
+            ", poisson_sampling=True)\nengine.make_private(poisson_sampling=False",
+            "  poisson_sampling: ???",
+        ),
     ],
 )
 def test_what_a_launch_decides_of_the_loader_is_open(real, name, loader, private, line):
@@ -373,6 +379,15 @@ def test_two_answers_side_by_side(real):
     assert "if the loader draws by shuffle: epsilon <= 191 at" in ended.err
     assert "if the loader draws by poisson: epsilon <= 10.2 at" in ended.err
     assert "missing: scheme" in ended.err
+
+
+def test_an_answer_that_a_file_excludes_is_none(real):
+    ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\nshuffle: true\n")
+    assert ("by shuffle: epsilon" in ended.err, "by poisson" in ended.err) == (True, False)
+    # Two loaders, one of them for tests: neither is stated of the training.
+    two = ", shuffle=True)\ntests = DataLoader(data, shuffle=False"
+    ended = written(real, TRAINING.format(loader=two, private=""), "--loader", "shuffle", file="train.py")
+    assert (ended.code, "scheme: shuffle" in ended.out) == (0, True)
 
 
 def test_all_that_is_open_is_one_message(real):
