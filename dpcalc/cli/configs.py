@@ -194,9 +194,9 @@ def _stated_order(loader: str, given: Mapping[str, str], words: Sequence[Word]) 
         if stated.setdefault(key, "true" if key in given or _says_yes(f"  {question}? y/N") else "false") != "true":
             return stated
     if loader in SHUFFLED and "privacy.adjacency" not in given:
-        words = {"zero-out": "the contribution of one is nothing", "replace-one": "one is exchanged for another"}
+        adjacencies = {"zero-out": "the contribution of one is nothing", "replace-one": "one is exchanged for another"}
         adjacency = _ask_choice(
-            "How do neighbouring data sets differ? By one more or less, a secret order hides nothing", words
+            "How do neighbouring data sets differ? By one more or less, a secret order hides nothing", adjacencies
         )
         stated |= {"privacy.adjacency": adjacency} if adjacency else {}
     return stated

@@ -89,8 +89,10 @@ ORDER = {  # by key: what a secret order takes, each for the user to state; else
 SEED, _PUBLIC = "order.seed", "everybody can know it, and each order that it seeds"
 OPEN = "???"
 # What files say of the loader, by word and value: the loaders that draw so. Opacus puts its own in the place of theirs.
-_OF_LOADER = ("poisson_sampling", "shuffle", "sampler", "batch_sampler", "sampling_method", "method_of_sampling")
-_OF_LOADER += ("with_replacement", "replacement")
+_OF_LOADER = (
+    *("poisson_sampling", "shuffle", "sampler", "batch_sampler", "sampling_method", "method_of_sampling"),
+    *("with_replacement", "replacement"),
+)
 _PASSES, _ANY = {"shuffle", "trainer", "opacus"}, {*LOADERS, "with-replacement"}
 _FITS = {
     ("poisson_sampling", "true"): {"opacus", "poisson"},
@@ -291,14 +293,19 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
 
     def stated(key: str) -> tuple[str, str]:
         """Return (text, remark) of a key: what the user stated, a reference, or `???`."""
-        places = used.get(key, [])
+        places, refers = used.get(key, []), [word for word in words if word.key == key and word.path and not word.code]
         if key in given:
             return given[key], ""
+        # A call gives other code than what is named here, as in `make_private(noise_multiplier=chosen())`.
+        names = {plain_word(word.path.rpartition(".")[2]) for word in places}
+        computed = [word for word in words if word.key == key == "mechanism.noise_multiplier" and word.code]
+        if any(plain_word(word.code.rpartition(".")[2]) not in names for word in computed):
+            return OPEN, computed[0].place
         if len({word.text for word in places}) > 1:
             return OPEN, ", ".join(f"{word.path} is {shortened(word.text)}" for word in places[:4])
         if places:
             return json.dumps(places[0].reference), ", ".join(f"as {word.path} of {word.name}" for word in places[1:4])
-        return OPEN, " or ".join(f'"{word.reference}"?' for word in words if word.key == key and word.path)
+        return OPEN, " or ".join(f'"{word.reference}"?' for word in refers)
 
     def rows(*keys: str, needed: bool = False) -> dict[str, tuple[str, str]]:
         """Return the keys of a section that are stated, and those that must be."""
@@ -409,9 +416,9 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
             why = word.hint or ("see the `???` of the config" if is_asked else "this config has no place for it")
             rank = 0 if word.key.startswith("sampling.") else 1 if is_open else 2
             unused.append((rank, f"not used: {word.place}" + f": {why}" * (not word.code)))
-    unused = [line for _, line in sorted(unused, key=lambda each: each[0])]
-    more = [f"and {len(unused) - MAX_TOLD} more words that are not used"] if len(unused) > MAX_TOLD else []
-    return [visible(line) for line in (*used, *unused[:MAX_TOLD], *more)]
+    lines = [line for _, line in sorted(unused, key=lambda each: each[0])]
+    more = [f"and {len(lines) - MAX_TOLD} more words that are not used"] if len(lines) > MAX_TOLD else []
+    return [visible(line) for line in (*used, *lines[:MAX_TOLD], *more)]
 
 
 def loader_lines(words: Sequence[Word]) -> list[str]:
