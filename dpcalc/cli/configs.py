@@ -135,30 +135,36 @@ def _ask(question: str, parse: Callable[[str], str]) -> str:
     return str(typer.prompt(question, default="", show_default=False, err=True, value_proc=parse))
 
 
-def _ask_choice(question: str, choices: Mapping[str, str]) -> str:
-    """Return the name of a choice, "" for none; its number or name is typed."""
+def _ask_choice(question: str, choices: Mapping[str, str], problem: Callable[[str], str] = lambda _: "") -> str:
+    """Return the name of a choice, "" for none; its number or name is typed, and asked again where it has a problem."""
     names = list(choices)
 
     def parse(text: str) -> str:
         word = text.strip().lower()
+        if word.isascii() and word.isdigit() and 0 < int(word[:3]) <= len(names):
+            word = names[int(word[:3]) - 1]
+        if wrong := problem(word):
+            raise typer.BadParameter(wrong)
         if not word or word in names:
             return word
-        if word.isascii() and word.isdigit() and 0 < int(word[:3]) <= len(names):
-            return names[int(word[:3]) - 1]
         raise typer.BadParameter(f"expected a number from 1 to {len(names)}, or nothing")
 
     shown = "".join(f"\n  {at}  {name}: {why}" for at, (name, why) in enumerate(choices.items(), 1))
     return _ask(f"{question}{shown}\nNumber, or Enter to say it later", parse)
 
 
-def _stated_value(text: str, *, words: Sequence[Word]) -> str:
+def _stated_value(text: str, *, words: Sequence[Word], loader: str = "", key: str = "") -> str:
     """Return a number, a plain word or the path of a word of the files; "" for nothing; BadParameter for others."""
+    from dpcalc.config.found import contradiction
+
     text = text.strip()
     if text not in {"", "true", "false", "draws", "physical", *Adjacency, *(word.path for word in words)}:
         try:
             options.exact(text)
         except typer.BadParameter as cause:
             raise typer.BadParameter(f"{cause}, or the path of a word that was found") from None
+    if text and (wrong := contradiction(words, loader, {key: text})):
+        raise typer.BadParameter(wrong)
     return text
 
 
@@ -175,20 +181,22 @@ def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _stated_order(loader: str, given: Mapping[str, str]) -> dict[str, str]:
+def _stated_order(loader: str, given: Mapping[str, str], words: Sequence[Word]) -> dict[str, str]:
     """Ask what a secret order takes until something is not so, and then no more: the order counts as known."""
-    from dpcalc.config.found import ORDER, SHUFFLED
+    from dpcalc.config.found import ORDER, SEED, SHUFFLED, contradiction
 
     stated = {key: text for key, text in given.items() if key in ORDER}
+    if contradiction(words, "", {SEED: "true"}):
+        return stated
     if loader in SHUFFLED and len(stated) < len(ORDER):
         print_remark("The order of a pass counts as known, unless all of this is so:")
     for key, question in ORDER.items() if loader in SHUFFLED else ():
         if stated.setdefault(key, "true" if key in given or _says_yes(f"  {question}? y/N") else "false") != "true":
             return stated
     if loader in SHUFFLED and "privacy.adjacency" not in given:
-        words = {"zero-out": "the contribution of one is nothing", "replace-one": "one is exchanged for another"}
+        adjacencies = {"zero-out": "the contribution of one is nothing", "replace-one": "one is exchanged for another"}
         adjacency = _ask_choice(
-            "How do neighbouring data sets differ? By one more or less, a secret order hides nothing", words
+            "How do neighbouring data sets differ? By one more or less, a secret order hides nothing", adjacencies
         )
         stated |= {"privacy.adjacency": adjacency} if adjacency else {}
     return stated
@@ -208,6 +216,8 @@ def _init_from(
         LOADERS,
         QUESTIONS,
         config_text,
+        contradiction,
+        loader_lines,
         open_keys,
         order_lines,
         told_lines,
@@ -229,25 +239,44 @@ def _init_from(
             _stated_value(text, words=words)
         except typer.BadParameter as cause:
             raise InputError(f"--set {key}: {cause}") from None
+    if wrong := contradiction(words, loader or "", given):
+        raise InputError(wrong)
     title = f"The privacy budget of {', '.join(names)}, by `dpcalc init`: values are read there."
     is_asking = _can_ask()
     if is_asking:
         for line in told_lines(words, config_text(words, loader or "", given, title)):
             print_remark(line)
-        loader = loader or _ask_choice("How does the loader draw?", {name: why for name, (_, why) in LOADERS.items()})
-        given |= _stated_order(loader, given)
+        if not loader:
+            said = loader_lines(words)
+            for line in ("The files state of the loader:", *(f"  {line}" for line in said)) if said else ():
+                print_remark(line)
+            is_said = any(word.fits is not None for word in words)
+            choices = {name: why for name, (_, why) in LOADERS.items()}
+            for name in choices if is_said else ():
+                choices[name] += ": not what they state" if contradiction(words, name, {}) else " (fits)"
+
+            def problem(name: str) -> str:
+                return contradiction(words, name, given)
+
+            loader = _ask_choice("How does the loader draw?", choices, problem)
+        given |= _stated_order(loader, given, words)
         for key, (question, names_of_it) in QUESTIONS.items():
             still_open = open_keys(config_text(words, loader, given, title))
             if key not in given and not set(still_open).isdisjoint(names_of_it.split()):
-                answer = _ask(f"{question} (Enter: later)", partial(_stated_value, words=words))
+                answer = _ask(f"{question} (Enter: later)", partial(_stated_value, words=words, loader=loader, key=key))
                 given |= {key: answer} if answer else {}
+        if "\nbudget:" not in config_text(words, loader, given, title):
+            question = "Largest epsilon that `dpcalc check` lets pass (Enter: later)"
+            answer = _ask(question, partial(_stated_value, words=words))
+            given |= {"budget.epsilon": answer} if answer else {}
     text = config_text(words, loader or "", given, title)
-    missing = open_keys(text)
+    missing, is_open = open_keys(text), "\nbudget:" not in text
     lines = [*([] if is_asking else told_lines(words, text)), *order_lines(words, loader or "", given, text)]
     if not words:
         lines.append("nothing was found that a config can refer to; docs/adopt.md has other ways")
     if not loader:
-        each_text = {name: config_text(words, name, given, title) for name in BEFORE}
+        could_be = [name for name in BEFORE if not contradiction(words, name, given)]
+        each_text = {name: config_text(words, name, given, title) for name in could_be}
         if not all(map(open_keys, each_text.values())):
             lines += [f"if the loader draws by {name}: {_cost(each, place)}" for name, each in each_text.items()]
     if missing:
@@ -258,6 +287,8 @@ def _init_from(
         lines.append(f"missing: {', '.join(missing)}: {way}{question}")
     else:
         lines.append(_cost(text, place))
+    if is_open:
+        lines.append("no budget: `dpcalc check` lets every epsilon pass; --set budget.epsilon=E sets the largest one")
     return _written(text, place, lines, force=force)
 
 
@@ -308,7 +339,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
     leave_out = {"trainer"} if framework == "opacus" else {"opacus", "trainer"} - {framework}
     offered = tuple(name for name in offered if not framework or name not in leave_out)
     loader = _ask_choice("2 of 5. How does it draw?", {name: LOADERS[name][1] for name in offered})
-    given = _stated_order(loader, {})
+    given = _stated_order(loader, {}, ())
     protects = _ask_choice(
         "3 of 5. Whom to protect?",
         {

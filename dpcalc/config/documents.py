@@ -106,7 +106,7 @@ _PRODUCT_FORM = (
 )
 _FACTOR = re.compile(r"\s*(\$\{[^{}]*\}|[-+0-9._eE]+)(?: +([*/]) +(?=\S)|\s*$)")
 _BEFORE_COMMA = re.compile("(?<![0-9])([0-9]{1,3}),$")
-_THOUSANDS = re.compile("[0-9]{3}(?![0-9])")
+_AFTER_COMMA = re.compile("[0-9]+(?=[ ,}])")
 
 
 class Default(NamedTuple):
@@ -403,13 +403,15 @@ def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator
             message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
             yield error("DPC106", node.mark, message, advice or "write a plain number")
         elif scalars.value(node) is None:
-            # YAML makes `5,000` in braces the value 5 and an empty key `000`: digits on both sides of a comma.
+            # YAML makes `3,5` in braces the value 3 and an empty key `5`: digits on both sides of a comma.
             key, lines, start = node.start, node.start.source.lines, node.start.column - 1
             line = lines[key.line - 1] if node.key and key.line <= len(lines) else ""
-            before, after = _BEFORE_COMMA.search(line[:start]), _THOUSANDS.match(line, start)
+            before, after = _BEFORE_COMMA.search(line[:start]), _AFTER_COMMA.match(line, start)
             if before and after:
                 number = f"{before[1]},{after[0]}"
                 message = f"`{number}` is cut in two: a comma ends a value in braces"
-                yield error("DPC102", node.anchor, message, f"write {number.replace(',', '_')}")
+                point = f"{before[1]}.{after[0]}"
+                way = f"{before[1]}_{after[0]} (or {point})" if len(after[0]) == 3 else point
+                yield error("DPC102", node.anchor, message, f"write {way}")
             else:
                 yield node.fault("DPC102", "is empty", advice or "give it a value, or delete the line")

@@ -17,8 +17,8 @@ from dpcalc.config.files import Files, Refusal
 from dpcalc.config.loaders import LOADERS as CLASSES
 from dpcalc.config.messages import beside, key_suggestion
 from dpcalc.config.source import Mark, shortened, source_of, visible
-from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join
-from dpcalc.config.words import SHARED, Meaning, meaning, plain_word
+from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join, node_at
+from dpcalc.config.words import SHARED, Beside, Meaning, meaning, plain_word
 
 # Below the top these words are common in other meanings (Adam's eps, a blur's sigma), so that they count only in a
 # section on privacy; and no word counts in a section on something else than the training of the model.
@@ -36,6 +36,7 @@ KEYS = (
     *("data.examples", "sampling.rate", "sampling.expected", "sampling.drop_last", "mechanism.noise_multiplier"),
     *("mechanism.max_grad_norm", "training.batch_size", "training.epochs", "training.steps", "privacy.adjacency"),
     *("privacy.delta", "privacy.group_size", "budget.epsilon"),
+    *("sampling.poisson_sampling", "sampling.shuffle"),
 )
 UNITS, COHORT = "data.levels", "sampling.size"  # the number of clients, and of those of a round
 _FEDERATED = {"units": UNITS, "cohort": COHORT}
@@ -68,7 +69,10 @@ QUESTIONS = {  # by key: what is asked where one of these names is open
         "Does the loader drop a last, smaller batch? true or false",
         "drop_last dataloader_drop_last",
     ),
+    "sampling.poisson_sampling": ("Does the launch set poisson_sampling? true or false", "poisson_sampling"),
+    "sampling.shuffle": ("Does the launch set shuffle? true or false", "shuffle"),
     "mechanism.noise_multiplier": ("Noise deviation / clip norm", "noise_multiplier"),
+    "mechanism.max_grad_norm": ("Clip norm", "max_grad_norm"),
     "training.epochs": ("Epochs", "steps"),
     "training.steps": ("Noisy updates in all", "steps"),
     "privacy.delta": ("Delta, well below 1 / the number of protected units", "delta"),
@@ -84,6 +88,31 @@ ORDER = {  # by key: what a secret order takes, each for the user to state; else
 }
 SEED, _PUBLIC = "order.seed", "everybody can know it, and each order that it seeds"
 OPEN = "???"
+# What files say of the loader, by word and value: the loaders that draw so. Opacus puts its own in the place of theirs.
+_OF_LOADER = (
+    *("poisson_sampling", "shuffle", "sampler", "batch_sampler", "sampling_method", "method_of_sampling"),
+    *("with_replacement", "replacement"),
+)
+_PASSES, _ANY = {"shuffle", "trainer", "opacus"}, {*LOADERS, "with-replacement"}
+_FITS = {
+    ("poisson_sampling", "true"): {"opacus", "poisson"},
+    ("poisson_sampling", "false"): _ANY - {"opacus", "poisson"},
+    ("shuffle", "true"): _PASSES,
+    ("shuffle", "false"): {"trainer", "opacus"},
+    ("replacement", "true"): {"with-replacement", "opacus"},
+    ("replacement", "false"): _ANY - {"with-replacement"},
+    ("sampler", "poisson"): {"opacus", "poisson"},
+    ("sampler", "uniform_with_replacement_sampler"): {"opacus", "poisson"},
+    ("sampler", "shuffle"): _PASSES,
+    ("sampler", "random_sampler"): {*_PASSES, "with-replacement"},
+    ("sampler", "sequential_sampler"): {"opacus"},
+    ("sampler", "weighted_random_sampler"): {"opacus"},
+    ("sampler", "fixed"): {"fixed"},
+    ("sampler", "without_replacement"): {"fixed"},
+    ("sampler", "with_replacement"): {"with-replacement"},
+}
+_DEPENDS = {"opacus": "poisson_sampling", "poisson": "poisson_sampling", "shuffle": "shuffle"}  # of which word
+_TRUTHS = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
 MAX_WORDS = 200  # that a file may state: a hostile one has room for ten thousand
 MAX_TOLD = 12
 
@@ -97,10 +126,30 @@ class Word(NamedTuple):
     text: str  # the value itself, references followed
     line: int
     hint: str = ""  # why the value is not used; "" for one that is
+    word: str = ""  # as a plain word, of an argument also where a flag has another name
+    is_default: bool = False  # whether a launch, or another place of the file, may give another value
+    code: str = ""  # the expression in the place of a value
 
     @property
     def reference(self) -> str:
         return f"${{{self.name}:{self.path}}}"
+
+    @property
+    def place(self) -> str:
+        stated = f"= {shortened(self.text)}" if not self.code else f"is `{self.code}`, no literal"
+        return visible(f"{self.path or 'a key'} {stated} ({self.name}, line {self.line})")
+
+    @property
+    def fits(self) -> set[str] | None:
+        """The loaders that draw as this says; None if it does not say how they draw."""
+        if self.key != "sampling.scheme":
+            return None
+        text = plain_word((self.code or self.text).partition("(")[0].rpartition(".")[2])
+        text = _TRUTHS.get(text, text)
+        if self.word not in _OF_LOADER:  # such as `group_by_length: true`
+            return set() if text == "true" and self.hint.startswith("not covered") else None
+        kind = "replacement" if "replacement" in self.word else self.word
+        return _FITS.get((kind if kind in {"poisson_sampling", "shuffle", "replacement"} else "sampler", text))
 
 
 def words_of(names: Sequence[str], files: Files) -> list[Word]:
@@ -120,12 +169,26 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
                 raise Refusal("DPC111", f"`{shortened(name)}` states more than {MAX_WORDS} words of a run", "")
             if scalars.value(node) is None and path not in document.refused:
                 continue  # `epsilon: null` says nothing
+            code, flag = document.code.get(path or "", ("", ""))
+            if code == "None" and said.about == "sampling.scheme":
+                continue
+            own = plain_word((path or "").rpartition(".")[2])
+            if flag:  # `max_grad_norm=args.clip`
+                path, code = flag, ""  # noqa: PLW2901
+                node = node_at(document.tree, *flag.split("."))  # type: ignore[assignment]  # noqa: PLW2901
+                if not said.is_rename:
+                    said = meaning("", own, Beside({own: node.text})) or said  # noqa: PLW2901
             word = Word(said.about, name, path or "", node.text, node.mark.line, "" if said.is_rename else said.hint)
+            word = word._replace(
+                word=own, code=code, is_default=name.endswith(".py") and (path or "").startswith(FLAGS + ".")
+            )
             try:
                 value = references.value(word.reference) if path else node
                 word = word._replace(text=value.text)
             except Refusal as cause:
-                value, word = node, word._replace(hint=word.hint or f"{cause.message}; {cause.hint}".rstrip("; "))
+                why = re.sub(r"^.*?column \d+: |^`[^`]*`: ", "", cause.message)
+                is_unsure = said.about == "sampling.scheme" and not code  # calls differ, or stand under conditions
+                value, word = node, word._replace(hint=word.hint or why, is_default=word.is_default or is_unsure)
             # A value that cannot be meant: `max_steps: -1` is none, a rate of audio no probability.
             number = scalars.number_of(value)
             is_too_much = word.key == "sampling.rate" and number is not None and number > 1
@@ -164,6 +227,8 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
                 found = Meaning("", _FEDERATED.get(group, group), is_rename=True)
             elif found is None and ours.is_rename and ours.key == word:
                 found = ours
+            elif word in _OF_LOADER and (found is None or found.is_rename):
+                found = Meaning("how the loader draws is asked", "sampling.scheme")
             elif found is not None and found.about == "training.steps" and not names.isdisjoint(SHARED["cohort"]):
                 found = meaning("", key) or found  # rounds of a server; local steps beside them are none
             if found is None or (found.is_rename and found.about not in {*KEYS, UNITS, COHORT, *PARTS}):
@@ -228,14 +293,19 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
 
     def stated(key: str) -> tuple[str, str]:
         """Return (text, remark) of a key: what the user stated, a reference, or `???`."""
-        places = used.get(key, [])
+        places, refers = used.get(key, []), [word for word in words if word.key == key and word.path and not word.code]
         if key in given:
             return given[key], ""
+        # A call gives other code than what is named here, as in `make_private(noise_multiplier=chosen())`.
+        names = {plain_word(word.path.rpartition(".")[2]) for word in places}
+        computed = [word for word in words if word.key == key == "mechanism.noise_multiplier" and word.code]
+        if any(plain_word(word.code.rpartition(".")[2]) not in names for word in computed):
+            return OPEN, computed[0].place
         if len({word.text for word in places}) > 1:
             return OPEN, ", ".join(f"{word.path} is {shortened(word.text)}" for word in places[:4])
         if places:
             return json.dumps(places[0].reference), ", ".join(f"as {word.path} of {word.name}" for word in places[1:4])
-        return OPEN, " or ".join(f'"{word.reference}"?' for word in words if word.key == key and word.path)
+        return OPEN, " or ".join(f'"{word.reference}"?' for word in refers)
 
     def rows(*keys: str, needed: bool = False) -> dict[str, tuple[str, str]]:
         """Return the keys of a section that are stated, and those that must be."""
@@ -246,6 +316,14 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     drawn_by = OPEN if is_federated and "." in drawn_by else drawn_by  # these classes draw examples
     scheme = "loader" if "." in drawn_by else drawn_by
     draw = {"scheme": (scheme, "" if loader else "how the loader REALLY draws: shuffle, poisson or fixed")}
+    # What a launch or code decides of this loader, and nobody has stated.
+    unsure = [_DEPENDS[loader]] if loader in _DEPENDS and f"sampling.{_DEPENDS[loader]}" not in given else []
+    told = [word for word in words if word.word in unsure and word.fits is not None and not word.is_default]
+    open_words = [word for word in words if word.word in unsure and (word.code or word.is_default)]
+    if unsure == ["shuffle"]:  # calls that differ are of other loaders: of tests
+        open_words = [word for word in open_words if word.code or word.path.startswith(FLAGS)]
+    unsure = [] if told or not open_words else unsure
+    why_unsure = open_words[0].place if unsure else ""
     batch: dict[str, tuple[str, str]] = {}
     whole = next((key for key in ("sampling.rate", "sampling.expected", "training.batch_size") if key in given), "")
     one_part = next((key for key in ("per_device", "training.batch_size") if has(key)), "training.batch_size")
@@ -277,11 +355,14 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
             rest = {part: stated(part)[0] for part in PARTS[1:]} | {"accumulates": given.get("accumulates", kind)}
             size = f"\n    per_device: {stated(one_part)[0]}" + "".join(f"\n    {x}: {y}" for x, y in rest.items()), ""
         known = {"batch_size": size, "poisson_sampling": ("true", ""), "shuffle": ("true", "")}
+        known |= dict.fromkeys(unsure, (OPEN, why_unsure))
         needs = CLASSES[drawn_by].needs
         draw |= {"of": (drawn_by, "")} | {each: known.get(each) or stated(_ARGUMENTS[each]) for each in needs}
     elif scheme == "shuffle":
         # How many passes some steps are depends on what a pass drops; of epochs those that drop nothing cost most.
         draw |= rows("sampling.drop_last", needed=has("training.steps") and not is_federated)
+    if unsure and "." not in drawn_by:
+        draw["scheme"] = OPEN, f"{why_unsure}: --set sampling.{unsure[0]}=VALUE"
     if loader in SHUFFLED and all(given.get(key) == "true" for key in ORDER):
         draw["order"] = "secret", "as stated of each pass: " + ", ".join(key.rpartition(".")[2] for key in ORDER)
     length = rows("training.steps", *(() if is_federated else ("training.epochs",)))
@@ -290,10 +371,11 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     noise = stated("mechanism.noise_multiplier")
     if noise == (OPEN, "") and has("budget.epsilon"):
         noise = OPEN, "what your run uses; `dpcalc solve-sigma` finds what meets the target"
+    is_clip_code = any(word.key == "mechanism.max_grad_norm" and word.code for word in words)
     sections = {
         "data": rows("data.examples", needed=not is_federated),
         "sampling": draw,
-        "mechanism": {"noise_multiplier": noise} | rows("mechanism.max_grad_norm"),
+        "mechanism": {"noise_multiplier": noise} | rows("mechanism.max_grad_norm", needed=is_clip_code),
         "training": batch | (length or rows("training.steps", needed=True)),
         "privacy": rows("privacy.adjacency") | rows("privacy.delta", needed=True) | rows("privacy.group_size"),
         "budget": rows("budget.epsilon"),
@@ -324,18 +406,64 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
     read = "\n".join(line.partition("  # ")[0] for line in text.split("\n"))
     used, unused, still_open = [], [], open_keys(text)
     for word in words:
-        place = f"{word.path or 'a key'} = {shortened(word.text)} ({word.name}, line {word.line})"
         if word.key == SEED:
             continue  # see order_lines
         if word.path and word.reference in read:
-            used.append(f"{_SHOWN.get(word.key, word.key.rpartition('.')[2])} <- {place}")
+            used.append(f"{_SHOWN.get(word.key, word.key.rpartition('.')[2])} <- {word.place}")
         else:
             is_open = (word.key in PARTS and "batch_size" in still_open) or word.key.rpartition(".")[2] in still_open
             is_asked = is_open or (word.path and word.reference in text)
             why = word.hint or ("see the `???` of the config" if is_asked else "this config has no place for it")
-            unused.append(f"not used: {place}: {why}")
-    more = [f"and {len(unused) - MAX_TOLD} more words that are not used"] if len(unused) > MAX_TOLD else []
-    return [visible(line) for line in (*used, *unused[:MAX_TOLD], *more)]
+            rank = 0 if word.key.startswith("sampling.") else 1 if is_open else 2
+            unused.append((rank, f"not used: {word.place}" + f": {why}" * (not word.code)))
+    lines = [line for _, line in sorted(unused, key=lambda each: each[0])]
+    more = [f"and {len(lines) - MAX_TOLD} more words that are not used"] if len(lines) > MAX_TOLD else []
+    return [visible(line) for line in (*used, *lines[:MAX_TOLD], *more)]
+
+
+def loader_lines(words: Sequence[Word]) -> list[str]:
+    """Return what files say of how the loader draws, shown beside the question."""
+    said = [word for word in words if word.key == "sampling.scheme" and (word.fits is not None or word.code)]
+    return [word.place + " (a default: a launch may differ)" * word.is_default for word in said[:MAX_TOLD]]
+
+
+def contradiction(words: Sequence[Word], loader: str, given: Mapping[str, str]) -> str:
+    """Return where files state as a literal the opposite of what the user says of a run; "" for nowhere."""
+    stated = [word for word in words if not word.is_default]
+    samplers = {"sampler", "batch_sampler"} & {word.word for word in words}
+    of_loader = [word for word in stated if word.fits is not None and not (word.word == "shuffle" and samplers)]
+    if loader and (others := [word for word in of_loader if loader not in (word.fits or ())]):
+        fitting = [name for name in LOADERS if all(name in (word.fits or ()) for word in of_loader)]
+        way = f"that fits {' or '.join(fitting)}" if fitting else "docs/samplers.md has other loaders, by their class"
+        places = " and ".join(word.place for word in others[:4])
+        return f"--loader {loader}: expected a loader that draws as the files state: {places}; {way}"
+    for key in ("poisson_sampling", "shuffle"):
+        fits = _FITS.get((key, given.get(f"sampling.{key}", "")))
+        if fits is not None and loader and loader not in fits:
+            return f"--loader {loader}: expected a loader with `{key}: {given[f'sampling.{key}']}`, as --set says"
+    said: dict[str, list[Word]] = {}
+    for word in words:
+        same = {word.key, f"sampling.{word.word}" if word.key == "sampling.scheme" else word.key}
+        for key in given.keys() & same:
+            if (not word.hint or key != word.key) and not word.code:
+                said.setdefault(key, []).append(word)
+    has_parts = any(word.key in PARTS and not word.hint for word in words)
+    for key, found in said.items():
+        text, literal = given[key], next((word for word in found if not word.is_default), None)
+        if literal is None or (key == "training.batch_size" and has_parts):
+            continue
+        if not any(text == word.path or _value(text) == _value(word.text) for word in found):
+            way = "state that, or leave --set out; of something else there, edit the config that is written"
+            return f"--set {key}={text}: expected what the file states, {literal.place}; {way}"
+    seed = next((word for word in stated if word.key == SEED and not word.code), None)
+    if seed is not None and given.get(SEED) == "true":
+        return f"--set {SEED}=true: expected a seed that nobody can know, but the file states {seed.place}"
+    return ""
+
+
+def _value(text: str) -> object:
+    number, word = scalars.parse_number(text), text.lower()
+    return _TRUTHS.get(word, word) if number is None else number
 
 
 def order_lines(words: Sequence[Word], loader: str, given: Mapping[str, str], text: str) -> list[str]:

@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dpcalc.config.files import Refusal, refusal_at
-from dpcalc.config.python_forms import Forms
+from dpcalc.config.python_forms import PARSING, Forms
 from dpcalc.config.python_names import (
     ATTRIBUTE,
     MAX_NAMES,
@@ -114,6 +114,10 @@ class _Reader(Forms):
         super().__init__(source, tree)
         self.refused: dict[str, Refusal] = {}
         self.defaults: dict[str, tuple[str, ...]] = {}
+        self.code: dict[str, tuple[str, str]] = {}
+        parsed = [x for x in ast.walk(tree) if isinstance(x, ast.Assign) and last_name(x.value) in PARSING]
+        names = {x.id for each in parsed for x in ast.walk(each.targets[0]) if isinstance(x, ast.Name)}
+        self.parsed = {*names, "FLAGS"}  # objects of parsed flags
         self.by_default: dict[str, object] = {}  # of each flag that may be read
         self.guards: dict[str, list[str]] = {}
 
@@ -133,7 +137,7 @@ class _Reader(Forms):
                     self.refused[name] = self._refusal(self.tree, f"`{name}` is a name of the file, too", "")
                 entries[name] = section
         whole = Section(entries=entries, mark=self._mark(self.tree), key=None, path="")
-        return Document(whole, self.refused, self.defaults, self.guards)
+        return Document(whole, self.refused, self.defaults, self.code, self.guards)
 
     def _section(self, path: str, stated: Iterable[_Stated]) -> Section:
         """Return what is stated below a path, of each name the first value, and note options and refusals."""
@@ -152,6 +156,7 @@ class _Reader(Forms):
                 self.defaults |= dict.fromkeys((path for path, _ in walk(leaves[each.keys], place)), each.options)
             if problem:
                 self.refused[place] = self._refusal(each.at, problem)
+                self.code.pop(place, None)
         return nested(leaves, self._mark(self.tree), path)
 
     def _literal(self, node: ast.expr, path: str, *, converts: bool = False, depth: int = 0) -> Node:
@@ -187,6 +192,11 @@ class _Reader(Forms):
             is_none = isinstance(node, ast.Constant) and node.value is None
             said = f"`{shortened(self._written(node))}`, which is code and no literal"
             said = "None: what a launch gives is not known" if is_none else said
+            read = ""
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self.parsed:
+                read = f"flags.{node.attr}"  # `args.sigma`
+            is_read = read in self.defaults and read not in self.refused
+            self.code[path] = shortened(self._written(node)), read if is_read else ""
             self.refused[path] = self._refusal(node, f"`{path}` is {said}")
         text, plain = found or ("", True)
         if converts and not plain:

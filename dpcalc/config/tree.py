@@ -93,6 +93,8 @@ class Document(NamedTuple):
     refused: "Mapping[str, Refusal]" = MappingProxyType({})  # by dotted path: why a value there is not followed
     # By dotted path, values that are defaults: the options that a launch may give instead, such as "--sigma".
     defaults: "Mapping[str, tuple[str, ...]]" = MappingProxyType({})
+    # By dotted path, values that are code: the expression, and the path of the flag that it reads, "" for none.
+    code: "Mapping[str, tuple[str, str]]" = MappingProxyType({})
     # By dotted path, the paths of the defaults that a condition around it reads: `if args.dp: K(sigma=1)`.
     guards: "Mapping[str, Sequence[str]]" = MappingProxyType({})
 

@@ -270,6 +270,104 @@ def test_what_is_found(real, file, text, words, lines, remarks):
     assert values == []
 
 
+TRAINING = """import argparse
+p = argparse.ArgumentParser()
+p.add_argument("--batch-size", type=int, default=250)
+p.add_argument("--sigma", type=float, default=5.0)
+p.add_argument("--clip", type=float, default=2.0)
+p.add_argument("--poisson", action="store_true")
+p.add_argument("--steps", type=int, default=100)
+args = p.parse_args()
+loader = DataLoader(data, batch_size=args.batch_size{loader})
+engine.make_private(noise_multiplier=args.sigma, max_grad_norm=args.clip{private})
+n = 50_000
+delta = 1e-5
+"""
+DROPS = "--set=sampling.drop_last=false"
+AGAINST = [  # (arguments of DataLoader, of make_private, options, the place that says the opposite, what it says)
+    (", shuffle=True", ", poisson_sampling=False", "opacus", (), "poisson_sampling = false (train.py, line 10)"),
+    (", shuffle=True", ", poisson_sampling=False", "poisson", (), "calls.DataLoader.shuffle = true (train.py, line 9)"),
+    ("", ", poisson_sampling=True", "shuffle", (), "poisson_sampling = true (train.py, line 10)"),
+    (", shuffle=False", "", "shuffle", (), "calls.DataLoader.shuffle = false (train.py, line 9)"),
+    (", shuffle=False", "", "poisson", (), "calls.DataLoader.shuffle = false (train.py, line 9)"),
+    (", batch_sampler=UniformWithReplacementSampler(a=b)", "", "shuffle", (), "DataLoader.batch_sampler is `Unif"),
+    (", sampler=WeightedRandomSampler(w, 5)", "", "shuffle", (), "calls.DataLoader.sampler is `Weighted"),
+    (", sampler=RandomSampler(data)", "", "poisson", (), "calls.DataLoader.sampler is `RandomSampler"),
+    (", drop_last=True", "", "opacus", (DROPS,), "calls.DataLoader.drop_last = true (train.py, line 9)"),
+    ("", ", poisson_sampling=args.poisson", "opacus", ("--set=sampling.poisson_sampling=false",), "g: false"),
+    ("", ", group_by_length=True", "trainer", (), "group_by_length = true"),
+    ("", ", seed=7", "shuffle", ("--set=order.seed=true",), "seed = 7"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("loader", "private", "name", "words", "said"), AGAINST)
+def test_what_a_file_states_is_never_contradicted(real, loader, private, name, words, said):
+    ended = written(real, TRAINING.format(loader=loader, private=private), "--loader", name, *words, file="train.py")
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err, ended.err
+    assert any(option in ended.err for option in (f"--loader {name}", *(each.removeprefix("--set=") for each in words)))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "code"),
+    [
+        ("n: 50_000", ("data.examples=60_000",), 2),
+        ("n: 50_000", ("data.examples=5e4",), 0),
+        ("n: 50_000", ("data.examples=n",), 0),
+        ("a: {noise_multiplier: 1}\nb: {noise_multiplier: 2}", ("mechanism.noise_multiplier=2",), 0),
+        ("a: {noise_multiplier: 1}\nb: {noise_multiplier: 2}", ("mechanism.noise_multiplier=3",), 2),
+        ("world_size: 8", ("devices=1",), 2),
+        ("sigma: 4\nclip_norm: 2", ("mechanism.noise_multiplier=2",), 0),
+        ("batch_size: 8\naccumulation: 4", ("training.batch_size=32",), 0),
+    ],
+)
+def test_a_number_is_what_the_file_states(real, text, words, code):
+    ended = written(real, text, *(f"--set={word}" for word in words))
+    assert (ended.code, "expected what the file states" in ended.err) == (code, code == 2), ended.err
+
+
+@pytest.mark.parametrize(
+    ("name", "loader", "private", "line"),
+    [
+        ("opacus", "", ", poisson_sampling=args.poisson", "  poisson_sampling: ???"),
+        ("poisson", "", ", poisson_sampling=args.poisson", "  scheme: ???"),
+        ("opacus", "", ", poisson_sampling=chosen()", "  poisson_sampling: ???"),
+        ("shuffle", ", shuffle=args.poisson", "", "  scheme: ???"),
+        (
+            "opacus",
+            "",
+            ", poisson_sampling=True)\nengine.make_private(poisson_sampling=False",
+            "  poisson_sampling: ???",
+        ),
+    ],
+)
+def test_what_a_launch_decides_of_the_loader_is_open(real, name, loader, private, line):
+    text = TRAINING.format(loader=loader, private=private)
+    word = "shuffle" if loader else "poisson_sampling"
+    ended = written(real, text, "--loader", name, DROPS, file="train.py")
+    assert (ended.code, line in ended.out, "epsilon <=" in ended.err) == (0, True, False)
+    ended = written(real, text, "--loader", name, DROPS, f"--set=sampling.{word}=true", file="train.py")
+    assert (line in ended.out, "epsilon <=" in ended.err) == (False, True)
+
+
+def test_an_argument_leads_to_its_flag(real):
+    text = TRAINING.format(loader="", private=", target_delta=made()")
+    ended = written(real, text, "--loader", "opacus", file="train.py")
+    assert '  max_grad_norm: "${train.py:flags.clip}"' in ended.out
+    assert '  noise_multiplier: "${train.py:flags.sigma}"' in ended.out
+    assert "not used: calls.make_private.target_delta is `made()`, no literal (train.py, line 10)\n" in ended.err
+    assert ("sigma" in ended.err.partition("not used")[2], "=  (" in ended.err) == (False, False)
+    assert "no budget: `dpcalc check` lets every epsilon pass" in ended.err
+    # One whose flag is not known, or that is no flag of this file, is open.
+    ended = written(real, text.replace("args.clip", "chosen.clip"), file="train.py")
+    assert "  max_grad_norm: ???" in ended.out
+    assert "max_grad_norm" in ended.err.partition("missing: ")[2]
+    ended = written(real, text.replace("noise_multiplier=args.sigma", "noise_multiplier=chosen()"), file="train.py")
+    assert "  noise_multiplier: ???  # calls.make_private.noise_multiplier is `chosen()`, no literal" in ended.out
+    ended = written(real, text.replace("=args.sigma", "=sigma"), file="train.py")
+    assert '  noise_multiplier: "${train.py:flags.sigma}"' in ended.out
+
+
 @pytest.mark.parametrize("case", corpus("unsectioned"), ids=lambda case: case["written"][:20])
 def test_what_a_person_answers_to_each_question_is_the_run(real, case):
     text = written(real, case["written"]).out
@@ -285,6 +383,15 @@ def test_two_answers_side_by_side(real):
     assert "if the loader draws by shuffle: epsilon <= 191 at" in ended.err
     assert "if the loader draws by poisson: epsilon <= 10.2 at" in ended.err
     assert "missing: scheme" in ended.err
+
+
+def test_an_answer_that_a_file_excludes_is_none(real):
+    ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\nshuffle: true\n")
+    assert ("by shuffle: epsilon" in ended.err, "by poisson" in ended.err) == (True, False)
+    # Two loaders, one of them for tests: neither is stated of the training.
+    two = ", shuffle=True)\ntests = DataLoader(data, shuffle=False"
+    ended = written(real, TRAINING.format(loader=two, private=""), "--loader", "shuffle", file="train.py")
+    assert (ended.code, "scheme: shuffle" in ended.out) == (0, True)
 
 
 def test_all_that_is_open_is_one_message(real):
@@ -351,7 +458,7 @@ def test_an_order_is_secret_only_if_all_that_it_takes_is_stated(real, loader, le
     [
         ("", (), "counts as known; a secret one, which may cost less, takes --set KEY=true of order.seed, order.once"),
         ("seed: 0", (), "seed = 0, line 6: everybody can know it"),
-        ("seed: 7", [f"--set=order.{each}=true" for each in CONDITIONS], "seed = 7, line 6: everybody can know it"),
+        ("seed: 7", [f"--set=order.{each}=true" for each in CONDITIONS[1:]], "seed = 7, line 6: everybody can know it"),
         ("", [f"--set=order.{each}=true" for each in CONDITIONS], "for zero-out and replace-one alone"),
     ],
 )
@@ -367,7 +474,8 @@ def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, 
     monkeypatch.chdir(tmp_path)
     Path("t.yaml").write_text(ORDERED)
     is_secret = answers == "yyyyyy"
-    code, shown = answered([*(answers or [""]), *["replace-one"] * is_secret], "init", "t.yaml", "--loader", "shuffle")
+    typed = [*(answers or [""]), *["replace-one"] * is_secret, "3"]
+    code, shown = answered(typed, "init", "t.yaml", "--loader", "shuffle")
     assert (code, shown.count("y/N")) == (0, max(len(answers), 1))
     assert ("order: secret" in Path("dpcalc.yaml").read_text()) == is_secret
     assert ("counts as known; a secret one" in shown) != is_secret
@@ -377,10 +485,25 @@ def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, 
 def test_what_files_lack_is_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t.yaml").write_text("sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n")
-    code, shown = answered(["poisson", "1000", "sigma", ""], "init", "t.yaml")
-    assert (code, "missing: delta" in shown) == (0, True)
+    code, shown = answered(["poisson", "1000", "sigma", "", "3"], "init", "t.yaml")
+    assert (code, "missing: delta" in shown, "no budget" in shown) == (0, True, False)
+    assert "budget:\n  epsilon: 3\n" in Path("dpcalc.yaml").read_text()
     assert "  delta: ???" in Path("dpcalc.yaml").read_text()
     assert '  noise_multiplier: "${t.yaml:sigma}"' in Path("dpcalc.yaml").read_text()
+
+
+@pytest.mark.heavy
+def test_what_files_state_of_the_loader_stands_beside_the_question(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(TRAINING.format(loader=", shuffle=True", private=", poisson_sampling=False"))
+    code, shown = answered(["opacus", "shuffle", "n", "", ""], "init", "train.py")
+    asked = shown.partition("The files state of the loader:")[2]
+    assert code == 0
+    assert "calls.make_private.poisson_sampling = false (train.py, line 10)" in asked.partition("How does")[0]
+    assert ("Keras fit (fits)" in asked, "its default: not what they state" in asked) == (True, True)
+    assert "expected a loader that draws as the files state" in asked
+    assert "scheme: shuffle" in Path("dpcalc.yaml").read_text()
+    assert "no budget" in shown
 
 
 WRONG = [
