@@ -869,7 +869,9 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
             is_cut = scheme.is_shuffled and scheme.size < level.count
             is_amplified = plan.adjacency is not Adjacency.ADD_REMOVE and scheme.is_secret
             if is_cut and not is_amplified and node is not None:
-                message = "batches are cut from a shuffled order: no amplification is claimed; each unit counts in full once a pass"
+                message = (
+                    "batches are cut from a shuffled order: no amplification; each unit counts in full once a pass"
+                )
                 hint = (
                     "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far "
                     "less; so may this one under zero-out and replace-one, if it keeps what `order: secret` says"
