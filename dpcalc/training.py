@@ -355,7 +355,7 @@ class Accountant:
             ConvergenceError: there is no certified answer.
         """
         if self.budget is None:
-            raise InputError("target_epsilon: expected a budget, got none; give one, or state `budget.epsilon`")
+            raise InputError("target_epsilon: expected a budget, got none; pass one, or state `budget.epsilon`")
         if self._last_step is None:
             self._last_step = self._steps + self._fitting_steps(self.budget)
             self._certified = (0, 0.0)  # its count may lie beyond the last step

@@ -114,7 +114,7 @@ class BlackBoxSteps:
             self.noise,
             bound=drawn.bound,
             later=tuple(self._step_bound(each) for each in paths[1:]),
-            squared=1,
+            moves=(1,),
             hold=drawn.hold,
             revealed=drawn.revealed,
         )

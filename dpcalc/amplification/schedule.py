@@ -101,7 +101,7 @@ class PhaseBound:
     """A one-step bound and the redraw periods of the phase to which it applies, for one protected unit or group."""
 
     bound: Bound  # of one step, or of all steps of one held draw when `hold` > 1
-    squared: int = 1  # factor on all squared distances of `bound`
+    moves: tuple[int, ...] = (1,)  # factors on the distances of `bound` in the steps of a pass; their squares add up
     hold: int = 1  # redraw period of the protected level, in steps
     # (rate, redraw period) of the public draws above that are held for longer, outermost first
     revealed: tuple[tuple[Fraction, int], ...] = ()
@@ -121,6 +121,11 @@ class PhaseBound:
     secret: tuple[tuple[Fraction, int], ...] = ()
     # of passes whose order is secret: the bound of a step with another unit in the place of the unit
     mates: Bound | None = None
+
+    @property
+    def squared(self) -> int:
+        """Factor on all squared distances of `bound`."""
+        return sum(move**2 for move in self.moves)
 
     @property
     def plain(self) -> StepBound | None:
@@ -266,15 +271,15 @@ def bound_per_pass(phase_bound: PhaseBound, path: Path, *, clip: int, adjacency:
         sibling = moved = path.siblings[-1]  # `moved`: distance of the last batch, which the unit's stand-in left
         if is_clipped_above:
             own, sibling, moved = 1, 1, 2
-        squared = group.size**2 * ((own + sibling) ** 2 + (0 if last.drop_last else moved**2))
+        moves = [group.size * each for each in (own + sibling, *([] if last.drop_last else [moved]))]
     else:
         distance = 2 * (1 if is_clipped_above else own)
         if adjacency is Adjacency.ZERO_OUT and not is_clipped_above:
             distance = own
         # The largest sum over batches of squared numbers of members: only members of one parent fill batches.
         full, remaining = divmod(group.size, last.size) if group.is_together else (0, group.size)
-        squared = (full * last.size**2 + remaining**2) * distance**2
-    return replace(phase_bound, bound=StepBound.sure(1), squared=squared, steps_of_a_pass=length)
+        moves = [distance * members for members in (*[last.size] * full, remaining) if members]
+    return replace(phase_bound, bound=StepBound.sure(1), moves=tuple(moves), steps_of_a_pass=length)
 
 
 def steps_of_a_pass(path: Path, group: Group) -> int:

@@ -79,7 +79,7 @@ def _load_matplotlib() -> None:
     try:
         import matplotlib.figure  # noqa: F401  loads matplotlib, and what draws
     except ImportError as error:
-        raise InputError("expected matplotlib, which is not installed; run `pip install matplotlib`") from error
+        raise InputError("needs matplotlib, which is not installed; run `pip install matplotlib`") from error
     finally:
         if original is not None:
             os.fchdir(original)

@@ -11,7 +11,11 @@ from dpcalc.cli.output import INTERRUPTED, CommandResult, output_error, print_re
 from dpcalc.errors import FIX_INPUT, OutputError, diagnosis, printable
 
 READER_GONE = 141
-WORDS = {"--grid": "--over", "--output-format": "--format"}  # of other tools, for options of commands that have them
+WORDS = {
+    "--grid": "--over",
+    "--format": "--report",
+    "--output-format": "--format",
+}  # of other tools, for options of commands that have them
 COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
 

@@ -112,9 +112,9 @@ def _nothing_found(base: str | None) -> str:
     """Return the message "expected one or more config files, got none: ...", with the places that were searched."""
     where = f"here or in {base}" if base else "here"
     return (
-        f"expected one or more config files, got none: {where}, up to the top of the repository, is no dpcalc.yaml or "
-        "dpcalc.yml, and no `configs = [PATTERN, ...]` below [tool.dpcalc] in pyproject.toml; name files, or a pattern "
-        "in quotes such as 'configs/*.yaml'"
+        f"expected one or more config files, got none: there is no dpcalc.yaml or dpcalc.yml {where}, up to the top of "
+        "the repository, and no `configs = [PATTERN, ...]` below [tool.dpcalc] in pyproject.toml; name files, or a "
+        "pattern in quotes such as 'configs/*.yaml'"
     )
 
 

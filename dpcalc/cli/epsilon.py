@@ -97,10 +97,11 @@ def epsilon(
         else:
             output = evaluation_output(evaluation, loaded)
         if explain and is_shown:
-            from dpcalc.planner.explain import other_choices
+            from dpcalc.planner.explain import other_choices, reasons
             from dpcalc.report.evaluation import explained
 
-            output = explained(output, evaluation, other_choices(composition))
+            why = reasons(composition, evaluation.guarantee.direction or "")
+            output = explained(output, evaluation, why, other_choices(composition))
         budget = loaded.plan.budget
         if is_shown and budget is not None and (text := _what_fits(evaluation, loaded.plan, budget.epsilon)):
             output = replace(output, rows=[("to fit", text), *output.rows])

@@ -863,7 +863,7 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
             is_amplified = plan.adjacency is not Adjacency.ADD_REMOVE and scheme.is_secret
             if is_cut and not is_amplified and node is not None:
                 message = (
-                    "batches are cut from a shuffled order: no amplification is claimed, only one step in each pass"
+                    "batches are cut from a shuffled order: no amplification; each unit counts in full once a pass"
                 )
                 hint = (
                     "a loader in which each unit chooses its batch by itself (balls-in-bins, poisson) may cost far "

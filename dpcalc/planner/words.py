@@ -18,6 +18,7 @@ from dpcalc.sampling.schemes import AnyOrder, BallsInBins, CheckIn, CyclicPoisso
 if TYPE_CHECKING:  # few plans need them
     from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 
+MAX_DENOMINATOR = 10**7  # of a probability that is printed as a fraction; longer ones are rounded, to be readable
 _COUNT = re.compile(
     r"`[^`]*`|(?<![\w.,/:+=-])(?<!et al\. )\d{4,}(?!\w|[.,/:-]\w)"
 )  # no part of a number or name, no year

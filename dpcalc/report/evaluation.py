@@ -12,7 +12,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.errors import DpcalcError, counted
 from dpcalc.guarantee import Kind, Row
-from dpcalc.planner.words import differing_facts, shared_facts, with_thousands_separators
+from dpcalc.planner.words import MAX_DENOMINATOR, differing_facts, shared_facts, with_thousands_separators
 from dpcalc.report.guarantees import (
     assumes_rows,
     budget_json,
@@ -39,10 +39,10 @@ from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 if TYPE_CHECKING:
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.evaluate import Evaluation
+    from dpcalc.planner.explain import Reason
     from dpcalc.planner.words import PhaseSummary
 
 AGREEMENT = "cross-check"
-MAX_DENOMINATOR = 10**7  # of a probability that is printed as a fraction; longer ones are rounded, to be readable
 
 
 def evaluation_output(
@@ -252,27 +252,28 @@ def _probability_text(probability: Fraction) -> str:
     return str(probability) if is_short else f"about {rounded_up(float(probability))}"
 
 
-def explained(output: Output, evaluation: Evaluation, choices: Sequence[tuple[str, float]]) -> Output:
+def explained(
+    output: Output, evaluation: Evaluation, reasons: Sequence[Reason], choices: Sequence[tuple[str, float]]
+) -> Output:
     """Return the output with why epsilon is what it is, and what it would be at most with one choice made otherwise."""
-    unit, reasons = units_text(evaluation.guarantee.unit, evaluation.guarantee.group_size), []
-    for phase in evaluation.phases:
-        if phase.sensitivity is not None:
-            reasons.append(f"{_phase_prefix(phase, evaluation)}{_sampling_text(phase)}; {_training_text(phase)}")
-            continue
-        drawn = f"{_phase_prefix(phase, evaluation)}a draw holds {unit} with probability {_inclusion_text(phase)}"
-        moved = ""
-        if phase.shift is not None:
-            farthest = max(phase.shift, *phase.distances, *phase.distances_swapped, 0)
-            moved = f", and moves the sum by at most {counted(farthest, 'clip norm')} for it"
-        noise = noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)
-        reasons.append(f"{drawn}{moved}, under {noise}; {counted(phase.steps, 'such step')} add up")
+    texts = []
+    for phase, reason in zip(evaluation.phases, reasons, strict=True):
+        text = f"{_sampling_text(phase)}; {_training_text(phase)}"
+        if phase.sensitivity is None:
+            noise = noise_text(phase.mechanism, phase.noise_multiplier, phase.other_sums)
+            if phase.other_sums is None and reason.noise_multiplier is not None:
+                noise = (
+                    f"independent noise of multiplier {reason.noise_multiplier:.6g}, which costs no less than {noise}"
+                )
+            text = f"{visible(reason.words)}, under {noise}; {reason.adds_up} add{'s' * (reason.number == 1)} up"
+        texts.append(_phase_prefix(phase, evaluation) + text)
+    why = [("why", text) for text in texts]
     values = [rounded_up(epsilon) for _, epsilon in choices]
     texts = [f"{value.rjust(max(map(len, values)))}  {text}" for value, (text, _) in zip(values, choices, strict=True)]
-    why = [("why", reason) for reason in reasons]
     changed = [{"change": text, "epsilon": epsilon, "kind": str(Kind.UPPER)} for text, epsilon in choices]
     return replace(
         output,
-        result={**output.result, "explanation": {"why": reasons, "otherwise": changed}},
+        result={**output.result, "explanation": {"why": [text for _, text in why], "otherwise": changed}},
         lines=[*output.lines, *why, *(("otherwise", text.strip()) for text in texts)],
         rows=[*output.rows, *why, *(("" if at else "otherwise", text) for at, text in enumerate(texts))],
     )

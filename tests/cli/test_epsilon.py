@@ -403,7 +403,7 @@ def test_explain_says_why_and_what_each_choice_costs(real, file):
     ended = real("epsilon", path, "--explain")
     assert ended.out.startswith(real("epsilon", path).out)  # the answer, and then the reasons
     why = [line for line in ended.out.splitlines() if line.startswith("why: ")]
-    assert "a draw holds one example with probability 1/100, and moves the sum by at most 1 clip norm" in why[0]
+    assert "a step holds one example with probability 1/100, and moves the sum by at most 1 clip norm" in why[0]
     assert "otherwise: " in ended.out
     explained = json.loads(real("epsilon", path, "--explain", "--json").out)
     plain = json.loads(real("epsilon", path, "--json").out)

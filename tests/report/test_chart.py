@@ -325,7 +325,7 @@ def test_a_notebook_shows_the_picture_and_the_table_or_the_table_alone(monkeypat
         replace(CHART.series[1], name=name, kind=kind) for name, kind in (("pld", Kind.UPPER), ("lower", Kind.LOWER))
     )
     assert "<th>pld (upper)</th><th>lower</th>" in replace(CHART, series=bounds)._repr_html_()
-    with pytest.raises(InputError, match="expected matplotlib, which is not installed; run `pip install matplotlib`"):
+    with pytest.raises(InputError, match="needs matplotlib, which is not installed; run `pip install matplotlib`"):
         CHART.picture("png")
 
 
