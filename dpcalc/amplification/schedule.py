@@ -290,11 +290,19 @@ def steps_of_a_pass(path: Path, group: Group) -> int:
 
 
 def is_shortened(hierarchy: Hierarchy, *, unit: int, adjacency: Adjacency, group: Group) -> bool:
-    """Return True if removing what is protected (add-remove) can take a step from a pass over its level."""
+    """Return True if removing what is protected (add-remove) can take a step from a pass over its level, or shift one
+    below it."""
     level = hierarchy.level(unit)
     if adjacency is not Adjacency.ADD_REMOVE:
         return False
-    return hierarchy.loses_steps(unit, level.scheme, max(group.by_frame))
+    return _shifts_turns(hierarchy, unit) or hierarchy.loses_steps(unit, level.scheme, max(group.by_frame))
+
+
+def _shifts_turns(hierarchy: Hierarchy, unit: int) -> bool:
+    """Return True if a removal gives a turn to a unit that a pass left out, whose own pass then runs ahead for good."""
+    is_passed_below = any(below.scheme.is_shuffled for below in hierarchy.levels[unit:])
+    scheme = hierarchy.level(unit).scheme
+    return scheme.is_shuffled and scheme.drop_last and is_passed_below
 
 
 def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> InputError:
@@ -303,6 +311,12 @@ def shortened_pass_error(hierarchy: Hierarchy, *, unit: int, group: Group) -> In
     level, removed = hierarchy.level(unit), max(group.by_frame)
     if not isinstance(level.scheme, Shuffle):
         raise TypeError(f"level {level.name}: expected a shuffle, got {level.scheme.name}")
+    if _shifts_turns(hierarchy, unit):
+        return InputError(
+            f"level {level.name}: expected `drop_last: false` above another shuffle with add-remove, got true: "
+            "a removal gives a turn to a unit that was left out, whose own pass then differs in all later steps; use "
+            "adjacency zero-out or replace-one, set drop_last: false or draw the level below by another scheme"
+        )
     counted = f"{level.count:,}" if level.is_equal else f"{level.min_count:,} to {level.count:,}"
     drawn = f"size {level.scheme.size:,}{' and drop_last' if level.scheme.drop_last else ''}"
     units = "1 unit is" if removed == 1 else f"{removed} units are"

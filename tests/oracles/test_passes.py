@@ -315,6 +315,14 @@ def test_ranges_of_sizes_are_refused_where_any_of_them_is():
             assert scheme.changes_passes(least, most, 1) == any(scheme.changes_passes(n, n, 1) for n in sizes)
 
 
+def test_a_removal_that_shifts_a_pass_below_is_refused():
+    """Whom a pass leaves out, its own pass runs ahead in D': 600 steps at sigma 5 cost above 100, not 68.8."""
+    levels = (101, Shuffle(size=100, drop_last=True)), (2, Shuffle(size=1))
+    with pytest.raises(InputError, match=r"expected `drop_last: false` above another shuffle"):
+        guarantee(run_of(*levels, unit=1))
+    assert guarantee(replace(run_of(*levels, unit=1), adjacency=Adjacency.ZERO_OUT)).epsilon > 0
+
+
 def test_sizes_that_the_refusal_names_are_accepted():
     plan = run_of((1001, HUNDRED))
     with pytest.raises(InputError, match=r"set drop_last: true or take size 99$"):
