@@ -496,7 +496,9 @@ def test_a_question_composes_the_plan_once(name, monkeypatch):
     plan, made = plan_of({**PLANS[1], "training": {"steps": 3}}), []
     units, steps = compositions.protected_units, Composition._steps_of_units
     monkeypatch.setattr(compositions, "protected_units", lambda plan: (made.append((plan, "units")), units(plan))[1])
-    monkeypatch.setattr(Composition, "_steps_of_units", lambda run: (made.append((run.plan, "steps")), steps(run))[1])
+    monkeypatch.setattr(
+        Composition, "_steps_of_units", lambda run, *bounds: (made.append((run.plan, "steps")), steps(run, *bounds))[1]
+    )
     QUESTIONS[name](plan)
     assert sorted(part for asked, part in made if asked == plan) == ["steps", "units"]
 
