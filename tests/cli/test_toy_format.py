@@ -44,6 +44,6 @@ def test_a_statement_in_a_format_of_one_function_and_one_line(with_toy, config, 
     assert (ended.code, first, headings[0]) == (0, "Privacy statement: toys", "The guarantee")
     assert float(epsilon) == json.loads(with_toy("statement", config(), "--format", "json").out)["guarantee"]["epsilon"]
     assert (
-        "text, markdown, json, registry, latex, toy, got `tex`"
+        "text, markdown, json, registry, latex, html, toy, got `tex`"
         in with_toy("statement", config(), "--format", "tex").err
     )
