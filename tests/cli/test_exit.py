@@ -197,7 +197,7 @@ def test_an_answer_of_a_process(process, config):
 
 @pytest.mark.heavy
 def test_colours_are_not_forced_into_a_pipe(process, config):
-    env = {"GITHUB_ACTIONS": "1", "FORCE_COLOR": "1"}
+    env = {"GITHUB_ACTIONS": "1"}
     ended = process("epsilon", config(), env=env)
     assert ended.returncode == 0
     assert "\x1b" not in ended.stdout + ended.stderr

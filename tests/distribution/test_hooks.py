@@ -122,8 +122,7 @@ def test_the_github_job_gives_inputs_that_there_are():
 @pytest.mark.heavy
 def test_the_gate_of_this_repository_passes():
     gate = yaml.safe_load((ROOT / ".github" / "workflows" / "gate.yml").read_text(encoding="utf-8"))
-    *_, step, _ = gate["jobs"]["privacy"]["steps"]
-    assert step["uses"] == "./"
+    (step,) = (each for each in gate["jobs"]["privacy"]["steps"] if each.get("uses") == "./")
     assert set(step["with"]) <= set(ACTION["inputs"])
     configs = sorted({path for pattern in step["with"]["configs"].split() for path in ROOT.glob(pattern)})
     folders = {path.parent.name for path in configs}
