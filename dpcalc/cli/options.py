@@ -185,7 +185,10 @@ Quiet = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
-Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.")]
+Plot = Annotated[
+    str | None,
+    typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf; it needs matplotlib."),
+]
 FORMATS = ("table", "csv", "markdown", "json")
 Format = Annotated[
     str | None,

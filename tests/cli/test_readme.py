@@ -16,6 +16,7 @@ from benchmarks.nested import CASES
 from benchmarks.nested import row as nested_row
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
+from dpcalc.report.rounding import rounded_up
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))
@@ -219,7 +220,7 @@ def test_the_first_table_of_the_readme_is_what_dpcalc_says(real, monkeypatch):
         compared = json.loads(real("compare", *words, "--json").out)["rows"]
         opacus = next(each["epsilon"] for each in compared if each["method"] == "opacus-prv")
         ended = dict(line.split(": ", 1) for line in real("epsilon", *words).out.splitlines())
-        assert row["Opacus would print"] == f"{opacus:.3g}"
+        assert row["Opacus would print"] == rounded_up(opacus)
         assert row["dpcalc proves"] == f"{ended['epsilon_lower']} <= epsilon <= {ended['epsilon']}"
 
 
