@@ -14,7 +14,7 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
-from dpcalc.errors import DpcalcError, InputError, UnsupportedError
+from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
 from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
@@ -275,8 +275,8 @@ def statement(
         str,
         typer.Option(
             "--format",
-            metavar="|".join(STATEMENTS),
-            help="Format of the statement.",
+            metavar="NAME",
+            help=f"{listed(tuple(STATEMENTS))}.",
             autocompletion=options.one_of(STATEMENTS),
         ),
     ] = "text",

@@ -194,8 +194,8 @@ Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        metavar="|".join(FORMATS),
-        help="Print a table, CSV or JSON (numbers in full), or Markdown.",
+        metavar="NAME",
+        help=f"{listed(FORMATS)}; csv and json have numbers in full.",
         show_default="a table on a terminal, else lines",
         autocompletion=one_of(FORMATS),
     ),
