@@ -103,7 +103,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
         )
     units = []
     with own_allowance(_LAWS_WORK) as meter:
-        draws = [_draw(plan, phase) for phase in plan.phases]
+        draws = _draws(plan)
         first: dict[tuple[Hierarchy, int], int] = {}
         places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]  # many phases have equal draws
         # Where units choose their steps, the path is that of a step which they have chosen.
@@ -140,9 +140,9 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
 
 
-def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
-    """Return (levels and schemes, level whose drawn units count) of a phase."""
-    return phase.hierarchy, plan.counted_level(phase)
+def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
+    """Return (levels and schemes, level whose drawn units count) of each phase."""
+    return tuple((phase.hierarchy, plan.counted_level(phase)) for phase in plan.phases)
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
@@ -571,5 +571,4 @@ def composed(plan: Plan | Composition) -> Composition:
 
 def _unit_facts(plan: Plan) -> tuple[object, ...]:
     """Return all that units and their bounds depend on: draws, clips, unit, adjacency, group, kind of noise."""
-    draws = tuple(_draw(plan, phase) for phase in plan.phases)
-    return plan.unit, plan.adjacency, plan.group_size, plan.adds_noise, plan.is_gaussian, draws
+    return plan.unit, plan.adjacency, plan.group_size, plan.adds_noise, plan.is_gaussian, _draws(plan)
