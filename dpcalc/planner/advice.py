@@ -45,11 +45,9 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note, ...]:
-    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon.
-
-    Tools and changes for Gaussian noise, promises and odd moments for other noise, neither where it is correlated.
-    Changes of the run are named where they would lower epsilon by more than a tenth.
-    """
+    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon."""
+    # Tools and changes for Gaussian noise, promises and odd moments for other noise, neither where it is correlated.
+    # Changes of the run are named where they would lower epsilon by more than a tenth.
     uncut = _uncut(composition)
     others: list[Note] = []
     if composition.has_correlated_noise:
@@ -262,10 +260,8 @@ def _nearly_free_cap(
 
 
 def changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
-
-    Runs equal to the plan are left out, and clip levels that surely shorten no distance.
-    """
+    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins."""
+    # Runs equal to the plan are left out, and clip levels that surely shorten no distance.
     plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names) if not any(phase.hierarchy.summed for phase in composition.stated.phases) else 0):

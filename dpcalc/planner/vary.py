@@ -32,10 +32,8 @@ def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
 
 
 def first_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan that ends after its first `steps` steps; InputError if it has fewer.
-
-    The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
-    """
+    """Return the plan that ends after its first `steps` steps; InputError if it has fewer."""
+    # The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
     expected = f"a whole number from 0 to {plan.steps}, the length of the run"
     if require_whole("steps", steps, expected) > plan.steps:
         raise InputError(f"steps: expected {expected}, got {steps}")
