@@ -100,19 +100,13 @@ def test_an_unknown_count_is_no_length_of_a_loader():
 PHYSICAL, DRAWS = (f"{PARTS}, accumulates: {kind}}}" for kind in ("physical", "draws"))
 
 
-@pytest.mark.parametrize(
-    ("draw", "batch", "meant"),
-    ROWS["batches"],
-)
+@pytest.mark.parametrize(("draw", "batch", "meant"), ROWS["batches"])
 def test_a_batch_of_parts(draw, batch, meant):
     training = f", batch_size: {batch}" if batch else ""
     assert loaded(f"scheme: {draw}", training=training).plan == loaded(f"scheme: {meant}").plan
 
 
-@pytest.mark.parametrize(
-    ("draw", "batch", "why"),
-    ROWS["no batch"],
-)
+@pytest.mark.parametrize(("draw", "batch", "why"), ROWS["no batch"])
 def test_a_batch_of_parts_that_means_nothing(draw, batch, why):
     with pytest.raises(ConfigError, match=why):
         loaded(f"scheme: {draw}", training=f", batch_size: {batch}")
@@ -151,10 +145,7 @@ def test_noise_of_parties_and_of_layers_is_never_rounded_up(mechanism, noise):
     assert (1 - 1e-13) * noise <= found <= noise
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "why"),
-    ROWS["no noise"],
-)
+@pytest.mark.parametrize(("mechanism", "why"), ROWS["no noise"])
 def test_parties_and_layers_that_mean_nothing(mechanism, why):
     with pytest.raises(ConfigError) as caught:
         loaded(DRAW, mechanism=mechanism)
