@@ -28,8 +28,6 @@ def loaded(sampling, **changes):
     return load_text(RUN.format(**usual | changes), path="run.yaml")
 
 
-JAX, HF = "jax_privacy.batch_selection.", "transformers.Trainer, per_device_train_batch_size: 8, "
-TF = "tf.data.Dataset, batch_size: 64, drop_remainder: false"
 MEANT = ROWS["meant"]
 
 
@@ -80,9 +78,6 @@ def test_an_order_that_cannot_be_secret(loader, why):
         loaded(f"scheme: loader, of: {loader}, order: secret", adjacency="zero-out")
 
 
-PARTS = "{per_device: 16, devices: 2, accumulation: 2"
-
-
 @pytest.mark.parametrize(("draw", "why"), ROWS["refused"])
 def test_what_no_scheme_stands_for_is_refused_with_a_way_out(draw, why):
     with pytest.raises(ConfigError) as caught:
@@ -95,9 +90,6 @@ def test_an_unknown_count_is_no_length_of_a_loader():
     loader = "scheme: loader, of: opacus.PrivacyEngine, batch_size: 64, drop_last: true, poisson_sampling: true"
     with pytest.raises(ConfigError, match="what its loader draws depends on it"):
         loaded(loader, count="unknown")
-
-
-PHYSICAL, DRAWS = (f"{PARTS}, accumulates: {kind}}}" for kind in ("physical", "draws"))
 
 
 @pytest.mark.parametrize(("draw", "batch", "meant"), ROWS["batches"])
