@@ -50,7 +50,7 @@ def test_a_file_says_what_an_inline_curve_says(file, content):
 def test_a_wrong_file_is_told_of_by_its_line(file, content, place, code, phrase):
     (found,) = refusals(file(content))
     assert found.path.endswith("curve.csv")
-    assert ([found.line, found.column], found.code) == (place, code)
+    assert (found.line, found.column, found.code) == (*place, code)
     assert phrase in found.message
 
 
