@@ -55,7 +55,9 @@ def init(
     *,
     template: Annotated[
         Template | None,
-        typer.Option(metavar="|".join(get_args(Template)), help="Without FILE: a template.", show_default="dpsgd"),
+        typer.Option(
+            metavar="NAME", help=f"Without FILE: the template {listed(get_args(Template))}.", show_default="dpsgd"
+        ),
     ] = None,
     output: Annotated[
         str | None,

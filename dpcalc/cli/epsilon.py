@@ -14,14 +14,13 @@ import typer
 from dpcalc.cli import options
 from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
-from dpcalc.errors import DpcalcError, InputError, UnsupportedError
+from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
 from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.plan import Plan
 
 
 def epsilon(
@@ -103,7 +102,7 @@ def epsilon(
             why = reasons(composition, evaluation.guarantee.direction or "")
             output = explained(output, evaluation, why, other_choices(composition))
         budget = loaded.plan.budget
-        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded.plan, budget.epsilon)):
+        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded, budget.epsilon)):
             output = replace(output, rows=[("to fit", text), *output.rows])
             notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
@@ -116,7 +115,7 @@ def epsilon(
     return answer(output, findings, notes, form=request.form, quiet=quiet, asides=warnings, errors=errors)
 
 
-def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
+def _what_fits(evaluation: Evaluation, loaded: Loaded, limit: float) -> str:
     """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
     from dpcalc.gate.check import fit_text, fits
     from dpcalc.gate.costs import compute_answer
@@ -125,12 +124,12 @@ def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
     if evaluation.guarantee.epsilon <= limit:
         return ""
     values: list[float | None] = []
-    for question in fits(plan, limit):
+    for question in fits(loaded.plan, limit):
         values.append(None)
         with suppress(DpcalcError):
             found = compute_answer(question)
             values[-1] = None if isinstance(found, Guarantee) else found
-    return fit_text(values)
+    return fit_text(values, loaded)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
@@ -276,8 +275,8 @@ def statement(
         str,
         typer.Option(
             "--format",
-            metavar="|".join(STATEMENTS),
-            help="Format of the statement.",
+            metavar="NAME",
+            help=f"{listed(tuple(STATEMENTS))}.",
             autocompletion=options.one_of(STATEMENTS),
         ),
     ] = "text",
@@ -303,16 +302,18 @@ def statement(
 
     loaded = request.load()
     view = statement_view(stated(loaded.plan), loaded, published=published)
+    notes = registry_notes(view) if written == "registry" else ()
     if written == "html":
         from dpcalc.charts.curves import CURVES, CurveRequest
 
-        with suppress(DpcalcError):  # without matplotlib, or where no curve is defined, the page has no picture
+        try:
             chart = CURVES["steps"](CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
             view = replace(view, picture=chart.picture())
+        except DpcalcError as error:  # without matplotlib, or where no curve is defined
+            notes = (f"the page has no chart: {error}",)
     # In a file, 80 columns: nobody knows the reader's terminal.
     text = statement_format(written)(view, width() if on_terminal() else 80)
     if on_terminal() and written == "text":  # thousands separators, except in the last section, on files and hashes
         guarantee, heading, origin = text.partition("\nWhere it comes from\n")
         text = f"{with_thousands_separators(guarantee)}{heading}{origin}"
-    notes = registry_notes(view) if written == "registry" else ()
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -45,7 +45,7 @@ def _methods(incomplete: str) -> list[str]:
 
 def curve(
     request: Request,
-    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(get_args(Curve))}.")],
+    kind: Annotated[Curve, typer.Argument(metavar="KIND", help="What to draw.")],
     configs: Annotated[
         list[str] | None, typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.")
     ] = None,
@@ -78,7 +78,8 @@ def curve(
 ) -> CommandResult:
     """Draw epsilon, delta or attack success as a curve.
 
-    Prints a chart and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled otherwise.
+    Prints a chart in characters and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled
+    otherwise. Only the picture of `--plot` needs matplotlib: `pip install matplotlib`.
 
     Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg
     """
@@ -139,10 +140,7 @@ def sweep(
             autocompletion=options.config_keys(ending="="),
         ),
     ],
-    plot: Annotated[
-        str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw one key as a line, two as a map: *.svg, *.png, *.pdf."),
-    ] = None,
+    plot: options.Plot = None,
     jobs: Annotated[
         int | None,
         typer.Option(
@@ -165,7 +163,7 @@ def sweep(
     """Compute epsilon for every config of a grid.
 
     Values are estimates (`inversion`) or certified bounds (`upper`): bounds within 1% of a budget and where no estimate
-    is fast. `dpcalc epsilon --set KEY=VALUE` certifies one point.
+    is fast. `dpcalc epsilon --set KEY=VALUE` certifies one point. `--plot` draws one key as a line, two as a map.
 
     Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4
     """
@@ -298,15 +296,13 @@ def audit(
             parser=options.probability,
         ),
     ] = 0.05,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Write the ROC curve: *.svg, *.png, *.pdf.")
-    ] = None,
+    plot: options.Plot = None,
     as_json: options.Json = False,
 ) -> CommandResult:
     """Test membership inference scores of canaries against the config.
 
     Contradicted are scores that detect more than any attacker could if the run kept to its config. Fix --guesses or
-    --threshold before you see the scores. Exit code 1: the scores contradict the config.
+    --threshold before you see the scores. Exit code 1: the scores contradict the config. `--plot` draws the ROC curve.
 
     Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg
     """

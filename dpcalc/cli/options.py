@@ -185,14 +185,17 @@ Quiet = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
-Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.")]
+Plot = Annotated[
+    str | None,
+    typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf; it needs matplotlib."),
+]
 FORMATS = ("table", "csv", "markdown", "json")
 Format = Annotated[
     str | None,
     typer.Option(
         "--format",
-        metavar="|".join(FORMATS),
-        help="Print a table, CSV or JSON (numbers in full), or Markdown.",
+        metavar="NAME",
+        help=f"{listed(FORMATS)}; csv and json have numbers in full.",
         show_default="a table on a terminal, else lines",
         autocompletion=one_of(FORMATS),
     ),

@@ -119,23 +119,30 @@ def _promise_notes(composition: Composition, epsilon: float, cost: _Cost) -> Ite
         yield Note(text=text, epsilons=(epsilon, lower))
 
 
-def unused_order(composition: Composition) -> tuple[str, ...]:
-    """Say, of the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
+def places_of_unused_order(composition: Composition) -> list[int]:
+    """Return the places of the phases where a secret order lowers nothing."""
     plan = composition.plan
     if plan.adjacency is Adjacency.ADD_REMOVE or plan.parts:  # DPC202 says so for any order
-        return ()
-    unused = (
-        (place, phase, phase.hierarchy.level(1), phase.hierarchy.level(1).scheme)
+        return []
+    return [
+        place
         for place, phase in enumerate(plan.phases)
         if phase in releasing_phases(plan)
         and phase.hierarchy.level(1).scheme.is_secret
         and not any(bounds[place].secret for bounds in composition.bounds)
-    )
-    place, phase, level, shuffle = next(unused, (0, None, None, None))
-    if phase is None or level is None or not isinstance(shuffle, Shuffle):
+    ]
+
+
+def unused_order(composition: Composition) -> tuple[str, ...]:
+    """Say, of the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
+    plan, places = composition.plan, places_of_unused_order(composition)
+    phase = plan.phases[places[0] if places else 0]
+    level = phase.hierarchy.level(1)
+    shuffle = level.scheme
+    if not places or not isinstance(shuffle, Shuffle):
         return ()
     protected, where = composition.likeliest, f"in {phase.name}" if plan.phases[1:] else "here"
-    if not any(each.secret for each in valid_bounds(plan, phase, protected.choices[place])):
+    if not any(each.secret for each in valid_bounds(plan, phase, protected.choices[places[0]])):
         text = f"no bound is known that counts the secret order {where}: each pass is one release, as in any order"
         return (text,)
 

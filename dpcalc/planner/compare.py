@@ -379,4 +379,11 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         if not row.valid and lower is not None and row.epsilon is not None and row.epsilon < lower:
             rows[place] = replace(row, note=f"{row.note}; an actual data set costs more")
     # Valid rows first: whoever reads one number reads a guarantee.
-    return tuple(sorted(rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
+
+    def place(
+        row: Row,
+    ) -> tuple[object, ...]:  # of equal ones the row with a lower end first: it is dpcalc's own answer
+        epsilon = float(f"{row.epsilon or 0.0:.6g}")
+        return not row.valid, row.epsilon is None, epsilon, row.epsilon_lower is None, row.epsilon or 0.0
+
+    return tuple(sorted(rows, key=place))

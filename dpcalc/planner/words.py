@@ -135,15 +135,18 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     lines = []
     if not all(isinstance(scheme, AnyOrder) for scheme in outermost):
         shuffles = [level.scheme for level in levels if level.scheme.is_shuffled]
+        begins = ", and each phase begins with a new pass" if phases[1:] else ""
         if shuffles:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
-            when = "in every pass" + ("" if is_used else _ANY_ORDER)
+            when = f"in every pass{begins}{'' if is_used else _ANY_ORDER}"
             if is_used:
-                lines.append(UNKNOWN_ORDER + (", and each phase begins with a new pass" if phases[1:] else ""))
+                lines.append(UNKNOWN_ORDER)
         elif any(level.scheme.is_allocated for level in levels):
-            when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
+            when = f"in every pass or phase{begins}; no unit's steps depend on another's, and they stay secret"
+        elif any(level.redraw_every > 1 for level in levels):
+            when = "whenever a level is redrawn" + begins.replace("a new pass", "new draws")
         else:
-            when = "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
+            when = "in every step"
         lines.append(f"the sampler draws exactly as stated, afresh and independently {when}")
     if plan.partition is not None and plan.parts:
         name = phases[0].hierarchy.level(1).name

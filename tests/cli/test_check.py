@@ -491,8 +491,14 @@ def suggestions(ended):
 
 
 @pytest.mark.heavy
-def test_what_is_suggested_fits_and_hardly_less_does(real, written):
+@pytest.mark.parametrize("length", ["epochs", "steps"])
+def test_what_is_suggested_fits_and_hardly_less_does(real, written, length):
     path = written()
+    if length == "epochs":  # the answer is in the words of the config
+        path = written(text=RUN.replace("steps: {steps}", "epochs: 12.8"))
+        _, epochs = suggestions(real("check", path))
+        assert cost(real, path, "--epochs", epochs) <= 1.0 < cost(real, path, "--epochs", str(float(epochs) + 0.02))
+        return
     ended = real("check", path)
     assert ended.code == 1
     noise, steps = suggestions(ended)

@@ -79,7 +79,16 @@ MEANT = [  # what follows `of:`, the draw that the class makes, adjacency
     ("flwr.serverapp.strategy.FedAvg, fraction_train: 0.5, min_train_nodes: 2", "fixed, size: 500", ""),
     ("grain.IndexSampler, batch_size: 50, worker_count: 0", "shuffle, size: 50", "zero-out"),
     ("grain.IndexSampler, batch_size: 50, worker_count: 4", "shuffle, size: 50", "replace-one"),
-    ("streaming.StreamingDataset, batch_size: 64, num_canonical_nodes: 8", "shuffle, size: 64", "zero-out"),
+    (
+        "streaming.StreamingDataset, batch_size: 64, num_canonical_nodes: 8, world_size: 1",
+        "shuffle, size: 64",
+        "zero-out",
+    ),
+    (
+        "streaming.StreamingDataset, batch_size: 4, num_canonical_nodes: 1, world_size: 8",
+        "shuffle, size: 32",
+        "zero-out",
+    ),
     ("pfl.data.FederatedDataset, cohort_size: 30, sample_type: random", "with-replacement, size: 30", ""),
     ("pfl.data.FederatedDataset, cohort_size: 50, sample_type: minimize_reuse", "shuffle, size: 50", "zero-out"),
     (TFF + "build_uniform_sampling_fn, size: 30, replace: false, random_seed: none", "fixed, size: 30", ""),
@@ -188,9 +197,16 @@ REFUSED = [
     ("loader, of: grain.IndexSampler, batch_size: 64, worker_count: 0", "64 units do not divide all"),
     ("loader, of: grain.IndexSampler, batch_size: 50, worker_count: 3", "150 units do not divide all"),
     ("loader, of: grain.IndexSampler, batch_size: 50, worker_count: 0", "one unit fewer moves all after it"),
-    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 64", "come twice in a pass"),
-    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1", "one unit fewer moves all after it"),
-    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1, epoch_size: 9", "`sampling.epoch_size`"),
+    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 64, world_size: 1", "come twice in a pass"),
+    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1, world_size: 3", "come twice in a pass"),
+    (
+        "loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1, world_size: 1",
+        "one unit fewer moves all after it",
+    ),
+    (
+        "loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1, world_size: 1, epoch_size: 9",
+        "`sampling.epoch_size`",
+    ),
     (
         "loader, of: pfl.data.FederatedDataset, cohort_size: 30, sample_type: minimize_reuse",
         "30 units do not divide all",
