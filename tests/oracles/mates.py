@@ -2,13 +2,14 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.counts import Average
+from dpcalc.amplification.hidden_mates import shared_deltas
 from dpcalc.amplification.joint_distances import joint_step_bound
-from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
@@ -172,15 +173,24 @@ def unit_ratios(rng):
                 path_bound(path, clip=clip, adjacency=relation), path, clip=clip, adjacency=relation
             )
             bound = bound or averaged_unit_bound(hierarchy, path, clip=clip, adjacency=relation)
-            # Merged parts are looser by chance; what is compared is what they are merged from.
-            bound = Average(parts=bound.parts) if isinstance(bound, MatesAverage) else bound
-            profile = step_profile(bound, noise_multiplier=sigma)
-            sides = [[side.delta(e) for e in epsilons] for side in (profile, profile.swapped)]
+            # Merged parts and chords are looser by chance; what is compared is what they bound.
+            told = bound
+            if isinstance(bound, Average):
+                told = Average(parts=tuple((chance, replace(part, outer=())) for chance, part in bound.parts))
+            profile = step_profile(told, noise_multiplier=sigma)
+            sides = np.array([[side.delta(e) for e in epsilons] for side in (profile, profile.swapped)])
+            if isinstance(bound, Average):
+                shared = [
+                    shared_deltas(bound, np.array(epsilons), noise_multiplier=sigma, is_swapped=way)
+                    for way in (False, True)
+                ]
+                sides = np.minimum(sides, shared)
             values = np.maximum(values, sides)
         return values
 
-    own = largest(each)
-    ratios = [(own / largest(path for (path,) in composed)).max(), (own / largest(path_above_all(composed))).max()]
+    own, rounded = largest(each), 1e-11 * inclusion  # the shared deltas are rounded up by that share of their masses
+    ratios = [(own / (largest(path for (path,) in composed) + rounded)).max()]
+    ratios.append((own / (largest(path_above_all(composed)) + rounded)).max())
     if clip >= unit and relation is Adjacency.ADD_REMOVE and draws[unit - 1][0] == "fixed":
         ratios.append((largest(each, joint=True) / largest((path for (path,) in composed), joint=True)).max())
     return tuple(map(float, ratios))

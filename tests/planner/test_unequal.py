@@ -67,8 +67,6 @@ def test_units_that_are_alike_need_no_name():
     assert guarantee(plan).direction in {FORWARD, BACKWARD}
 
 
-@pytest.mark.xfail(reason="a bound that ranks cheapest is chosen for each run: 82.50 beside 80.20, to be settled")
-@pytest.mark.heavy
 def test_the_unit_is_the_same_in_every_phase():
     """Each phase has another worst unit; charging both would cost more than any unit can."""
     half = Poisson(probability=Fraction(1, 2))
