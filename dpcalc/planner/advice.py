@@ -1,5 +1,6 @@
 """Notes beside a result: numbers of other tools that are lower, and changes of the run that would lower epsilon."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -175,13 +176,9 @@ def unused_order(composition: Composition) -> tuple[str, ...]:
 
 def _first(values: list[_Value], is_enough: Callable[[_Value], bool]) -> _Value | None:
     """Return the first of the values that is enough, where all later ones are, too; None if the last one is not."""
-    low, high = -1, len(values) - 1
     if not values or not is_enough(values[-1]):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(values[middle]) else (middle, high)
-    return values[high]
+    return values[bisect_left(values, True, hi=len(values) - 1, key=is_enough)]
 
 
 # Caps on batches.
@@ -253,10 +250,8 @@ def _nearly_free_cap(
     low, high, max_chance = scheme.max_batch_size or level.count, candidates, plan.delta / max(steps, 1)
     with suppress(WorkExceededError):
         while high - low > 1:
-            seldom, cap = low, high - 1
-            while cap - seldom > 1:
-                middle = (seldom + cap) // 2
-                seldom, cap = (seldom, middle) if chance(middle) <= max_chance else (middle, cap)
+            larger = range(low + 1, high - 1)
+            cap = low + 1 + bisect_left(larger, True, key=lambda tried: chance(tried) <= max_chance)
             excess = (epsilon_factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1)
             max_chance = chance(cap) / max(excess, 1e-3)
             low, high = (low, cap) if excess <= 1 else (cap, high)
