@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from dpcalc.losses.moments import Curve, Steps
 from dpcalc.records import dataclass
+from dpcalc.work import alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ def costliest_release(
     names = list(distinct.values())
     if len(names) == 1:
         return answer(releases[names[0]]), names[0]
-    ceilings = {name: ceiling(releases[name]) for name in names}
+    ceilings = {name: ceiling(releases[name]) for name in alike(names)}
     first, *others = sorted(ceilings, key=lambda name: -ceilings[name])
     best, costliest = answer(releases[first]), first
     near = ceilings[first] * (1 - _NEAR_HIGHEST)

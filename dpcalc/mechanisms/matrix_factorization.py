@@ -13,14 +13,14 @@ import re
 from dataclasses import field, fields, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from dpcalc.arrays import Array, IntArray
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key, mapping_of
-from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier
+from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier, noisy_sums
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.records import dataclass
 
@@ -570,6 +570,13 @@ class MatrixFactorization(Mechanism):
 
     def __post_init__(self) -> None:
         check_sums(self)
+
+    @classmethod
+    def of(cls, **parameters: Any) -> "MatrixFactorization":
+        sums = noisy_sums("gaussian", parameters.pop("also", ()))
+        if others := [each.type for each in sums if each.type != "gaussian"]:
+            raise KeyedInputError("also", f"is Gaussian noise here, got {others[0]}", code="DPC107")
+        return cls(**parameters, also=tuple(each.noise_multiplier for each in sums))
 
     @property
     def parameters(self) -> dict[str, object]:

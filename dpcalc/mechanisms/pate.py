@@ -346,4 +346,4 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
 def _gaussian_profile(shift: float) -> Loss:
     """Return the profile of N(0, 1) against N(shift, 1), which is symmetric."""
     pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
-    return of_two_halves(own=pair, other=pair, shift=1.0)
+    return of_two_halves(own=pair, other=pair, ends=(0.5, 0.5))

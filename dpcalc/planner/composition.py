@@ -108,14 +108,24 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
         is_averaged = len(placed) <= MAX_AVERAGED and (plan.is_gaussian if is_group else plan.adds_noise)
         single = 1 if shared else len(ways)
         sharing = 2 * len(placed) if is_group else single
+        common: dict[object, tuple[PhaseBound, ...]] = {}
         for paths, group in product(ways, placed):
             bounds: dict[int, tuple[PhaseBound, ...]] = {}
             for place in dict.fromkeys(places):
                 (hierarchy, clip), path = draws[place], paths[place]
                 bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
                 if is_averaged:
-                    both_paths = path, shared[place] if shared else None
-                    averaged = averaged_choices(bounds[place], (hierarchy, clip), both_paths, group, plan.adjacency)
+                    # The averages on a path that single units share depend on nothing else of them.
+                    own, key = bounds[place], (place, len(bounds[place]) > 1) if shared and not is_group else None
+                    averaged = (
+                        (*own, *common[key])
+                        if key in common
+                        else averaged_choices(
+                            own, (hierarchy, clip), (path, shared[place] if shared else None), group, plan.adjacency
+                        )
+                    )
+                    if key is not None:
+                        common[key] = averaged[len(own) :]
                     bounds[place] = tuple(bound.one_of(sharing) for bound in averaged)
             units.append(
                 ProtectedUnit(

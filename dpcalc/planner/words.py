@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
-from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, PairOnly, Promise, RdpOnly
+from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
@@ -184,7 +184,9 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     promises: list[str] = []
     zeroed: list[str] = []
     for phase in phases:
-        promises += phase.mechanism.assumptions
+        own = phase.mechanism
+        for each in own.sums if isinstance(own, AdditiveNoise) else (own,):
+            promises += each.assumptions
         if isinstance(phase.mechanism, Promise):
             relation = phase.mechanism.relation or plan.adjacency
             promises.append(f"{phase.mechanism.statement} holds for any two batches {RELATIONS[relation]}")
@@ -263,7 +265,7 @@ class PhaseSummary:
     hold: int = 1  # steps for which one draw of the protected level is held
     revealed: tuple[tuple[Fraction, int], ...] = ()  # (rate, steps) of draws above it that are held for longer
     steps_of_a_pass: int = 1  # in which the protected unit takes part once; 1 without a shuffle
-    also: tuple[float, ...] = ()  # noise multipliers of the other Gaussian sums that a step releases
+    also: tuple[float | NoisySum, ...] = ()  # the other sums that a step releases, Gaussian ones by their noise
     joint_noise_multiplier: float | None = None  # of all of them as one; None but for Gaussian noise
     other_sums: str | None = None  # these sums in words, "" for none; None but for Gaussian noise that is stated
     clips: bool = True  # whether anything is clipped
