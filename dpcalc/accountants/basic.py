@@ -39,12 +39,9 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return an upper bound on epsilon by advanced composition at the best split of delta.
-
-    With delta' for the theorem and the rest spread evenly over the steps,
-    epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1): Dwork, Roth 2014, Theorem 3.20; unequal steps
-    by the same martingale.
-    """
+    """Return an upper bound on epsilon by advanced composition at the best split of delta."""
+    # With delta' for the theorem and the rest spread evenly over the steps, epsilon = sqrt(2 ln(1/delta') sum eps_i^2)
+    # + sum eps_i (e^eps_i - 1): Dwork, Roth 2014, Theorem 3.20; unequal steps by the same martingale.
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:

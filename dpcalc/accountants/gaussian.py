@@ -78,10 +78,8 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return a bracket of a Gaussian's epsilon, delta rounded up (sign 1) or down; (0, 0) if delta is met at 0.
-
-    None if floats do not hold the profile, for mu 0 or one whose square overflows.
-    """
+    """Return a bracket of a Gaussian's epsilon, delta rounded up (sign 1) or down; (0, 0) if delta is met at 0."""
+    # None if floats do not hold the profile, for mu 0 or one whose square overflows.
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:

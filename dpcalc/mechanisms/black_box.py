@@ -110,11 +110,9 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Loss:
-        """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
-
-        Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
-        sum lies on a grid.
-        """
+        """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform."""
+        # Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their sum
+        # lies on a grid.
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:
             return Loss()
@@ -151,10 +149,9 @@ def _log_convolve(a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Zcdp(RdpOnly, Promise):
-    """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
+    """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega)."""
 
-    Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
-    """
+    # Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
 
     name: ClassVar[str] = "zcdp"
     statement: ClassVar[str] = "the guarantee of each zcdp step"

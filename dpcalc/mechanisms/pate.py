@@ -50,10 +50,8 @@ class Votes:
         return np.asarray(self.counts.max(axis=1), dtype=np.int64)
 
     def union_bound(self, overtake: Array) -> Array:
-        """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels.
-
-        `overtake` has the probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes.
-        """
+        """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels."""
+        # `overtake` has the probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes.
         leads = self.top[:, None] - self.counts
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
@@ -133,11 +131,9 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q.
-
-    Shapes as of `pure_dp_moments`; `shift` is the distance of the two means in standard deviations. They are at most
-    z (z + 1) shift^2 / 2, the Gaussian step itself.
-    """
+    """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q."""
+    # Shapes as of `pure_dp_moments`; `shift` is the distance of the two means in standard deviations. They are at most
+    # z (z + 1) shift^2 / 2, the Gaussian step itself.
     # (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     # which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
@@ -271,10 +267,9 @@ class GNMax(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentGNMax(GNMax):
-    """GNMax only where the largest count after a first noise reaches a threshold; else that it did not is released.
+    """GNMax only where the largest count after a first noise reaches a threshold; else that it did not is released."""
 
-    Papernot et al. 2018 (1802.08908v1), Algorithm 1.
-    """
+    # Papernot et al. 2018 (1802.08908v1), Algorithm 1.
 
     name: ClassVar[str] = "pate-confident-gnmax"
     threshold: float = key(
@@ -355,4 +350,4 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
 def _gaussian_profile(shift: float) -> Loss:
     """Return the profile of N(0, 1) against N(shift, 1), which is symmetric."""
     pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
-    return of_two_halves(own=pair, other=pair, shift=1.0)
+    return of_two_halves(own=pair, other=pair, ends=(0.5, 0.5))

@@ -124,7 +124,7 @@ def _one_hit(bound: Bound) -> int:
     if isinstance(bound, Average):
         return min(_one_hit(part) for _, part in bound.parts)
     if isinstance(bound, ExchangedPair):
-        return 2 * min(place for place, _ in bound.own if place)
+        return (1 if bound.adjacency is Adjacency.ZERO_OUT else 2) * min(place for place, _ in bound.own if place)
     return (
         bound.shift * min((number for number, _ in bound.law if number), default=1)
         if isinstance(bound, CountPair)

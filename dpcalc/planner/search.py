@@ -133,11 +133,9 @@ class AdvantageGoal(Goal):
 
 
 def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
-    """Return (upper bound on a goal's measure of a plan, the plan's guarantee without a lower end).
-
-    A looser bound that does not meet the goal gives way to the sharp one: no search ends without a value for want of
-    work.
-    """
+    """Return (upper bound on a goal's measure of a plan, the plan's guarantee without a lower end)."""
+    # A looser bound that does not meet the goal gives way to the sharp one: no search ends without a value for want of
+    # work.
     composition, is_epsilon = composed(plan), isinstance(goal, EpsilonGoal)
     with own_allowance(math.inf) if goal.looser else nullcontext():
         main = guarantee(composition, method=goal.looser if is_epsilon and goal.looser else None)

@@ -121,14 +121,11 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise or largest steps, rate, batch or group for a goal, by looser bounds if work runs out.
-
-    Only a search for epsilon by auto has looser bounds, those by rdp; they are noted.
-
-    The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
-    With `epochs`, and for discrete Gaussian noise of less than half a unit, a value that meets the goal beside one
-    that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
-    """
+    """Return the least noise or largest steps, rate, batch or group for a goal, by looser bounds if work runs out."""
+    # Only a search for epsilon by auto has looser bounds, those by rdp; they are noted.
+    # The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
+    # With `epochs`, and for discrete Gaussian noise of less than half a unit, a value that meets the goal beside one
+    # that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
     if quantity not in SOLVABLES:
         raise one_of("quantity", SOLVABLES, quantity, noise="sigma", noise_multiplier="sigma")
     search = SOLVABLES[quantity]

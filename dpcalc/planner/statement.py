@@ -142,10 +142,8 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs.
-
-    For the best of several runs they follow from epsilon and delta alone, without groups.
-    """
+    """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs."""
+    # For the best of several runs they follow from epsilon and delta alone, without groups.
     composition = composed(plan)
     evaluation = evaluate(composition)
     main = evaluation.guarantee
@@ -202,10 +200,8 @@ def has_secret_order(plan: Plan) -> bool:
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:
-    """Return an upper bound on epsilon without amplification by sampling; infinite without noise.
-
-    Every step, or a whole pass of a shuffle, is the mechanism with the shift s of the one-step bound.
-    """
+    """Return an upper bound on epsilon without amplification by sampling; infinite without noise."""
+    # Every step, or a whole pass of a shuffle, is the mechanism with the shift s of the one-step bound.
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run):

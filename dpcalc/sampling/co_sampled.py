@@ -233,10 +233,8 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt.
-
-    Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
-    """
+    """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt."""
+    # Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
     if not co_sampled.frames:
         return {0: Fraction(1)}
     law = binomial(1, co_sampled.nonempty[co_sampled.clip])

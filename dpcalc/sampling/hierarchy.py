@@ -331,10 +331,8 @@ class Hierarchy:
         return Fraction(1) if self.allocation is None else self.level(self.allocated).rate
 
     def given_allocation(self) -> "Hierarchy":
-        """Return the hierarchy in a step that the unit chose: the allocated level, if any, is drawn whole.
-
-        Bounds of one step are those of this hierarchy.
-        """
+        """Return the hierarchy in a step that the unit chose: the allocated level, if any, is drawn whole."""
+        # Bounds of one step are those of this hierarchy.
         if self.allocation is None:
             return self
         levels = (replace(level, scheme=All()) if level.scheme.is_allocated else level for level in self.levels)
@@ -353,10 +351,8 @@ class Hierarchy:
         return next((at for at, level in enumerate(self.levels, start=1) if level.scheme.is_summed), 0)
 
     def with_copies(self) -> "Hierarchy":
-        """Return the hierarchy with each unit of the summed level as so many copies, each drawn by itself.
-
-        Source: docs/theory.md, Theorem 4.10.
-        """
+        """Return the hierarchy with each unit of the summed level as so many copies, each drawn by itself."""
+        # Source: docs/theory.md, Theorem 4.10.
         number = self.summed
         level, above, below = self.level(number), self.levels[: number - 1], self.levels[number:]
         if not isinstance(level.scheme, SummedPoisson):
@@ -372,13 +368,10 @@ class Hierarchy:
         return replace(self, levels=(*above, replace(level, scheme=All()), copy, *below), tree=tree)
 
     def with_drawn_periods(self) -> "Hierarchy":
-        """Return the hierarchy with each level drawn whole in the rhythm of a drawn one: its own changes no batch.
-
-        Above all that is drawn it is the rhythm of the first one, below it that of the last. A level in between keeps
-        its own: the rhythm of either can give the smaller bound.
-
-        Source: docs/theory.md, Theorem 7.1.
-        """
+        """Return the hierarchy with each level drawn whole in the rhythm of a drawn one: its own changes no batch."""
+        # Above all that is drawn it is the rhythm of the first one, below it that of the last. A level in between keeps
+        # its own: the rhythm of either can give the smaller bound.
+        # Source: docs/theory.md, Theorem 7.1.
         drawn = [at for at, level in enumerate(self.levels) if level.scheme != All()]
         nearest = [min(max(at, drawn[0]), drawn[-1]) if drawn else None for at in range(self.depth)]
         periods = [1 if at is None else self.levels[at].redraw_every for at in nearest]

@@ -188,8 +188,9 @@ def unit_ratios(rng):
             values = np.maximum(values, sides)
         return values
 
-    own = largest(each)
-    ratios = [(own / largest(path for (path,) in composed)).max(), (own / largest(path_above_all(composed))).max()]
+    own, rounded = largest(each), 1e-11 * inclusion  # the shared deltas are rounded up by that share of their masses
+    ratios = [(own / (largest(path for (path,) in composed) + rounded)).max()]
+    ratios.append((own / (largest(path_above_all(composed)) + rounded)).max())
     if clip >= unit and relation is Adjacency.ADD_REMOVE and draws[unit - 1][0] == "fixed":
         ratios.append((largest(each, joint=True) / largest((path for (path,) in composed), joint=True)).max())
     return tuple(map(float, ratios))
