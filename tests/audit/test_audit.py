@@ -276,15 +276,16 @@ def test_other_loaders_are_contradicted(audited, name):
 
 def seeded_passes(order):
     """Shuffled passes of 70 in an order that follows from the number of the pass."""
-    return (order(number)[begin : begin + 70].tolist() for number in count() for begin in range(0, UNITS, 70))
+    orders = (list(map(int, order(number))) for number in count())
+    return (one[begin : begin + 70] for one in orders for begin in range(0, UNITS, 70))
 
 
 def torch_order(number):
     """Python's generator, seeded as PyTorch seeds its own, and PyTorch's way to shuffle."""
-    twister, order = np.random.RandomState(number), np.arange(UNITS)
-    for place in range(UNITS - 1):
-        other = place + twister.randint(0, 2**32, dtype=np.uint32) % (UNITS - place)
-        order[[place, other]] = order[[other, place]]
+    numbers, order = np.random.RandomState(number).randint(0, 2**32, UNITS - 1, dtype=np.uint32), list(range(UNITS))
+    for place, drawn in enumerate(numbers.tolist()):
+        other = place + drawn % (UNITS - place)
+        order[place], order[other] = order[other], order[place]
     return order
 
 
