@@ -367,10 +367,8 @@ def compare(plan: Plan) -> tuple[Row, ...]:
             rows[place] = replace(row, note=f"{row.note}; an actual data set costs more")
     # Valid rows first: whoever reads one number reads a guarantee.
 
-    def place(
-        row: Row,
-    ) -> tuple[object, ...]:  # of equal ones the row with a lower end first: it is dpcalc's own answer
-        epsilon = float(f"{row.epsilon or 0.0:.6g}")
-        return not row.valid, row.epsilon is None, epsilon, row.epsilon_lower is None, row.epsilon or 0.0
+    def rank(row: Row) -> tuple[bool, bool, float, bool, float]:
+        epsilon = row.epsilon or 0.0  # of equal ones the row with a lower end first: it is dpcalc's own answer
+        return not row.valid, row.epsilon is None, float(f"{epsilon:.6g}"), row.epsilon_lower is None, epsilon
 
-    return tuple(sorted(rows, key=place))
+    return tuple(sorted(rows, key=rank))
