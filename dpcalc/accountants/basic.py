@@ -86,11 +86,9 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return epsilon by optimal composition at the best split of delta: exact for one kind of step, else a closed form.
-
-    For different steps the optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113). Kairouz, Oh, Viswanath
-    2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
-    """
+    """Return epsilon by optimal composition at the best split of delta: exact for equal steps, else a closed form."""
+    # For different steps the optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113). Kairouz, Oh,
+    # Viswanath 2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:

@@ -124,10 +124,8 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on the epsilon at which the finite losses' delta is `delta`; inf (LOWER: 0) if it stays above.
-
-    It is the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
-    """
+    """Return the bound on epsilon where the finite losses' delta is `delta`; inf (LOWER: 0) if it stays above."""
+    # It is the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
     last = losses.size - 1

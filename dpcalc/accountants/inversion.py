@@ -96,10 +96,8 @@ def inversion(counts: Steps, *, delta: float) -> float:
 def largest_inversion(
     releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps], float] | None = None
 ) -> tuple[InversionResult, str]:
-    """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
-
-    Epsilon 0 of "" without any step.
-    """
+    """Return the largest estimate of epsilon and its release's name; by `otherwise` where inversion fails."""
+    # Epsilon 0 of "" without any step.
     # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
     starts: dict[str, MomentBound | None] = {}  # None if a step has few losses or the infinity mass uses up delta
     for name, counts in releases.items():

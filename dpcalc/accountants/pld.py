@@ -199,10 +199,8 @@ def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) 
 
 
 def pld(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return the certified upper bound on epsilon of one direction by closed form or PLD; ConvergenceError if none is.
-
-    It is within about 3e-5 relative of the exact value of the composed one-step bound.
-    """
+    """Return the certified upper bound on epsilon of one direction by closed form or PLD; else ConvergenceError."""
+    # It is within about 3e-5 relative of the exact value of the composed one-step bound.
     return AccountantResult(epsilon=epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0])
 
 

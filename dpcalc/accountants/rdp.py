@@ -165,10 +165,8 @@ def _best_order(
 
 
 def _zoom(moments: ComposedMoments, orders: Array, derivative: Derivative) -> tuple[Array, Array, Array, Array, int]:
-    """Return orders within 1e-4 of the zero of `derivative`, with K, K' and it, and the first at which it is above 0.
-
-    The given orders, with 0 or their number, if it has one sign on them.
-    """
+    """Return orders within 1e-4 of the zero of `derivative`, K, K' and it, and the first at which it is above 0."""
+    # The given orders, with 0 or their number, if it has one sign on them.
     for rounds_left in range(11, -1, -1):
         value, slope = moments.cumulants(orders)
         rises = derivative(orders, value, slope)

@@ -204,10 +204,8 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: tuple[float, float], zero: int) -> tuple[Array, Array]:
-    """Replace losses around `zero` by two with their P and Q mass less the excess; return (losses, logs), unsorted.
-
-    Args: increasing losses, log P masses, (P mass above 1, Q mass above 1), index of the first loss >= 0.
-    """
+    """Replace losses around `zero` by two with their masses less the excess; return (losses, logs), unsorted."""
+    # Takes increasing losses, log P masses, (P mass above 1, Q mass above 1), index of the first loss >= 0.
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive.
     reach = 1
@@ -224,12 +222,9 @@ def _bridge_corner(losses: Array, logs: Array, excess: tuple[float, float], zero
 
 
 def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Array:
-    """Return the log P masses at `low` and at `high` that together have P mass p and Q mass q; never -inf.
-
-    The mass at `high` is clipped to [0, p].
-
-    Args: P mass > 0 and Q mass in all, two losses low <= high.
-    """
+    """Return the log P masses at `low` and `high` that together have P mass p, Q mass q; never -inf."""
+    # The mass at `high` is clipped to [0, p].
+    # Takes P mass > 0 and Q mass in all, two losses low <= high.
     # P mass x at the low end and y at the high one solve x + y = p and x e^-low + y e^-high = q.
     # Both are rounded up: the mass at `high` decides one direction, that at `low` the other.
     up, down = p - q * math.exp(low) + 8 * _UNIT * p, q - p * math.exp(-high) + 8 * _UNIT * q
@@ -254,8 +249,7 @@ def _thinned(pair: Loss, max_losses: int) -> Loss:
 
 
 def composed(a: Loss, b: Loss) -> Loss:
-    """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result
-    to 4001."""
+    """Return an upper bound on a and b composed, each thinned to 501 losses, the result to 4001."""
     (first, p), (second, q) = (_with_zero_loss(_thinned(with_near_losses(pair), _FACTORS)) for pair in (a, b))
     return _of_raised_cells(
         np.add.outer(first, second).ravel(),

@@ -120,13 +120,9 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s lower bound on the Renyi divergence of whole order >= 2 under a fixed-size draw, rate < 1.
-
-    It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
-
-    References:
-        Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Proposition 11.
-    """
+    """Return Wang et al.'s lower bound on the divergence of whole order >= 2 under a fixed-size draw, rate < 1."""
+    # It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
+    # Source: Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Proposition 11.
     odds = math.log(rate) - math.log1p(-rate)
     terms = [0.0, math.log(order) + odds]
     terms += [j * odds + _log_comb(order, j) + (j - 1) * rdp(float(j)) for j in range(2, order + 1)]

@@ -21,6 +21,7 @@ from dpcalc.losses.loss import Loss
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly
 from dpcalc.records import dataclass
+from dpcalc.sampling.counts import power_by_squaring
 
 PURE = exact(0, 100, "from 0 to 100")
 POSITIVE = exact("1e-9", 100, "from 1e-9 to 100")
@@ -120,12 +121,8 @@ class RandomizedResponse(PairOnly):
         log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
         square = np.array([log_exchanged, log_third, math.log(self.truth_probability)])
-        # Those of the sum, by squaring; a single 0 in log space is the variable that is always 0.
-        logs, left = np.zeros(1), answers
-        while left:
-            logs = _log_convolve(logs, square) if left % 2 else logs
-            left //= 2
-            square = _log_convolve(square, square) if left else square
+        # Those of the sum; a single 0 in log space is the variable that is always 0.
+        logs = power_by_squaring(square, answers, _log_convolve, identity=np.zeros(1))
         return symmetric_pair(loss * np.arange(-answers, answers + 1, dtype=np.float64), logs)
 
 

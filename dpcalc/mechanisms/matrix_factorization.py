@@ -164,10 +164,8 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a matrix, exact at least if a unit has only one column or its columns do not overlap.
-
-    Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
-    """
+    """Return the sensitivity of a matrix, exact if a unit has one column or its columns do not overlap."""
+    # Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     norms = np.einsum("ij,ij->j", matrix, matrix)
     steps, times, apart = len(matrix), participation.times(len(matrix)), participation.separation
     column = _bounds(float(norms.max()), steps)

@@ -96,15 +96,11 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds on log moments (D||D', D'||D) of an epsilon-DP step with an outcome of probability >= 1 - q.
-
-    For q in [0, 1] of shape (n,) and orders z > 0 of shape (m,), shape (n, m) each; those of randomized response for q
-    from 1/(1 + e^epsilon) on.
-
-    References:
-        Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
-        losses both at once and is never smaller than the first of these.
-    """
+    """Return upper bounds on log moments (both ways) of an epsilon-DP step, an outcome having at least 1 - q."""
+    # For q in [0, 1] of shape (n,) and orders z > 0 of shape (m,), shape (n, m) each; those of randomized response for
+    # q from 1/(1 + e^epsilon) on.
+    # Source: Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
+    # losses both at once and is never smaller than the first of these.
     # The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
     # an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome
     # reaches the other loss. From there on the step is no better than randomized response.

@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -460,10 +461,8 @@ class Composition:
         return (self,) if phases == self.stated.phases else (self, self.changed(replace(self.stated, phases=phases)))
 
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
-        """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas, if others.
-
-        Each of them bounds the run at every epsilon; which is the smallest depends on the question.
-        """
+        """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
+        # Each of them bounds the run at every epsilon; which is the smallest depends on the question.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         for delta, each in product((self.plan.delta, *deltas), self.statements):
             is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
@@ -476,31 +475,30 @@ class Composition:
 
     @cached_property
     def steps(self) -> dict[str, Steps]:
-        """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
-
-        Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
-        """
+        """Upper counts of step losses by name of the direction; UnsupportedError for tuning and what is not covered."""
+        # Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
         if self.plan.tuning is not None:
             raise UnsupportedError(
                 "tuning: expected a question about epsilon, the only bound for the best of several runs, got another "
                 "one; --unset tuning asks about one run"
             )
         bounds = () if self.plan.parts else self.bounds  # whose choice has an allowance of its own
+
+        def releases(number: int, place: int) -> tuple[Steps, Steps]:
+            return releases_of(self.plan, self.units[number], place, bounds[number][place])
+
         with own_allowance(_STEPS_WORK):
             # Directions of equal losses share one object, by whose id their moment bound is remembered.
-            steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units(bounds)
+            steps = self._steps_of_parts() if self.plan.parts else self.steps_of_units(releases)
             distinct: dict[frozenset[tuple[object, int]], Steps] = {}
             return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self, bounds_of_units: tuple[tuple[PhaseBound, ...], ...]) -> dict[str, Steps]:
-        """Return the counts of step losses of each unit by direction name."""
+    def steps_of_units(self, releases: Callable[[int, int], tuple[Steps, Steps]]) -> dict[str, Steps]:
+        """Return counts of step losses by direction name, of the releases by (number of the unit, of the phase)."""
         steps: dict[str, Steps] = {}
-        for each_unit, bounds in zip(self.units, bounds_of_units, strict=True):
-            pairs = [
-                releases_of(self.plan, each_unit, place, bound)
-                for place, bound in enumerate(bounds)
-                if _releases(self.plan, self.plan.phases[place])
-            ]
+        drawing = [place for place, phase in enumerate(self.plan.phases) if _releases(self.plan, phase)]
+        for number, each_unit in enumerate(self.units):
+            pairs = [releases(number, place) for place in drawing]
             for at, name in enumerate(each_unit.direction_names):
                 steps[name] = together(pair[at] for pair in pairs)
         return steps

@@ -212,12 +212,10 @@ def opacus_epsilon(composition: Composition) -> float | None:
 
 
 def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction | None:
-    """Return the share of the data in a step as a tool is told it: the product over the levels, largest for any unit.
-
-    The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
-    level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
-    probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
-    """
+    """Return the share of the data in a step as a tool is told it: the product over the levels; None without one."""
+    # The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
+    # level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
+    # probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
     place = composition.plan.phases.index(phase)
     if phase.hierarchy.episodes is not None:
         return composition.likeliest.bounds[place].inclusion
@@ -237,12 +235,10 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
 
 
 def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
-    """Return the share of the children in a step as a tool is told it, before any cut; None if there is no such share.
-
-    "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 / length
-    of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts it, 1/233
-    where its Poisson loader draws with 1/234.
-    """
+    """Return the share of the children in a step as a tool is told it, before any cut; None if there is none."""
+    # "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 /
+    # length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
+    # it, 1/233 where its Poisson loader draws with 1/234.
     if scheme.amount_key == "size" and not scheme.is_shuffled and told in {"loader", "hook"}:
         return Fraction(1, -(-count // scheme.size))
     if scheme.is_shuffled and told == "batch":

@@ -193,10 +193,8 @@ def largest_whole(
     growth: int = 16,
     start: int | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest number that meets the goal, next one, which fails, or None at the end); NoSolution if none does.
-
-    The measure must grow with the number.
-    """
+    """Return (largest number that meets the goal, next one or None at the end); NoSolution if none does."""
+    # The measure must grow with the number.
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
     certified = cache(lambda value: goal.certified(at(value)))

@@ -89,9 +89,11 @@ class Level:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        for fault in size_faults(self.name, _size_needed(self.scheme), self.min_count, self.count):
+        scheme = self.scheme
+        size = scheme.size if scheme.is_shuffled or (scheme.has_stand_in and not scheme.at_most) else 0
+        for fault in size_faults(self.name, size, self.min_count, self.count):
             raise fault
-        object.__setattr__(self, "scheme", self.scheme.for_counts(self.min_count, self.count))
+        object.__setattr__(self, "scheme", scheme.for_counts(self.min_count, self.count))
 
     @property
     def is_equal(self) -> bool:
@@ -263,11 +265,6 @@ def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | N
         yield KeyedInputError("episodes", problem, "lower `shots` or `queries`")
 
 
-def _size_needed(scheme: Scheme) -> int:
-    """Return the fewest units that every parent must have."""
-    return scheme.size if scheme.is_shuffled or (scheme.has_stand_in and not scheme.at_most) else 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
     """The levels, outermost first."""
@@ -295,19 +292,6 @@ class Hierarchy:
             raise InputError(f"data.levels: expected at most {MAX_RECORDS:.0e} records in all, got more")
         if self.tree is not None and all(level.is_equal for level in self.levels):
             object.__setattr__(self, "tree", None)
-
-    @classmethod
-    def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer than a step draws."""
-        for number, (name, scheme) in enumerate(zip(names, schemes, strict=True), start=1):
-            sizes, smallest = tree.sizes[number - 1], tree.smallest_parent(number)
-            for fault in size_faults(name, _size_needed(scheme), min(sizes), max(sizes), smallest_parent=smallest):
-                raise fault
-        levels = (
-            Level(name=name, count=max(sizes), min_count=min(sizes), scheme=scheme)
-            for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)
-        )
-        return cls(levels=tuple(levels), tree=tree)
 
     @property
     def depth(self) -> int:

@@ -274,10 +274,9 @@ class Poisson(Independent):
 
 @dataclass(frozen=True, kw_only=True)
 class SummedPoisson(Independent):
-    """So many independent Poisson draws in one step, added up: a child is in it Binomial(`draws`, `probability`) times.
+    """So many Poisson draws in one step, added up: a child is in it Binomial(`draws`, `probability`) times."""
 
-    Source: docs/theory.md, Theorem 4.10.
-    """
+    # Source: docs/theory.md, Theorem 4.10.
 
     name = Poisson.name
     keys = Poisson.keys
@@ -317,11 +316,10 @@ class SummedPoisson(Independent):
 
 @dataclass(frozen=True, kw_only=True)
 class CappedPoisson(Independent):
-    """Each child independently with one probability; of more than `max_batch_size` drawn ones a uniform subset stays.
+    """Each child independently with one probability; of more than `max_batch_size` a uniform subset stays."""
 
-    What holds for independent draws does not hold for it. A draw that can take no more children than it may keep is
-    one, and becomes one (`for_counts`).
-    """
+    # What holds for independent draws does not hold for it. A draw that can take no more children than it may keep is
+    # one, and becomes one (`for_counts`).
 
     name = Poisson.name
     keys = Poisson.keys
@@ -390,10 +388,8 @@ class Shuffle(_Sized):
     is_secret: bool = False  # the order: uniform, a new one for each pass, with each child once
 
     def places(self, count: int) -> tuple[tuple[Fraction, int], ...]:
-        """Return (chance, batches over which a child's place is uniform) of each public case of a pass; else no place.
-
-        Source: docs/theory.md, Theorem 7.10.
-        """
+        """Return (chance, batches over which a child's place is uniform) of each public case of a pass."""
+        # Source: docs/theory.md, Theorem 7.10. With the chance that is left it has no place.
         full, odd = divmod(count, self.size)
         if not odd or self.drop_last:
             return ((Fraction(full * self.size, count), full),) if full else ()
