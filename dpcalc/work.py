@@ -161,11 +161,9 @@ Part = TypeVar("Part")
 def first_within_work(
     *attempts: tuple[float, type[Exception], Callable[[], Part], str], last: Callable[[], Part], note: str
 ) -> tuple[Part, str]:
-    """Return (answer, note) of the first of the attempts (work, failure, compute, note) that does not fail.
-
-    A failure is an error of that class, also for want of work. Without any, `last` is charged, but not limited: it
-    always answers, unless the allowance around this question is used up. Who gave that one knows what to do.
-    """
+    """Return (answer, note) of the first of the attempts (work, failure, compute, note) that does not fail."""
+    # A failure is an error of that class, also for want of work. Without any, `last` is charged, but not limited: it
+    # always answers, unless the allowance around this question is used up. Who gave that one knows what to do.
     for units, failure, compute, its_note in attempts:
         with suppress(failure), allowance(units):
             return compute(), its_note

@@ -30,11 +30,9 @@ def costliest_release(
     ceiling: Callable[[Steps], float],
     sharper_ceiling: Callable[[Steps], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none.
-
-    Releases are taken from the highest ceiling down, until no ceiling left is above the largest cost: those left out
-    cost no more than what is returned.
-    """
+    """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none."""
+    # Releases are taken from the highest ceiling down, until no ceiling left is above the largest cost: those left out
+    # cost no more than what is returned.
     if not releases:
         raise LookupError("alternatives: expected at least one, got none")
     distinct: dict[frozenset[tuple[Curve, int]], str] = {}  # of releases with equal steps the first

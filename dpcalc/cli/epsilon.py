@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import given, nonnegative, one_of, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
 from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
@@ -162,10 +163,7 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
 def delta(
     request: Request,
     *,
-    epsilon: Annotated[
-        float,
-        typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.", parser=options.nonnegative),
-    ],
+    epsilon: Annotated[float, given("E", "The epsilon of the guarantee.", nonnegative, "--epsilon")],
     quiet: options.Quiet = False,
 ) -> CommandResult:
     """Compute delta for a given epsilon.
@@ -188,32 +186,21 @@ def risk(
     request: Request,
     *,
     prior: Annotated[
-        float,
-        typer.Option(
-            metavar="P",
-            help="The attacker's prior probability that the unit is in the data.",
-            parser=options.probability,
-        ),
+        float, given("P", "The attacker's prior probability that the unit is in the data.", probability)
     ] = 0.5,
     rates: Annotated[
         list[float] | None,
-        typer.Option(
-            "--fpr",
-            metavar="Y",
-            help="A false positive rate. May be repeated.",
-            show_default="0.001, 0.01 and 0.1",
-            parser=options.probability,
-        ),
+        given("Y", "A false positive rate. May be repeated.", probability, "--fpr", show_default="0.001, 0.01 and 0.1"),
     ] = None,
     baselines: Annotated[
         list[float] | None,
-        typer.Option(
-            "--baseline",
-            metavar="P",
-            help="Bound attribute inference and reconstruction: how often the attacker would succeed without the "
+        given(
+            "P",
+            "Bound attribute inference and reconstruction: how often the attacker would succeed without the "
             "output. May be repeated.",
+            probability,
+            "--baseline",
             show_default="none",
-            parser=options.probability,
         ),
     ] = None,
 ) -> CommandResult:
@@ -272,18 +259,9 @@ def statement(
     request: Request,
     *,
     written: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="NAME",
-            help=f"{listed(tuple(STATEMENTS))}.",
-            autocompletion=options.one_of(STATEMENTS),
-        ),
+        str, given("NAME", f"{listed(tuple(STATEMENTS))}.", None, "--format", autocompletion=one_of(STATEMENTS))
     ] = "text",
-    published: Annotated[
-        str,
-        typer.Option(metavar="DATE", help="Date of the release, YYYY-MM-DD; the registry asks for it.", parser=_date),
-    ] = "",
+    published: Annotated[str, given("DATE", "Date of the release, YYYY-MM-DD; the registry asks for it.", _date)] = "",
 ) -> CommandResult:
     """Write a privacy statement of a training run, for reviewers.
 

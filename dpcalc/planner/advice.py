@@ -1,5 +1,6 @@
 """Notes beside a result: numbers of other tools that are lower, and changes of the run that would lower epsilon."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -44,11 +45,9 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note, ...]:
-    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon.
-
-    Tools and changes for Gaussian noise, promises and odd moments for other noise, neither where it is correlated.
-    Changes of the run are named where they would lower epsilon by more than a tenth.
-    """
+    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon."""
+    # Tools and changes for Gaussian noise, promises and odd moments for other noise, neither where it is correlated.
+    # Changes of the run are named where they would lower epsilon by more than a tenth.
     uncut = _uncut(composition)
     others: list[Note] = []
     if composition.has_correlated_noise:
@@ -175,13 +174,9 @@ def unused_order(composition: Composition) -> tuple[str, ...]:
 
 def _first(values: list[_Value], is_enough: Callable[[_Value], bool]) -> _Value | None:
     """Return the first of the values that is enough, where all later ones are, too; None if the last one is not."""
-    low, high = -1, len(values) - 1
     if not values or not is_enough(values[-1]):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(values[middle]) else (middle, high)
-    return values[high]
+    return values[bisect_left(values, 1, hi=len(values) - 1, key=is_enough)]
 
 
 # Caps on batches.
@@ -253,10 +248,7 @@ def _nearly_free_cap(
     low, high, max_chance = scheme.max_batch_size or level.count, candidates, plan.delta / max(steps, 1)
     with suppress(WorkExceededError):
         while high - low > 1:
-            seldom, cap = low, high - 1
-            while cap - seldom > 1:
-                middle = (seldom + cap) // 2
-                seldom, cap = (seldom, middle) if chance(middle) <= max_chance else (middle, cap)
+            cap = bisect_left(range(high - 1), 1, low + 1, key=lambda cap: chance(cap) <= max_chance)
             excess = (epsilon_factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1)
             max_chance = chance(cap) / max(excess, 1e-3)
             low, high = (low, cap) if excess <= 1 else (cap, high)
@@ -268,10 +260,8 @@ def _nearly_free_cap(
 
 
 def changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
-
-    Runs equal to the plan are left out, and clip levels that surely shorten no distance.
-    """
+    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins."""
+    # Runs equal to the plan are left out, and clip levels that surely shorten no distance.
     plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names) if not any(phase.hierarchy.summed for phase in composition.stated.phases) else 0):

@@ -138,10 +138,8 @@ def _fraction(probability: Fraction) -> str:
 
 
 def other_choices(composition: Composition) -> tuple[tuple[str, float], ...]:
-    """Return (one choice made otherwise, epsilon then: an upper bound) for each that the run allows and a bound covers.
-
-    Those that leave epsilon as it is are left out.
-    """
+    """Return (one choice made otherwise, upper bound on epsilon then) for each that the run allows."""
+    # Those that leave epsilon as it is are left out.
     run, own, found = composition.stated, guarantee(composition).epsilon, []
     if run.tuning is None:
         epsilon, _ = optional("", lambda: unsampled_epsilon(composition), own, units=EVALUATION_WORK)

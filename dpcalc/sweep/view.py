@@ -50,8 +50,8 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
     keys = [axis.key for axis in axes]
     rows = [(*keys, *SHOWN), *map(_row, outcomes)]
     if not width:  # errors stand behind the aligned columns, which their length would tear apart
-        notes = ["", *(f"  {visible(each.error or each.note)}".rstrip() for each in outcomes)]
-        return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
+        ends = ["", *(f"  {visible(each.error or each.note)}".rstrip() for each in outcomes)]
+        return "".join(f"{line}{end}\n" for line, end in zip(aligned(rows), ends, strict=True))
     names = [key.rpartition(".")[2] for key in keys]
     short = names if len({*names}) == len(names) else keys
     fitting = fitted(rows, short=(*short, *SHOWN), width=width)

@@ -14,13 +14,13 @@ from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
 from tests.oracles.adversary import climb, excess, truth_of
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.unequal import RATES, UnequalExperiment, fewest, outcome_count
+from tests.runs import of_tree
 
 SCHEMES = {"fixed": lambda size: Fixed(size=size), "poisson": lambda rate: Poisson(probability=rate)}
 
@@ -63,7 +63,7 @@ def unequal_tree(rng, depth):
 def hierarchy_of(tree, draws):
     names = [f"level {number}" for number in range(1, len(draws) + 1)]
     schemes = [SCHEMES[kind](amount) if kind in SCHEMES else All() for kind, amount in draws]
-    return Hierarchy.of_tree(tree_of(tree, names), names, schemes)
+    return of_tree(tree_of(tree, names), names, schemes)
 
 
 def own_bound(hierarchy, path, *, clip, relation, sigma, epsilons):
@@ -188,8 +188,9 @@ def unit_ratios(rng):
             values = np.maximum(values, sides)
         return values
 
-    own = largest(each)
-    ratios = [(own / largest(path for (path,) in composed)).max(), (own / largest(path_above_all(composed))).max()]
+    own, rounded = largest(each), 1e-11 * inclusion  # the shared deltas are rounded up by that share of their masses
+    ratios = [(own / (largest(path for (path,) in composed) + rounded)).max()]
+    ratios.append((own / (largest(path_above_all(composed)) + rounded)).max())
     if clip >= unit and relation is Adjacency.ADD_REMOVE and draws[unit - 1][0] == "fixed":
         ratios.append((largest(each, joint=True) / largest((path for (path,) in composed), joint=True)).max())
     return tuple(map(float, ratios))
