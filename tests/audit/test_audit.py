@@ -61,51 +61,22 @@ def correlated(sampling, limits, *, steps=STEPS, units=UNITS, bands=4):
     return text.replace("add-remove", "zero-out")
 
 
+def declared(key):
+    """By name: a config, a loader, and what else the table says."""
+    builders = {"flat": flat_config, "correlated": correlated}
+    return {
+        name: (builders[kind](*given, **options), partial(getattr(loaders, loader), **more), *said)
+        for name, (kind, given, options, loader, more, *said) in ROWS[key].items()
+    }
+
+
 CUT_GROUPS = "{scheme: cyclic-poisson, groups: 7, rate: 0.1, max_batch_size: 10, max_group_size: 150}"
 FIXED_EPOCHS = ", min_separation: 60, participation: fixed-epochs"
 HONEST = {
-    "any order": (correlated("any-order", ", min_separation: 60"), loaders.same_passes),
-    "any order, fixed epochs": (correlated("any-order", FIXED_EPOCHS), loaders.same_passes),
-    "cyclic poisson": (
-        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
-        lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600),
-    ),
+    **declared("honest"),
     "cyclic poisson, cut": (
         correlated(CUT_GROUPS, "", units=600),
         lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=10),
-    ),
-    "bins with bands": (
-        correlated("{scheme: balls-in-bins, bins: 60, assignment: held}", ""),
-        lambda rng: loaders.balls_in_bins(rng, is_held=True),
-    ),
-    "poisson": (flat_config("poisson"), loaders.poisson),
-    "fixed": (flat_config("fixed"), loaders.fixed),
-    "with-replacement": (flat_config("with-replacement"), loaders.with_replacement),
-    "shuffle": (flat_config("shuffle", batch=70), lambda rng: loaders.shuffled(rng, size=70)),
-    "shuffle, drop_last": (
-        flat_config("{scheme: shuffle, drop_last: true}", batch=70),
-        lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
-    ),
-    "shuffle, secret": (
-        flat_config("{scheme: shuffle, order: secret}", batch=70),
-        lambda rng: loaders.shuffled(rng, size=70),
-    ),
-    "shuffle, secret, of few": (
-        flat_config("{scheme: shuffle, order: secret}", batch=1, units=4, steps=40),
-        lambda rng: loaders.shuffled(rng, units=4, size=1),
-    ),
-    "balls in bins": (flat_config("{scheme: balls-in-bins, bins: 60}", length=""), loaders.balls_in_bins),
-    "balls in bins, held": (
-        flat_config("{scheme: balls-in-bins, bins: 60, assignment: held}", length=""),
-        lambda rng: loaders.balls_in_bins(rng, is_held=True),
-    ),
-    "few balls in bins": (
-        flat_config("{scheme: balls-in-bins, bins: 149}", units=20, length="", steps=150),
-        lambda rng: loaders.balls_in_bins(rng, units=20, bins=149),
-    ),
-    "random allocation": (
-        flat_config("{scheme: random-allocation, times: 4}", units=300, length="", steps=150),
-        lambda rng: loaders.random_allocation(rng, times=4, steps=150, units=300),
     ),
     "balls in bins, poisson": (
         nested_config("{scheme: balls-in-bins, bins: 11}", "{scheme: poisson, rate: 0.1}"),
@@ -124,22 +95,6 @@ HONEST = {
         lambda rng: tasks_of_bins(rng, 7, 12, 5),
     ),
     "all": (flat_config("all", units=20, length=""), lambda _: repeat(list(range(20)))),
-    "poisson of half of the data": (
-        flat_config("poisson", units=30, batch=15),
-        lambda rng: loaders.poisson(rng, units=30, rate=0.5),
-    ),
-    "nearly empty batches": (
-        flat_config("poisson", units=3000, batch=1),
-        lambda rng: loaders.poisson(rng, rate=1 / 3000),
-    ),
-    "held": (
-        flat_config("{scheme: poisson, redraw_every: 7}"),
-        lambda rng: loaders.held(rng, period=7),
-    ),
-    "capped": (
-        flat_config("{scheme: poisson, max_batch_size: 55}"),
-        lambda rng: loaders.capped(rng, most=55),
-    ),
     "fixed, capped": (
         nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.2, max_batch_size: 3}"),
         lambda rng: nested(rng, some(60, 6), cut(each(12, 0.2), 3)),
@@ -323,35 +278,16 @@ def delayed(rng):
 
 
 CORRELATED = {
-    "too often": (
-        correlated("any-order", ", max_participations: 33, min_separation: 60"),
-        loaders.same_passes,
-        "is in 34 steps, at most 33 are declared",
-    ),
-    "too soon": (
-        correlated("any-order", ", min_separation: 60"),
-        loaders.shuffled,
-        "is fewer than 60 steps after its step before",
-    ),
+    **declared("beyond limits"),
     "not at its place": (
         correlated("any-order", FIXED_EPOCHS),
         delayed,
         "is not at its place of the epoch before",
     ),
-    "not in its group": (
-        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
-        lambda rng: loaders.poisson(rng, units=600, rate=0.1 / 7),
-        "is drawn in steps of several of the 7 groups",
-    ),
     "not cut": (
         correlated(CUT_GROUPS, "", units=600),
         lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=12),
         "draws hold more than `max_batch_size: 10`",
-    ),
-    "another rate in groups": (
-        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
-        lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.12, units=600),
-        "units drawn in all",
     ),
 }
 
