@@ -86,8 +86,9 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
             own, back = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
             if not bound.is_glued:
                 return of_falling_pair(own)
-            # Beyond the ends the unit makes an output less likely.
-            ends = half_line_end(own, 0.0, 0.0), half_line_end(back, float(bound.own[-1][0]), 0.0)
+            # Beyond the ends, which lie below these numbers, the unit makes an output less likely.
+            farthest = float(bound.other[-1][0]), float(bound.own[-1][0])
+            ends = half_line_end(own, farthest[0], 0.0), half_line_end(back, farthest[1], 0.0)
             return of_two_halves(own=own, other=back, ends=(0.0, 0.0) if own == back else ends)
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)

@@ -114,7 +114,9 @@ def curve(
     if request.form not in TABLE:
         text = output_text(chart_output(kind, chart, loaded), form=request.form)
     elif on_terminal():
-        text = f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
+        text = (
+            f"{chart_text(chart, width=width(), styled=has_styles())}\n{chart_lines(chart, marks=MARKS, width=width())}"
+        )
     else:
         text = chart_lines(chart)
     runs = [] if any_size else [config.plan for config in loaded if not config.plan.tuning]
@@ -214,7 +216,8 @@ def sweep(
     else:  # below a drawing: a line over one key with numbers, a map over two keys
         text = ""
         if len(axes) == 1 and axes[0].numbers is not None:
-            text = chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width()) + "\n"
+            drawn = sweep_chart(axes[0], outcomes, subtitle=facts)
+            text = chart_text(drawn, width=width(), styled=has_styles()) + "\n"
         elif len(axes) == 2:
             text = heat_text(axes, outcomes, width=width(), styled=has_styles(), subtitle=facts) + "\n"
         is_long = text and len(outcomes) > MAX_ROWS

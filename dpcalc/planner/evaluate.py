@@ -276,12 +276,12 @@ def _infinite_note(composition: Composition) -> str:
     )
 
 
-def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
+def evaluate(plan: Plan | Composition) -> Evaluation:
     """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows."""
     with allowance(EVALUATION_WORK):
         composition = composed(plan)
         with own_allowance(math.inf):  # it has allowances of its own, and always answers
-            main = guarantee(composition, method=method)
+            main = guarantee(composition)
         tuning, rows, notes = composition.plan.tuning, list[Row](), tuple[Note, ...]()
         if tuning is not None and main.finite:
             alone = guarantee(composition.one_run)

@@ -55,8 +55,8 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
     names = [key.rpartition(".")[2] for key in keys]
     short = names if len({*names}) == len(names) else keys
     fitting = fitted(rows, short=(*short, *SHOWN), width=width)
-    notes = Counter(note for outcome in outcomes if (note := visible(outcome.error or outcome.note)))
-    for note, count in notes.items():
+    times = Counter(note for outcome in outcomes if (note := visible(outcome.error or outcome.note)))
+    for note, count in times.items():
         fitting += textwrap.wrap(f"{note} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
     return "".join(f"{line}\n" for line in fitting)
 

@@ -257,4 +257,4 @@ def test_delta_is_not_what_a_pass_bounded_for_another_delta_leaves():
 
 def test_moments_are_not_those_of_round_off_far_out():
     plan = load_text(CONFIG, path="run.yaml").plan
-    assert evaluate(plan, method="rdp").guarantee.epsilon < 1.5 * evaluate(plan, method="pld").guarantee.epsilon
+    assert guarantee(plan, method="rdp").epsilon < 1.5 * guarantee(plan, method="pld").epsilon
