@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
 import dpcalc as package
 from dpcalc.cli.app import run
@@ -19,6 +20,8 @@ from tests.cli.repository import Repository
 from tests.cli.running import CONFIG, STAND_IN, environment
 from tests.cli.stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
 from tests.thinning import thinned
+
+ROWS = yaml.safe_load(Path(__file__).with_name("exits.yaml").read_text(encoding="utf-8"))
 
 FULL = pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
 POSIX = pytest.mark.skipif(os.name != "posix", reason="needs POSIX signals, shells and permissions")
@@ -119,20 +122,7 @@ def test_typers_own_failures_are_not_our_no(monkeypatch):
         assert run([]) == code
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "rule"),
-    [
-        (("epsilon", "broken.yaml", "--json"), 2, "DPC102"),
-        (("check", "none.yaml", "--report", "xml", "--json"), 2, "DPC104"),
-        (("check", "--report", "json"), 2, "DPC104"),
-        (("check", "--report=json=-"), 2, "DPC104"),
-        (("check", "--json", "--what"), 2, "DPC104"),
-        (("ledger", "show", "none.yaml", "--json"), 2, "DPC100"),
-        (("epsilon", "none.yaml", "--json"), 2, "DPC100"),
-        (("solve-sigma", "broken.yaml", "--json"), 2, "DPC102"),
-        (("nonsense", "--json"), 2, "DPC104"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "code", "rule"), ROWS["json"])
 @pytest.mark.usefixtures("here")
 def test_an_error_is_json_where_json_is_asked_for(dpcalc, config, arguments, code, rule):
     config(steps="'x'", file="broken.yaml")
@@ -311,17 +301,7 @@ def test_a_full_disk_is_no_verdict(config, tmp_path, words):
 
 @pytest.mark.heavy
 @FULL
-@pytest.mark.parametrize(
-    ("words", "written", "changed"),
-    [
-        ("lock a.yaml", "dpcalc.lock", "dpcalc.lock"),
-        ("check a.yaml --report json=r.json --report sarif=r.sarif", "r.json", "r.json, r.sarif were written"),
-        ("init --output new.yaml", "new.yaml", "new.yaml was written"),
-        ("ledger add runs.yaml a.yaml", "runs.yaml", "runs.yaml was written"),
-        ("solve-sigma a.yaml --target-eps 1.9 --write", "a.yaml", "a.yaml was written"),
-        ("curve steps a.yaml --range 1,2 --plot p.svg", "p.svg", "p.svg was written"),
-    ],
-)
+@pytest.mark.parametrize(("words", "written", "changed"), ROWS["written"])
 def test_a_file_that_was_written_is_told(config, tmp_path, words, written, changed):
     config()
     program = (STAND_IN,) if words.split()[0] in {"lock", "check", "init"} else ("-m", "dpcalc")
