@@ -21,13 +21,14 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.accountants.rdp import trimmed_epsilon
+from dpcalc.accountants.rdp import log_peak, trimmed_epsilon
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, CountPair, count_mixtures
 from dpcalc.amplification.data_sets import (
     Contributions,
+    DrawnNumbers,
     Mixture,
     Pair,
     data_set_atoms,
@@ -37,10 +38,11 @@ from dpcalc.amplification.data_sets import (
 )
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
+from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import LossCurve
-from dpcalc.losses.moments import Curve, composed_moments
+from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -56,11 +58,13 @@ from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
-_LENGTH_WORK = 0.08 * SECOND  # for other lengths of contributions
+_LAWS_WORK = 0.25 * SECOND  # for the numbers of vectors that a phase's steps draw
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
-_FINEST_LENGTH = Fraction(1, 8)  # of a clip norm: epsilon is flat near the best length
-_MAX_CENTERS = 200  # of a mixture with other lengths: twice as many take twice as long to compose
-_MIN_GAIN_FACTOR = 1.001  # factor on the moment bound below which another length may not raise epsilon
+_ORDERS = np.geomspace(0.25, 16.0, 13)  # of a data set that costs more than one on the line, over the order of that
+_FULL, _TURN = 8, 64  # steps of a length up to 1, and of a whole turn: epsilon is flat near the best ones
+_DIRECTIONS = (_FULL, 0), (_FULL, _TURN // 2), (_FULL, _TURN // 4), (0, 0)  # (length, angle) in these steps
+_WIDEST_TURN = 8  # steps of the first turns
+_MIN_GAIN_FACTOR = 1.0005  # factor on the moment bound below which other contributions may not raise epsilon
 _NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
@@ -85,37 +89,50 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
     composition = bounding.attained
     if not releasing_phases(composition.plan):
         return LowerEpsilon(value=0.0, is_tight=True)
-    worst = _worst_data_set(composition, direction)
-    if worst is None:
+    (runs, is_tight), delta = _worst_data_sets(composition, direction), composition.plan.delta
+    if not runs:
         return None
-    (counts, is_tight), delta = worst, composition.plan.delta
-    two_outcomes = partial(two_outcome_epsilon, counts, delta=delta)
-    value, is_composed = _lower_bound(two_outcomes, lambda: epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0])
-    return LowerEpsilon(value or two_outcomes(), is_tight=is_composed and is_tight and bounding.is_attained)
+
+    def compose(counts: Steps) -> float:
+        return epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0]
+
+    value, is_composed = _lower_bound(runs, compose, partial(two_outcome_epsilon, delta=delta))
+    value = value or max(two_outcome_epsilon(counts, delta=delta) for counts in runs)
+    return LowerEpsilon(value, is_tight=is_composed and is_tight and bounding.is_attained)
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
     """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known."""
     composition = composed(plan).attained
-    worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
-    if worst is None:
+    runs, _ = _worst_data_sets(composition, direction) if releasing_phases(composition.plan) else ([], False)
+    if not runs:
         return 0.0
-    counts, _ = worst
-    two_outcomes = partial(two_outcome_delta, counts, epsilon=epsilon)
-    value, is_composed = _lower_bound(two_outcomes, lambda: delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0])
-    return max(value, two_outcomes()) if is_composed else value
+
+    def compose(counts: Steps) -> float:
+        return delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0]
+
+    two_outcomes = partial(two_outcome_delta, epsilon=epsilon)
+    value, is_composed = _lower_bound(runs, compose, two_outcomes)
+    return max(value, *map(two_outcomes, runs)) if is_composed else value
 
 
-def _lower_bound(two_outcomes: Callable[[], float], compose: Callable[[], float]) -> tuple[float, bool]:
-    """Return (bound by composition, True) or, if that fails, (two_outcomes(), False); raise its error if that is 0."""
-    try:
-        with allowance(_COMPOSITION_WORK):
-            return compose(), True
-    except _COMPOSITION_FAILURES:
-        value = two_outcomes()
-        if not value:
-            raise
-        return value, False
+def _lower_bound(
+    runs: Sequence[Steps], compose: Callable[[Steps], float], two_outcomes: Callable[[Steps], float]
+) -> tuple[float, bool]:
+    """Return (largest bound of a run by composition, True) or, if that of the first one fails, (that by two outcomes of
+    any, False); raise its error if that is 0."""
+    with allowance(_COMPOSITION_WORK):
+        try:
+            value = compose(runs[0])
+        except _COMPOSITION_FAILURES:
+            value = max(map(two_outcomes, runs))
+            if not value:
+                raise
+            return value, False
+        for counts in runs[1:]:
+            with suppress(*_COMPOSITION_FAILURES):
+                value = max(value, compose(counts))
+    return value, True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,30 +141,31 @@ class _Candidate:
 
     phase: int  # its number among those that release something
     is_swapped: bool  # True for D'||D
-    others: tuple[Fraction, ...]  # by level
+    contributions: Contributions
     counts: dict[Curve, int]  # {} if D and D' look the same
     is_tight: bool  # they attain the unit's bound
     observations: "tuple[_Observation, ...]"
 
 
 _Run = tuple[_Candidate, ...]  # of each phase, all in one direction
+_Polar = dict[tuple[int, int], tuple[int, int]]  # by place of a phase and level: length and angle of a contribution
 
 
-def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (losses of the costliest known data set of all phases, whether they attain the bound); None without any.
+def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dict[Curve, int]], bool]:
+    """Return (losses of the costliest known data sets of all phases, whether the first attains the bound).
 
-    It is one of the unit in `direction`, or of the costliest unit.
+    They are of the unit in `direction`, or of the costliest unit: one on the line, and perhaps one in the plane.
     """
     plan = composition.plan
     if not plan.adds_noise:  # for other mechanisms no worst data set is known
-        return None
+        return [], False
     # That order decides the upper bound; of a data set that costs much less it is a larger one.
     protected, order = composition.costliest(direction)
     orders = np.array([order, _LARGER_ORDER * order])
 
     # Log moments add up, and the data may change from phase to phase: the largest of each phase is in the costliest.
     best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
-    with suppress(TooLargeError), allowance(_SEARCH_WORK):
+    with suppress(TooLargeError), allowance(_SEARCH_WORK) as search:
         for candidate in _candidates(plan, protected, direction):
             log_moments = [0.0] * orders.size
             if candidate.counts:
@@ -164,10 +182,17 @@ def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curv
             largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
             runs.append(tuple(candidate for _, _, candidate in largest))
     if not runs or not any(candidate.counts for candidate in runs[0]):
-        return None
+        return [], False
     if all(candidate.is_tight for candidate in runs[0]):
-        return _total_counts(runs[0]), bool(direction) or len(composition.units) == 1
-    return _with_best_lengths(plan, runs), False
+        return [_total_counts(runs[0])], bool(direction) or len(composition.units) == 1
+    if len(runs) > 1 and _total_counts(runs[1]) == _total_counts(runs[0]):
+        runs.pop()
+    with suppress(TooLargeError), allowance(search.left):
+        bounds = [trimmed_epsilon(_total_counts(run), delta=plan.delta) for run in runs]
+        bound, best = max(zip(bounds, runs, strict=True), key=lambda each: each[0].value)
+        runs = [best]
+        return [_total_counts(best), *_in_the_plane(plan, best, bound.order)], False
+    return [_total_counts(runs[0])], False
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
@@ -178,47 +203,100 @@ def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
     return dict(counts)
 
 
-def _with_best_lengths(plan: Plan, starts: Sequence[_Run]) -> dict[Curve, int]:
-    """Return the costliest run's step losses, after varying what other units contribute to raise its epsilon.
+def _in_the_plane(plan: Plan, start: _Run, order: float) -> list[dict[Curve, int]]:
+    """Return [step losses] of a costlier run in which others contribute vectors of the plane; [] if none was found.
 
-    What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
-    length below 1 they may tell enough and hide less. One level of one phase after the other is moved by a step that is
-    doubled after a success and halved otherwise.
+    Across the line on which the unit contributes, others show whether their parent was drawn and do not hide it; on it,
+    of a length below 1, they may tell enough and hide less. First of each phase all patterns of four directions and 0
+    are tried, then one level of one phase after the other is turned, lengthened or shortened, in smaller and smaller
+    steps, as long as a bound by moments rises.
     """
+    phases, orders = releasing_phases(plan), order * _ORDERS
+    levels: list[list[int]] = []  # of each phase, those of which others contribute
+    drawn: list[list[DrawnNumbers]] = []
+    for candidate in start:
+        phase = phases[candidate.phase]
+        levels.append([])
+        drawn.append([])
+        if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocated:
+            continue
+        # What is beside an outermost Poisson draw of the unit is independent of it.
+        first = 2 if phase.hierarchy.levels[0].scheme.is_independent else 1
+        for least in range(first, plan.unit + 1):  # outer levels are left out where there are too many cases
+            with suppress(TooLargeError), allowance(_LAWS_WORK):
+                tried = range(least, plan.unit + 1)
+                drawn[-1] = [DrawnNumbers.of(each.pair, plan.unit, tried) for each in candidate.observations]
+                levels[-1] = [level for level in tried if any(each.numbers[:, level].any() for each in drawn[-1])]
+                break
 
-    def moment_bound(run: _Run) -> float:
-        return trimmed_epsilon(_total_counts(run), delta=plan.delta).value
+    def vectors(place: int, data: _Polar) -> Array:
+        polar = np.array([data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)])
+        lengths, angles = (1 - 2.0**-50) / _FULL * polar[:, 0], 2 * math.pi / _TURN * polar[:, 1]
+        return np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=1)
 
-    phases, best = releasing_phases(plan), starts[0]
-    with suppress(TooLargeError), allowance(_LENGTH_WORK):
-        bound = moment_bound(best)
-        for start in starts[1:]:
-            if _total_counts(start) != _total_counts(best) and (value := moment_bound(start)) > bound:
-                bound, best = value, start
+    def log_moments(place: int, data: _Polar) -> Array:  # of both directions
+        phase = phases[start[place].phase]
+        if not levels[place]:
+            counts = [
+                _losses(phase, start[place].observations, start[place].contributions, is_swapped=k) for k in (0, 1)
+            ]
+            each = [composed_moments(side, max_order=orders.max()).cumulants(orders)[0] for side in counts]
+            return np.array(each)
+        noise = phase.gaussian.noise_multiplier
+        return sum(
+            seen.number * numbers.log_moments(vectors(place, data), orders, deviation=noise * seen.factor)
+            for seen, numbers in zip(start[place].observations, rough[place], strict=True)
+        )
 
-        step = _FINEST_LENGTH
-        while step >= _FINEST_LENGTH:
+    def epsilons(moments: Sequence[Array]) -> Array:
+        return ((sum(moments) + log_peak(orders) - math.log(plan.delta)) / orders).min(axis=1)
+
+    rough = [
+        [
+            numbers.merged(max(1, int(phases[candidate.phase].gaussian.noise_multiplier * seen.factor / 2)))
+            for numbers, seen in zip(laws, candidate.observations, strict=False)
+        ]
+        for laws, candidate in zip(drawn, start, strict=True)
+    ]
+    free = [(place, level) for place in range(len(start)) for level in levels[place]]
+    best: _Polar = {}
+    with suppress(TooLargeError):
+        moments = [log_moments(place, best) for place in range(len(start))]
+        value = epsilons(moments).max()
+
+        def improve(place: int, data: _Polar) -> bool:
+            nonlocal value, best
+            changed = [*moments[:place], log_moments(place, data), *moments[place + 1 :]]
+            if (found := epsilons(changed).max()) <= _MIN_GAIN_FACTOR * value:
+                return False
+            best, moments[:], value = data, changed, found
+            return True
+
+        for place in range(len(start)):
+            for pattern in product(_DIRECTIONS, repeat=len(levels[place])):
+                improve(
+                    place, best | {(place, level): each for level, each in zip(levels[place], pattern, strict=True)}
+                )
+        step = _WIDEST_TURN
+        while step:
             is_better = False
-            for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
-                candidate, others = best[place], [*best[place].others]
-                others[level] += move
-                phase = phases[candidate.phase]
-                if abs(others[level]) > 1 or not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocated:
-                    continue
-                length = math.lcm(*(each.denominator for each in others))
-                contributions = Contributions(tuple(int(each * length) for each in others), length)
-                pairs = [each.pair(contributions) for each in candidate.observations]
-                if max((len(side) for pair in pairs for side in pair), default=0) > _MAX_CENTERS:
-                    continue
-                counts = _losses(phase, candidate.observations, contributions, is_swapped=candidate.is_swapped)
-                if not counts or counts == candidate.counts:
-                    continue
-                changed = replace(candidate, others=tuple(others), counts=counts)
-                run = (*best[:place], changed, *best[place + 1 :])
-                if (value := moment_bound(run)) > _MIN_GAIN_FACTOR * bound:
-                    bound, best, is_better = value, run, True
-            step = step * 2 if is_better else step / 2
-    return _total_counts(best)
+            for key, (longer, turned) in product(free, ((0, step), (0, -step), (step // 2, 0), (-step // 2, 0))):
+                length, angle = best.get(key, (0, 0))
+                length, angle = min(max(length + longer, 0), _FULL), (angle + turned) % _TURN
+                is_better |= (length, angle) != best.get(key, (0, 0)) and improve(key[0], best | {key: (length, angle)})
+            step = step if is_better else step // 2
+    if not best:
+        return []
+    is_swapped, counts = bool(epsilons(moments).argmax()), Counter[Curve]()
+    for place, candidate in enumerate(start):
+        phase = phases[candidate.phase]
+        if not levels[place]:
+            counts.update(_losses(phase, candidate.observations, candidate.contributions, is_swapped=is_swapped))
+        for seen, numbers in zip(candidate.observations, drawn[place], strict=False):
+            sides = numbers.swapped if is_swapped else numbers
+            deviation = phase.gaussian.noise_multiplier * seen.factor
+            counts[sides.loss(vectors(place, best), deviation=deviation)] += seen.number
+    return [dict(counts)]
 
 
 def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
@@ -255,7 +333,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
                 yield _Candidate(
                     phase=place,
                     is_swapped=is_swapped,
-                    others=tuple(map(Fraction, signs.others)),
+                    contributions=signs,
                     counts=counts,
                     is_tight=is_tight,
                     observations=data_set.observations,
