@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dpcalc.arrays import Array
-from dpcalc.errors import TooLargeError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import AdditiveNoise
@@ -36,6 +35,7 @@ from dpcalc.sampling.counts import (
     power,
     rounded,
     sum_of_draws,
+    to_whole_bits,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
@@ -99,6 +99,8 @@ def data_set_pair(
         if not _own_contributions(co_sampled)[1]:
             contributions = contributions._replace(others=(0,) * unit)
         p, q = _frame_pair(co_sampled, adjacency, contributions, members)
+    if contributions.has_all:
+        p, q = to_whole_bits(p), to_whole_bits(q)
 
     # From that draw to the whole sum, level by level outwards: siblings and the draws of the unit on the path.
     repeats = repeats or (1,) * unit
@@ -107,6 +109,8 @@ def data_set_pair(
         sibling = _sibling_sum(co_sampled, level, contributions, prod(repeats[level - 1 : lowest]))
         sides = [convolve_power(side, repeats[level - 1]) for side in (p, q)]
         p, q = (_level_sum(co_sampled, level, sibling, on_path, contributions.has_all) for on_path in sides)
+        if contributions.has_all:
+            p, q = to_whole_bits(p), to_whole_bits(q)
     return p, q
 
 
@@ -435,14 +439,14 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
 # same for all data sets: the pair of one of them is read from it.
 
 _BASE = 1 << 32  # above twice every number of vectors of a kind that a step draws
-_NEGLIGIBLE = 1e-40  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
+_NEGLIGIBLE = 1e-25  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
 _OFF = 1e-36  # bound on the error of the laws of `has_all`
 _WIDTHS = 0.06, 0.12  # of cells along the line and across, in deviations: coarser by a half costs .1 % of epsilon
 _REACH = 12.0  # deviations from the outermost centers to the last cuts
 _RAREST_CELL = 1e-20  # P mass of a cell; rarer ones are left out of P
 _ROUND_OFF = 1e-11  # relative, of cells' masses: normal ones err by 1e-12, sums of 1e4 positive terms by as much
-_MAX_MASSES = 8e6  # of the cells of one coordinate, for all cases
-_ROUGHLY, _SPACING, _NEAR, _FAR = 1e-10, 0.6, 7.0, 60.0  # of a sum that only guides the search, as above
+_MAX_PRODUCTS = 1e9  # of masses along and across; with more, cells are coarser
+_ROUGHLY, _SPACING, _NEAR, _FAR = 1e-10, 0.7, 7.0, 30.0  # of a sum that only guides the search, as above
 _LARGEST = 600.0  # exponent of e
 
 
@@ -494,22 +498,19 @@ class DrawnNumbers(NamedTuple):
         """
         likely = np.maximum(self.p, self.q) > _NEGLIGIBLE
         centers = self.centers(vectors)[likely] / deviation
+        reaches = np.ptp(centers, axis=0) + 2 * _REACH
+        coarser = max(1.0, math.sqrt(centers.size / 2 * (reaches / _WIDTHS).prod() / _MAX_PRODUCTS))
         masses = []
-        for place, width in zip(centers.T, _WIDTHS, strict=True):
-            ends = place.min() - _REACH, place.max() + _REACH
-            cuts = np.linspace(*ends, math.ceil((ends[1] - ends[0]) / width) + 1)
+        for place, reach, width in zip(centers.T, reaches, _WIDTHS, strict=True):
+            cuts = place.min() - _REACH + np.linspace(0, reach, math.ceil(reach / width / coarser) + 1)
             spend(2 * ELEMENT * cuts.size * place.size)
-            if cuts.size * place.size > _MAX_MASSES:
-                raise TooLargeError(f"data set: expected fewer likely numbers of vectors, got {place.size}")
             # The first and the last cell go on for ever; masses above a center are those of the reflected cell.
             cuts[0], cuts[-1] = -np.inf, np.inf
             low, high = cuts[:-1, None] - place, cuts[1:, None] - place
-            is_above = low > 0
-            masses.append(
-                normal_cdf_array(np.where(is_above, -low, high)) - normal_cdf_array(np.where(is_above, -high, low))
-            )
+            low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+            masses.append(normal_cdf_array(high) - normal_cdf_array(low))
         along, across = masses
-        spend(2 * along.shape[0] * across.size / 4)
+        spend(along.size * across.shape[0] / 8)
         p, q = (((along * weights[likely]) @ across.T).ravel() for weights in (self.p, self.q))
         p, q = p[p > _RAREST_CELL], q[p > _RAREST_CELL]
         # Every mass of P is at most the true one, and every one of Q, p e^-loss, at least.
@@ -533,7 +534,7 @@ class DrawnNumbers(NamedTuple):
             spend(ELEMENT * points.size * place.size)
             densities.append(np.exp(-((points[:, None] - place) ** 2) / 2) * (_SPACING / math.sqrt(2 * math.pi)))
         along, across = densities
-        spend(along.size * across.shape[0] / 2 + 2 * ELEMENT * orders.size * along.shape[0] * across.shape[0])
+        spend(along.size * across.shape[0] / 8 + 2 * ELEMENT * orders.size * along.shape[0] * across.shape[0])
         p, q = (((along * weights) @ across.T).ravel() + sys.float_info.min for weights in (self.p, self.q))
         loss = np.log(p / q)
         sides = ((p, loss), (q, -loss))

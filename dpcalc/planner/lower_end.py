@@ -58,13 +58,14 @@ from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
-_LAWS_WORK = 0.25 * SECOND  # for the numbers of vectors that a phase's steps draw
+_LAWS_WORK = 0.35 * SECOND  # for the numbers of vectors that a phase's steps draw
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
-_ORDERS = np.geomspace(0.25, 16.0, 13)  # of a data set that costs more than one on the line, over the order of that
+_ORDERS = np.geomspace(0.5, 8.0, 24)  # of data sets, over that of the upper bound
 _FULL, _TURN = 8, 64  # steps of a length up to 1, and of a whole turn: epsilon is flat near the best ones
 _DIRECTIONS = (_FULL, 0), (_FULL, _TURN // 2), (_FULL, _TURN // 4), (0, 0)  # (length, angle) in these steps
 _WIDEST_TURN = 8  # steps of the first turns
-_MIN_GAIN_FACTOR = 1.0005  # factor on the moment bound below which other contributions may not raise epsilon
+_MAX_CENTERS = 200  # of a mixture on the line: twice as many take twice as long to compose
+_MIN_GAIN_FACTOR = 1.0002  # factor on the moment bound below which other contributions may not raise epsilon
 _NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
@@ -137,14 +138,12 @@ def _lower_bound(
 
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
-    """A data set of one phase in one direction: its losses, how often each occurs, what other units contribute."""
+    """A data set of one phase in one direction: its losses, and how often each occurs."""
 
     phase: int  # its number among those that release something
     is_swapped: bool  # True for D'||D
-    contributions: Contributions
     counts: dict[Curve, int]  # {} if D and D' look the same
     is_tight: bool  # they attain the unit's bound
-    observations: "tuple[_Observation, ...]"
 
 
 _Run = tuple[_Candidate, ...]  # of each phase, all in one direction
@@ -161,38 +160,53 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
         return [], False
     # That order decides the upper bound; of a data set that costs much less it is a larger one.
     protected, order = composition.costliest(direction)
-    orders = np.array([order, _LARGER_ORDER * order])
+    orders, phases = np.array([order, _LARGER_ORDER * order]), releasing_phases(plan)
+    data_sets = _data_sets(plan, phases, protected)
+    if data_sets is None:
+        return [], False
 
     # Log moments add up, and the data may change from phase to phase: the largest of each phase is in the costliest.
     best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
-    with suppress(TooLargeError), allowance(_SEARCH_WORK) as search:
-        for candidate in _candidates(plan, protected, direction):
-            log_moments = [0.0] * orders.size
-            if candidate.counts:
-                log_moments = composed_moments(candidate.counts, max_order=orders.max()).cumulants(orders)[0].tolist()
-            for index, log_moment in enumerate(log_moments):
-                place = (index, candidate.is_swapped, candidate.phase)
-                if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
-                    best[place] = log_moment, candidate.is_tight, candidate
-    runs: list[_Run] = []
-    for index in range(orders.size):
-        by_direction = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
-        complete = [run for run in by_direction if len(run) == len(releasing_phases(plan))]
-        if complete:
-            largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
-            runs.append(tuple(candidate for _, _, candidate in largest))
-    if not runs or not any(candidate.counts for candidate in runs[0]):
+
+    def runs() -> list[_Run]:  # the costliest at each order
+        found = []
+        for index in range(orders.size):
+            by_direction = [
+                [best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)
+            ]
+            complete = [run for run in by_direction if len(run) == len(phases)]
+            if complete:
+                largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
+                found.append(tuple(candidate for _, _, candidate in largest))
+        return found
+
+    # Siblings whose contributions are random make many centers: data sets on the line in which they contribute come
+    # last, and only where those in the plane cannot be searched.
+    in_plane: list[dict[Curve, int]] | None = None
+    with suppress(TooLargeError), allowance(_SEARCH_WORK):
+        for has_random in (False, True):
+            for candidate in _candidates(plan, protected, data_sets, direction, has_random=has_random):
+                log_moments = [0.0] * orders.size
+                if candidate.counts:
+                    moments = composed_moments(candidate.counts, max_order=orders.max())
+                    log_moments = moments.cumulants(orders)[0].tolist()
+                for index, log_moment in enumerate(log_moments):
+                    place = (index, candidate.is_swapped, candidate.phase)
+                    if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
+                        best[place] = log_moment, candidate.is_tight, candidate
+            if any(candidate.counts for candidate in runs()[0]):
+                if all(candidate.is_tight for candidate in runs()[0]):
+                    return [_total_counts(runs()[0])], bool(direction) or len(composition.units) == 1
+                in_plane = in_plane or _in_the_plane(plan, phases, data_sets, order)
+                if in_plane is not None:
+                    break
+    costliest = [_total_counts(run) for run in runs()]
+    if not costliest or not costliest[0]:
         return [], False
-    if all(candidate.is_tight for candidate in runs[0]):
-        return [_total_counts(runs[0])], bool(direction) or len(composition.units) == 1
-    if len(runs) > 1 and _total_counts(runs[1]) == _total_counts(runs[0]):
-        runs.pop()
-    with suppress(TooLargeError), allowance(search.left):
-        bounds = [trimmed_epsilon(_total_counts(run), delta=plan.delta) for run in runs]
-        bound, best = max(zip(bounds, runs, strict=True), key=lambda each: each[0].value)
-        runs = [best]
-        return [_total_counts(best), *_in_the_plane(plan, best, bound.order)], False
-    return [_total_counts(runs[0])], False
+    if len(costliest) > 1 and costliest[0] != costliest[1]:
+        with suppress(TooLargeError), allowance(_SEARCH_WORK):
+            costliest.sort(key=lambda counts: trimmed_epsilon(counts, delta=plan.delta).value, reverse=True)
+    return [costliest[0], *(in_plane or [])], False
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
@@ -203,125 +217,135 @@ def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
     return dict(counts)
 
 
-def _in_the_plane(plan: Plan, start: _Run, order: float) -> list[dict[Curve, int]]:
-    """Return [step losses] of a costlier run in which others contribute vectors of the plane; [] if none was found.
+def _in_the_plane(
+    plan: Plan, phases: Sequence[Phase], data_sets: "Sequence[_DataSet]", order: float
+) -> list[dict[Curve, int]] | None:
+    """Return [step losses] of the costliest run found in which others contribute vectors of the plane, [] if it costs
+    nothing; None if the numbers of vectors that steps draw are not known, or noise is not Gaussian.
 
     Across the line on which the unit contributes, others show whether their parent was drawn and do not hide it; on it,
     of a length below 1, they may tell enough and hide less. First of each phase all patterns of four directions and 0
     are tried, then one level of one phase after the other is turned, lengthened or shortened, in smaller and smaller
     steps, as long as a bound by moments rises.
     """
-    phases, orders = releasing_phases(plan), order * _ORDERS
-    levels: list[list[int]] = []  # of each phase, those of which others contribute
-    drawn: list[list[DrawnNumbers]] = []
-    for candidate in start:
-        phase = phases[candidate.phase]
-        levels.append([])
-        drawn.append([])
-        if not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocated:
-            continue
-        # What is beside an outermost Poisson draw of the unit is independent of it.
-        first = 2 if phase.hierarchy.levels[0].scheme.is_independent else 1
-        for least in range(first, plan.unit + 1):  # outer levels are left out where there are too many cases
-            with suppress(TooLargeError), allowance(_LAWS_WORK):
-                tried = range(least, plan.unit + 1)
-                drawn[-1] = [DrawnNumbers.of(each.pair, plan.unit, tried) for each in candidate.observations]
-                levels[-1] = [level for level in tried if any(each.numbers[:, level].any() for each in drawn[-1])]
+    if not all(isinstance(phase.mechanism, Gaussian) and not phase.hierarchy.allocated for phase in phases):
+        return None
+    seen = [
+        (place, each, phase.gaussian.noise_multiplier * each.factor)
+        for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True))
+        for each in data_set.observations
+    ]
+    # Others of outer levels contribute where there are not too many cases, and if they depend on the unit's draw: what is
+    # beside an outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
+    laws: list[DrawnNumbers] = []
+    for place, each, _ in seen:
+        first, law = 2 if phases[place].hierarchy.levels[0].scheme.is_independent else 1, None
+        for least in range(plan.unit + 1, first - 1, -1):
+            with suppress(TooLargeError), allowance(_LAWS_WORK) as work:
+                law = DrawnNumbers.of(each.pair, plan.unit, range(least, plan.unit + 1))
+            if work.spent > _LAWS_WORK / 8:
                 break
+        if law is None:
+            return None
+        laws.append(law)
+    rough = [law.merged(max(1, round(deviation / 2))) for law, (_, _, deviation) in zip(laws, seen, strict=True)]
+    free = {
+        (place, level)
+        for (place, _, _), law in zip(seen, laws, strict=True)
+        for level in range(1, plan.unit + 1)
+        if law.numbers[:, level].any()
+    }
 
     def vectors(place: int, data: _Polar) -> Array:
         polar = np.array([data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)])
         lengths, angles = (1 - 2.0**-50) / _FULL * polar[:, 0], 2 * math.pi / _TURN * polar[:, 1]
         return np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=1)
 
-    def log_moments(place: int, data: _Polar) -> Array:  # of both directions
-        phase = phases[start[place].phase]
-        if not levels[place]:
-            counts = [
-                _losses(phase, start[place].observations, start[place].contributions, is_swapped=k) for k in (0, 1)
-            ]
-            each = [composed_moments(side, max_order=orders.max()).cumulants(orders)[0] for side in counts]
-            return np.array(each)
-        noise = phase.gaussian.noise_multiplier
-        return sum(
-            seen.number * numbers.log_moments(vectors(place, data), orders, deviation=noise * seen.factor)
-            for seen, numbers in zip(start[place].observations, rough[place], strict=True)
+    orders = order * _ORDERS
+    constant = log_peak(orders) - math.log(plan.delta)
+    moments: dict[int, Array] = {}
+
+    def epsilons(data: _Polar, changed: int) -> Array:  # in both directions, if the data of one phase are new
+        moments[changed] = sum(
+            each.number * law.log_moments(vectors(place, data), orders, deviation=deviation)
+            for (place, each, deviation), law in zip(seen, rough, strict=True)
+            if place == changed
         )
+        return ((sum(moments.values()) + constant) / orders).min(axis=1)
 
-    def epsilons(moments: Sequence[Array]) -> Array:
-        return ((sum(moments) + log_peak(orders) - math.log(plan.delta)) / orders).min(axis=1)
-
-    rough = [
-        [
-            numbers.merged(max(1, int(phases[candidate.phase].gaussian.noise_multiplier * seen.factor / 2)))
-            for numbers, seen in zip(laws, candidate.observations, strict=False)
-        ]
-        for laws, candidate in zip(drawn, start, strict=True)
-    ]
-    free = [(place, level) for place in range(len(start)) for level in levels[place]]
     best: _Polar = {}
+    values = [epsilons(best, place) for place in range(len(phases))][-1:]
+
+    def improve(data: _Polar, place: int) -> bool:
+        nonlocal best
+        before = moments[place]
+        found = epsilons(data, place)
+        if found.max() <= _MIN_GAIN_FACTOR * values[-1].max():
+            moments[place] = before
+            return False
+        best = data
+        values.append(found)
+        return True
+
     with suppress(TooLargeError):
-        moments = [log_moments(place, best) for place in range(len(start))]
-        value = epsilons(moments).max()
-
-        def improve(place: int, data: _Polar) -> bool:
-            nonlocal value, best
-            changed = [*moments[:place], log_moments(place, data), *moments[place + 1 :]]
-            if (found := epsilons(changed).max()) <= _MIN_GAIN_FACTOR * value:
-                return False
-            best, moments[:], value = data, changed, found
-            return True
-
-        for place in range(len(start)):
-            for pattern in product(_DIRECTIONS, repeat=len(levels[place])):
-                improve(
-                    place, best | {(place, level): each for level, each in zip(levels[place], pattern, strict=True)}
-                )
+        for place in range(len(phases)):
+            levels = [key for key in sorted(free) if key[0] == place]
+            for pattern in product(_DIRECTIONS, repeat=len(levels)):
+                improve(best | dict(zip(levels, pattern, strict=True)), place)
         step = _WIDEST_TURN
         while step:
             is_better = False
-            for key, (longer, turned) in product(free, ((0, step), (0, -step), (step // 2, 0), (-step // 2, 0))):
+            for key, (longer, turned) in product(
+                sorted(free), ((0, step), (0, -step), (step // 2, 0), (-step // 2, 0))
+            ):
                 length, angle = best.get(key, (0, 0))
-                length, angle = min(max(length + longer, 0), _FULL), (angle + turned) % _TURN
-                is_better |= (length, angle) != best.get(key, (0, 0)) and improve(key[0], best | {key: (length, angle)})
+                other = min(max(length + longer, 0), _FULL), (angle + turned) % _TURN
+                is_better |= other != (length, angle) and improve(best | {key: other}, key[0])
             step = step if is_better else step // 2
-    if not best:
-        return []
-    is_swapped, counts = bool(epsilons(moments).argmax()), Counter[Curve]()
-    for place, candidate in enumerate(start):
-        phase = phases[candidate.phase]
-        if not levels[place]:
-            counts.update(_losses(phase, candidate.observations, candidate.contributions, is_swapped=is_swapped))
-        for seen, numbers in zip(candidate.observations, drawn[place], strict=False):
-            sides = numbers.swapped if is_swapped else numbers
-            deviation = phase.gaussian.noise_multiplier * seen.factor
-            counts[sides.loss(vectors(place, best), deviation=deviation)] += seen.number
+
+    # On the line the exact pair is as good, unless fewer others contribute to it.
+    is_swapped, counts = bool(values[-1].argmax()), Counter[Curve]()
+    for (place, each, deviation), law in zip(seen, laws, strict=True):
+        loss: LossCurve = (law.swapped if is_swapped else law).loss(vectors(place, best), deviation=deviation)
+        polar = [best.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)]
+        if all(angle % (_TURN // 2) == 0 for _, angle in polar):
+            others = tuple(-length if angle else length for length, angle in polar)
+            p, q = each.pair(Contributions(others, _FULL))[:: -1 if is_swapped else 1]
+            if len(p) <= _MAX_CENTERS and p != q:
+                exact = _observed_loss(phases[place], p, q, each.factor * _FULL)
+                bounds = [trimmed_epsilon({one: each.number}, delta=plan.delta).value for one in (loss, exact)]
+                loss = exact if bounds[1] > bounds[0] / _MIN_GAIN_FACTOR else loss
+        counts[loss] += each.number
     return [dict(counts)]
 
 
-def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield the data sets of each phase that differ in their losses, in both directions.
-
-    Only in a named direction if a phase has an allocation, which is slow.
-    """
-    phases = releasing_phases(plan)
+def _data_sets(plan: Plan, phases: Sequence[Phase], protected: ProtectedUnit) -> "list[_DataSet] | None":
+    """Return the known data sets of each phase; None if those of one are not."""
     for phase in phases:  # the copies of a unit that draws with replacement can make
         schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
         sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
         if math.prod(sizes) > _MAX_COPIES:
-            return
-    data_sets = [_data_set(plan, phase, protected) for phase in phases]
-    known = [each for each in data_sets if each is not None]
-    if len(known) < len(phases):
-        return
+            return None
+    found = [_data_set(plan, phase, protected) for phase in phases]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(phases) else None
+
+
+def _candidates(
+    plan: Plan, protected: ProtectedUnit, data_sets: "Sequence[_DataSet]", direction: str, *, has_random: bool
+) -> Iterator[_Candidate]:
+    """Yield the data sets of each phase that differ in their losses, in both directions.
+
+    Those in which others contribute a random number of vectors, or those in which none do; only in a named direction if
+    a phase has an allocation, which is slow.
+    """
+    phases = releasing_phases(plan)
     directions: tuple[bool, ...] = (False, True)
     if direction and any(phase.hierarchy.allocated for phase in phases):
         directions = (direction.startswith(BACKWARD),)
-
-    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
     seen = set[tuple[int, bool, frozenset[tuple[Curve, int]]]]()
-    for is_random, signs, (place, data_set) in product((False, True), sign_patterns(plan.unit), [*enumerate(known)]):
-        if any(signs.others[level] for level in data_set.random_levels) is not is_random:
+    for signs, (place, data_set) in product(sign_patterns(plan.unit), [*enumerate(data_sets)]):
+        if any(signs.others[level] for level in data_set.random_levels) is not has_random:
             continue
         phase_bound = protected.choices[plan.phases.index(phases[place])][0]
         is_tight = data_set.is_complete and _attains_bound(phase_bound, data_set.observations, signs)
@@ -330,14 +354,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
             key = (place, is_swapped, frozenset(counts.items()))
             if key not in seen:
                 seen.add(key)
-                yield _Candidate(
-                    phase=place,
-                    is_swapped=is_swapped,
-                    contributions=signs,
-                    counts=counts,
-                    is_tight=is_tight,
-                    observations=data_set.observations,
-                )
+                yield _Candidate(phase=place, is_swapped=is_swapped, counts=counts, is_tight=is_tight)
 
 
 def _losses(

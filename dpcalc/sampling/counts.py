@@ -238,11 +238,12 @@ def sum_of_draws(each: dict[int, Fraction], number: int, rate: Fraction = Fracti
     entered = mixture([(1 - rate, {0: Fraction(1)}), (rate, each)])
     if len(entered) == 1:
         return {number * value: chance for value, chance in entered.items()}
+    return power_by_squaring(entered, number, lambda a, b: to_whole_bits(convolve(a, b)), identity={0: Fraction(1)})
 
-    def product(a: dict[int, Fraction], b: dict[int, Fraction]) -> dict[int, Fraction]:
-        return rounded(convolve(a, b), _WHOLE_BITS, lambda law: max(law, key=law.__getitem__), above=_WHOLE_BITS)
 
-    return power_by_squaring(entered, number, product, identity={0: Fraction(1)})
+def to_whole_bits(law: dict[int, Fraction]) -> dict[int, Fraction]:
+    """Return the law with weights in multiples of 2^-160; what is rounded off goes to the likeliest value."""
+    return rounded(law, _WHOLE_BITS, lambda law: max(law, key=law.__getitem__), above=_WHOLE_BITS)
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
