@@ -434,9 +434,9 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     return Loss(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone, is_one_way=True)
 
 
-# Data sets in the plane, under Gaussian noise. What others contribute across the line on which the unit does shows which
-# of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step draws is the
-# same for all data sets: the pair of one of them is read from it.
+# Data sets in the plane, under Gaussian noise. What others contribute across the line on which the unit does shows
+# which of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step draws
+# is the same for all data sets: the pair of one of them is read from it.
 
 _BASE = 1 << 32  # above twice every number of vectors of a kind that a step draws
 _NEGLIGIBLE = 1e-25  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
@@ -484,7 +484,7 @@ class DrawnNumbers(NamedTuple):
         rough = self.numbers[likely]
         rough[:, 1:] = np.rint(rough[:, 1:] / step) * step
         rough, place = np.unique(rough, axis=0, return_inverse=True)
-        p, q = (np.bincount(place.ravel(), side[likely]) for side in (self.p, self.q))
+        p, q = (np.bincount(place.ravel(), side[likely]).astype(float) for side in (self.p, self.q))
         return DrawnNumbers(rough, p, q)
 
     def centers(self, vectors: Array) -> Array:
@@ -525,7 +525,7 @@ class DrawnNumbers(NamedTuple):
         )
 
     def log_moments(self, vectors: Array, orders: Array, *, deviation: float) -> Array:
-        """Return about log E e^(z loss) of D||D' and of D'||D at some orders z > 0, shape (2, orders), by a rough sum."""
+        """Return roughly log E e^(z loss) of D||D' and of D'||D at orders z > 0, shape (2, orders)."""
         centers = self.centers(vectors) / deviation
         reach = min(_NEAR + orders.max() * np.ptp(self.numbers[:, 0]) / deviation, _FAR), _NEAR
         densities = []

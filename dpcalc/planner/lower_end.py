@@ -61,9 +61,10 @@ _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
 _LAWS_WORK = 0.35 * SECOND  # for the numbers of vectors that a phase's steps draw
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
 _ORDERS = np.geomspace(0.5, 8.0, 24)  # of data sets, over that of the upper bound
-_FULL, _TURN = 8, 64  # steps of a length up to 1, and of a whole turn: epsilon is flat near the best ones
-_DIRECTIONS = (_FULL, 0), (_FULL, _TURN // 2), (_FULL, _TURN // 4), (0, 0)  # (length, angle) in these steps
-_WIDEST_TURN = 8  # steps of the first turns
+_FULL, _HALF_TURN = 8, 32  # steps of a length up to 1, and of half a turn: epsilon is flat near the best ones
+# The first contributions (length, angle) that are tried of each level, and how they are moved.
+_ON_THE_LINE = ((_FULL, 0), (-_FULL, 0), (0, 0)), ((1, 0), (-1, 0))
+_IN_THE_PLANE = (*_ON_THE_LINE[0], (_FULL, _HALF_TURN // 2)), (*_ON_THE_LINE[1], (0, 1), (0, -1))
 _MAX_CENTERS = 200  # of a mixture on the line: twice as many take twice as long to compose
 _MIN_GAIN_FACTOR = 1.0002  # factor on the moment bound below which other contributions may not raise epsilon
 _NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
@@ -147,7 +148,7 @@ class _Candidate:
 
 
 _Run = tuple[_Candidate, ...]  # of each phase, all in one direction
-_Polar = dict[tuple[int, int], tuple[int, int]]  # by place of a phase and level: length and angle of a contribution
+_Polar = dict[tuple[int, int], tuple[int, int]]  # by place of a phase and level: signed length, angle
 
 
 def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dict[Curve, int]], bool]:
@@ -220,13 +221,13 @@ def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
 def _in_the_plane(
     plan: Plan, phases: Sequence[Phase], data_sets: "Sequence[_DataSet]", order: float
 ) -> list[dict[Curve, int]] | None:
-    """Return [step losses] of the costliest run found in which others contribute vectors of the plane, [] if it costs
-    nothing; None if the numbers of vectors that steps draw are not known, or noise is not Gaussian.
+    """Return step losses of the costliest runs found in which others contribute vectors of the line, and of the plane;
+    None if the numbers of vectors that steps draw are not known, or noise is not Gaussian.
 
     Across the line on which the unit contributes, others show whether their parent was drawn and do not hide it; on it,
-    of a length below 1, they may tell enough and hide less. First of each phase all patterns of four directions and 0
-    are tried, then one level of one phase after the other is turned, lengthened or shortened, in smaller and smaller
-    steps, as long as a bound by moments rises.
+    of a length below 1, they may tell enough and hide less. First of each phase all patterns of few directions are
+    tried, then one level of one phase after the other is lengthened, shortened or turned, in smaller and smaller steps,
+    as long as a bound by moments rises.
     """
     if not all(isinstance(phase.mechanism, Gaussian) and not phase.hierarchy.allocated for phase in phases):
         return None
@@ -235,8 +236,8 @@ def _in_the_plane(
         for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True))
         for each in data_set.observations
     ]
-    # Others of outer levels contribute where there are not too many cases, and if they depend on the unit's draw: what is
-    # beside an outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
+    # Others of outer levels contribute where cases are few, and if they depend on the unit's draw: what is beside an
+    # outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
     laws: list[DrawnNumbers] = []
     for place, each, _ in seen:
         first, law = 2 if phases[place].hierarchy.levels[0].scheme.is_independent else 1, None
@@ -258,7 +259,7 @@ def _in_the_plane(
 
     def vectors(place: int, data: _Polar) -> Array:
         polar = np.array([data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)])
-        lengths, angles = (1 - 2.0**-50) / _FULL * polar[:, 0], 2 * math.pi / _TURN * polar[:, 1]
+        lengths, angles = (1 - 2.0**-50) / _FULL * polar[:, 0], math.pi / _HALF_TURN * polar[:, 1]
         return np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=1)
 
     orders = order * _ORDERS
@@ -266,12 +267,11 @@ def _in_the_plane(
     moments: dict[int, Array] = {}
 
     def epsilons(data: _Polar, changed: int) -> Array:  # in both directions, if the data of one phase are new
-        moments[changed] = sum(
-            each.number * law.log_moments(vectors(place, data), orders, deviation=deviation)
-            for (place, each, deviation), law in zip(seen, rough, strict=True)
-            if place == changed
-        )
-        return ((sum(moments.values()) + constant) / orders).min(axis=1)
+        moments[changed] = np.zeros((2, orders.size))
+        for (place, each, deviation), law in zip(seen, rough, strict=True):
+            if place == changed:
+                moments[place] += each.number * law.log_moments(vectors(place, data), orders, deviation=deviation)
+        return np.asarray(((sum(moments.values()) + constant) / orders).min(axis=1))
 
     best: _Polar = {}
     values = [epsilons(best, place) for place in range(len(phases))][-1:]
@@ -287,36 +287,40 @@ def _in_the_plane(
         values.append(found)
         return True
 
-    with suppress(TooLargeError):
-        for place in range(len(phases)):
-            levels = [key for key in sorted(free) if key[0] == place]
-            for pattern in product(_DIRECTIONS, repeat=len(levels)):
-                improve(best | dict(zip(levels, pattern, strict=True)), place)
-        step = _WIDEST_TURN
-        while step:
-            is_better = False
-            for key, (longer, turned) in product(
-                sorted(free), ((0, step), (0, -step), (step // 2, 0), (-step // 2, 0))
-            ):
-                length, angle = best.get(key, (0, 0))
-                other = min(max(length + longer, 0), _FULL), (angle + turned) % _TURN
-                is_better |= other != (length, angle) and improve(best | {key: other}, key[0])
-            step = step if is_better else step // 2
+    costliest: list[tuple[_Polar, bool]] = []  # on the line and in the plane, and whether in D'||D
+    for directions, moves in (_ON_THE_LINE, _IN_THE_PLANE):
+        with suppress(TooLargeError):
+            for place in range(len(phases)):
+                levels = [key for key in sorted(free) if key[0] == place]
+                for pattern in product(directions, repeat=len(levels)):
+                    improve(best | dict(zip(levels, pattern, strict=True)), place)
+            step = _FULL
+            while step:
+                is_better = False
+                for key, (longer, turn) in product(sorted(free), moves):
+                    length, angle = best.get(key, (0, 0))
+                    turned, angle_now = divmod(angle + turn * step, _HALF_TURN)
+                    other = (-1) ** turned * max(-_FULL, min(length + longer * step, _FULL)), angle_now
+                    is_better |= other != (length, angle) and improve(best | {key: other}, key[0])
+                step = step if is_better else step // 2
+        costliest.append((best, bool(values[-1].argmax())))
 
-    # On the line the exact pair is as good, unless fewer others contribute to it.
-    is_swapped, counts = bool(values[-1].argmax()), Counter[Curve]()
-    for (place, each, deviation), law in zip(seen, laws, strict=True):
-        loss: LossCurve = (law.swapped if is_swapped else law).loss(vectors(place, best), deviation=deviation)
-        polar = [best.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)]
-        if all(angle % (_TURN // 2) == 0 for _, angle in polar):
-            others = tuple(-length if angle else length for length, angle in polar)
-            p, q = each.pair(Contributions(others, _FULL))[:: -1 if is_swapped else 1]
-            if len(p) <= _MAX_CENTERS and p != q:
-                exact = _observed_loss(phases[place], p, q, each.factor * _FULL)
-                bounds = [trimmed_epsilon({one: each.number}, delta=plan.delta).value for one in (loss, exact)]
-                loss = exact if bounds[1] > bounds[0] / _MIN_GAIN_FACTOR else loss
-        counts[loss] += each.number
-    return [dict(counts)]
+    runs = []
+    for data, is_swapped in costliest if costliest[0] != costliest[1] else costliest[:1]:
+        counts = Counter[Curve]()
+        for (place, each, deviation), law in zip(seen, laws, strict=True):
+            loss: LossCurve = (law.swapped if is_swapped else law).loss(vectors(place, data), deviation=deviation)
+            polar = [data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)]
+            if not any(angle for _, angle in polar):  # the exact pair is as good, unless fewer others contribute to it
+                on_line = Contributions(tuple(length for length, _ in polar), _FULL)
+                p, q = each.pair(on_line)[:: -1 if is_swapped else 1]
+                if len(p) <= _MAX_CENTERS and p != q:
+                    exact = _observed_loss(phases[place], p, q, each.factor * _FULL)
+                    bounds = [trimmed_epsilon({one: each.number}, delta=plan.delta).value for one in (loss, exact)]
+                    loss = exact if bounds[1] > bounds[0] / _MIN_GAIN_FACTOR else loss
+            counts[loss] += each.number
+        runs.append(dict(counts))
+    return runs
 
 
 def _data_sets(plan: Plan, phases: Sequence[Phase], protected: ProtectedUnit) -> "list[_DataSet] | None":
