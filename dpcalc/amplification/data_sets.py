@@ -435,13 +435,14 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
 
 
 # Data sets in the plane, under Gaussian noise. What others contribute across the line on which the unit does shows
-# which of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step draws
-# is the same for all data sets: the pair of one of them is read from it.
+# which of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step
+# draws is the same for all data sets: the pair of one of them is read from it.
 
 _BASE = 1 << 32  # above twice every number of vectors of a kind that a step draws
 _NEGLIGIBLE = 1e-25  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
 _OFF = 1e-36  # bound on the error of the laws of `has_all`
 _WIDTHS = 0.06, 0.12  # of cells along the line and across, in deviations: coarser by a half costs .1 % of epsilon
+_WIDTHS_ON_LINE = 0.01, 1.0  # if all centers are on the line
 _REACH = 12.0  # deviations from the outermost centers to the last cuts
 _RAREST_CELL = 1e-20  # P mass of a cell; rarer ones are left out of P
 _ROUND_OFF = 1e-11  # relative, of cells' masses: normal ones err by 1e-12, sums of 1e4 positive terms by as much
@@ -498,10 +499,14 @@ class DrawnNumbers(NamedTuple):
         """
         likely = np.maximum(self.p, self.q) > _NEGLIGIBLE
         centers = self.centers(vectors)[likely] / deviation
-        reaches = np.ptp(centers, axis=0) + 2 * _REACH
-        coarser = max(1.0, math.sqrt(centers.size / 2 * (reaches / _WIDTHS).prod() / _MAX_PRODUCTS))
+        weights, widths, reaches = [self.p[likely], self.q[likely]], _WIDTHS, np.ptp(centers, axis=0) + 2 * _REACH
+        if not centers[:, 1].any():  # with fewer different centers, and one cell across
+            places, place = np.unique(centers[:, 0], return_inverse=True)
+            weights = [np.bincount(place, side).astype(float) for side in weights]
+            centers, widths, reaches[1] = np.stack([places, 0 * places], axis=1), _WIDTHS_ON_LINE, 1.0
+        coarser = max(1.0, math.sqrt(centers.size / 2 * (reaches / widths).prod() / _MAX_PRODUCTS))
         masses = []
-        for place, reach, width in zip(centers.T, reaches, _WIDTHS, strict=True):
+        for place, reach, width in zip(centers.T, reaches, widths, strict=True):
             cuts = place.min() - _REACH + np.linspace(0, reach, math.ceil(reach / width / coarser) + 1)
             spend(2 * ELEMENT * cuts.size * place.size)
             # The first and the last cell go on for ever; masses above a center are those of the reflected cell.
@@ -511,7 +516,7 @@ class DrawnNumbers(NamedTuple):
             masses.append(normal_cdf_array(high) - normal_cdf_array(low))
         along, across = masses
         spend(along.size * across.shape[0] / 8)
-        p, q = (((along * weights[likely]) @ across.T).ravel() for weights in (self.p, self.q))
+        p, q = (((along * side) @ across.T).ravel() for side in weights)
         p, q = p[p > _RAREST_CELL], q[p > _RAREST_CELL]
         # Every mass of P is at most the true one, and every one of Q, p e^-loss, at least.
         q += self.q[~likely].sum() + _OFF

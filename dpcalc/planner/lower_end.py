@@ -62,9 +62,10 @@ _LAWS_WORK = 0.35 * SECOND  # for the numbers of vectors that a phase's steps dr
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
 _ORDERS = np.geomspace(0.5, 8.0, 24)  # of data sets, over that of the upper bound
 _FULL, _HALF_TURN = 8, 32  # steps of a length up to 1, and of half a turn: epsilon is flat near the best ones
-# The first contributions (length, angle) that are tried of each level, and how they are moved.
-_ON_THE_LINE = ((_FULL, 0), (-_FULL, 0), (0, 0)), ((1, 0), (-1, 0))
-_IN_THE_PLANE = (*_ON_THE_LINE[0], (_FULL, _HALF_TURN // 2)), (*_ON_THE_LINE[1], (0, 1), (0, -1))
+# The contributions (length, angle) that are tried first of each level, on the line and in the plane, and their moves.
+_ON_THE_LINE = (_FULL, 0), (-_FULL, 0), (0, 0)
+_IN_THE_PLANE = (*_ON_THE_LINE, (_FULL, _HALF_TURN // 2))
+_MOVES = (1, 0), (-1, 0), (0, 1), (0, -1)
 _MAX_CENTERS = 200  # of a mixture on the line: twice as many take twice as long to compose
 _MIN_GAIN_FACTOR = 1.0002  # factor on the moment bound below which other contributions may not raise epsilon
 _NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
@@ -139,10 +140,11 @@ def _lower_bound(
 
 @dataclass(frozen=True, kw_only=True)
 class _Candidate:
-    """A data set of one phase in one direction: its losses, and how often each occurs."""
+    """A data set of one phase in one direction: its losses, how often each occurs, what other units contribute."""
 
     phase: int  # its number among those that release something
     is_swapped: bool  # True for D'||D
+    others: tuple[int, ...]  # +1, -1 or 0, by level
     counts: dict[Curve, int]  # {} if D and D' look the same
     is_tight: bool  # they attain the unit's bound
 
@@ -207,7 +209,7 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
     if len(costliest) > 1 and costliest[0] != costliest[1]:
         with suppress(TooLargeError), allowance(_SEARCH_WORK):
             costliest.sort(key=lambda counts: trimmed_epsilon(counts, delta=plan.delta).value, reverse=True)
-    return [costliest[0], *(in_plane or [])], False
+    return in_plane or costliest[:1], False
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
@@ -221,13 +223,13 @@ def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
 def _in_the_plane(
     plan: Plan, phases: Sequence[Phase], data_sets: "Sequence[_DataSet]", order: float
 ) -> list[dict[Curve, int]] | None:
-    """Return step losses of the costliest runs found in which others contribute vectors of the line, and of the plane;
-    None if the numbers of vectors that steps draw are not known, or noise is not Gaussian.
+    """Return step losses of the costliest run found in which others contribute +1, -1 or 0, and of that in which they
+    contribute vectors of the plane; None if the numbers that steps draw are not known, or noise is not Gaussian.
 
     Across the line on which the unit contributes, others show whether their parent was drawn and do not hide it; on it,
-    of a length below 1, they may tell enough and hide less. First of each phase all patterns of few directions are
-    tried, then one level of one phase after the other is lengthened, shortened or turned, in smaller and smaller steps,
-    as long as a bound by moments rises.
+    of a length below 1, they may tell enough and hide less. From the best pattern of few directions on one level of one
+    phase after the other is lengthened, shortened or turned, in smaller and smaller steps, as long as a bound by
+    moments rises.
     """
     if not all(isinstance(phase.mechanism, Gaussian) and not phase.hierarchy.allocated for phase in phases):
         return None
@@ -288,7 +290,7 @@ def _in_the_plane(
         return True
 
     costliest: list[tuple[_Polar, bool]] = []  # on the line and in the plane, and whether in D'||D
-    for directions, moves in (_ON_THE_LINE, _IN_THE_PLANE):
+    for directions, moves in ((_ON_THE_LINE, ()), (_IN_THE_PLANE, _MOVES)):
         with suppress(TooLargeError):
             for place in range(len(phases)):
                 levels = [key for key in sorted(free) if key[0] == place]
@@ -358,7 +360,9 @@ def _candidates(
             key = (place, is_swapped, frozenset(counts.items()))
             if key not in seen:
                 seen.add(key)
-                yield _Candidate(phase=place, is_swapped=is_swapped, counts=counts, is_tight=is_tight)
+                yield _Candidate(
+                    phase=place, is_swapped=is_swapped, others=signs.others, counts=counts, is_tight=is_tight
+                )
 
 
 def _losses(

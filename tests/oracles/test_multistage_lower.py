@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from dpcalc.amplification.data_sets import DrawnNumbers
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import lower_end
@@ -19,7 +20,7 @@ from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw
 from tests.oracles.multistage import Problem, capped, constructed, group, held, random_problem, shuffled, truth_of
-from tests.oracles.tree_sums import DataSet, epsilon_of_steps
+from tests.oracles.tree_sums import DataSet, canonical, epsilon_of_steps, markers, placed
 from tests.oracles.unequal import children, random_tree, units
 from tests.thinning import thinned
 
@@ -261,9 +262,9 @@ def hierarchy_of_tree(tree, draws):
 
 
 def check_against_own_composition(run, monkeypatch):
-    """Return printed / actual of the data set that the printed lower end is said of; None if there is no such.
+    """Return printed / actual of the data sets that the printed lower end is said of; None if there is no such.
 
-    Its pair is that which is enumerated, up to a constant; the composition is not the package's.
+    Their pairs are those which are enumerated, up to a constant; the composition is not the package's.
     """
     tree, unit, relation, members, phases = run
     built = tuple(
@@ -277,33 +278,65 @@ def check_against_own_composition(run, monkeypatch):
         for n, (draws, clip, sigma, steps) in enumerate(phases)
     )
     plan = Plan(phases=built, unit=unit, adjacency=Adjacency(relation), delta=1e-4, group_size=members)
-    chosen, total_counts = [], lower_end._total_counts
-    monkeypatch.setattr(lower_end, "_total_counts", lambda found: chosen.append(found) or total_counts(found))
-    printed = epsilon_lower(plan)
-    monkeypatch.setattr(lower_end, "_total_counts", total_counts)
-    if printed is None or not printed[0] or not chosen:
+    chosen, in_plane, swapped = [], [], []
+    total_counts, loss = lower_end._total_counts, DrawnNumbers.loss
+
+    def exchanged(law):
+        swapped.append(DrawnNumbers(law.numbers, law.q, law.p))
+        return swapped[-1]
+
+    def recorded_loss(law, vectors, *, deviation):
+        in_plane.append((law, vectors, deviation, any(law is each for each in swapped)))
+        return loss(law, vectors, deviation=deviation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lower_end, "_total_counts", lambda found: chosen.append(found) or total_counts(found))
+        patch.setattr(DrawnNumbers, "loss", recorded_loss)
+        patch.setattr(DrawnNumbers, "swapped", property(exchanged))
+        printed = epsilon_lower(plan)
+    if printed is None or not printed[0]:
         return None
     protected, _ = composed(plan).attained.costliest("")
-    parts = []
-    for candidate in chosen[-1]:
-        draws, clip, sigma, steps = phases[candidate.phase]
-        place = tuple(protected.paths[candidate.phase].place) or (0,) * unit
-        frame = [place, *(each for each in children(tree, place[:-1]) if each != place)]
-        data = DataSet(tree, draws, tuple(frame[:members]), clip, relation, candidate.others)
-        pair = data.pair()[:: -1 if candidate.is_swapped else 1]
+
+    def enumerated(place, others):
+        draws, clip, *_ = phases[place]
+        path = tuple(protected.paths[place].place) or (0,) * unit
+        frame = [path, *(each for each in children(tree, path[:-1]) if each != path)]
+        return DataSet(tree, draws, tuple(frame[:members]), clip, relation, others).pair()
+
+    def assert_same(pair, told):
+        one, other = canonical(pair), canonical(told)
+        assert sorted(one) == sorted(other), run
+        assert all(one[center] == pytest.approx(other[center], abs=1e-12) for center in one), run
+
+    costs, parts = [], []
+    for candidate in () if in_plane else chosen[-1]:  # +1, -1 and 0
+        *_, sigma, steps = phases[candidate.phase]
+        pair = enumerated(candidate.phase, candidate.others)[:: -1 if candidate.is_swapped else 1]
         for curve, number in candidate.counts.items():
-            centers = [center * sigma / curve.deviation for center in curve.centers]
-            told = {x - centers[0]: both for x, *both in zip(centers, curve.weights_p, curve.weights_q, strict=True)}
-            first = min({*pair[0], *pair[1]})
-            enumerated = {float(x - first): [float(law.get(x, 0)) for law in pair] for x in {*pair[0], *pair[1]}}
             assert number == steps
-            assert sorted(told) == pytest.approx(sorted(enumerated), abs=1e-9), (run, candidate.others)
-            for one, other in zip(sorted(told), sorted(enumerated), strict=True):
-                assert told[one] == pytest.approx(enumerated[other], abs=1e-12), (run, candidate.others)
+            centers = [(center * sigma / curve.deviation, 0.0) for center in curve.centers]
+            told = [dict(zip(centers, side, strict=True)) for side in (curve.weights_p, curve.weights_q)]
+            assert_same([{(float(x), 0.0): p for x, p in law.items()} for law in pair], told)
             parts.append((*pair, sigma, steps))
-    actual = epsilon_of_steps(parts, plan.delta)
-    assert printed[0] <= actual * (1 + 1e-6) + 1e-9, (run, printed, actual)
-    return printed[0] / actual
+    costs = [epsilon_of_steps(parts, plan.delta)] if parts else []
+    for first in range(0, len(in_plane), len(phases)):  # +1, -1 and 0, and in the plane
+        parts = []
+        for place, (law, vectors, deviation, is_swapped) in enumerate(in_plane[first : first + len(phases)]):
+            *_, sigma, steps = phases[place]
+            pair = [placed(side, vectors) for side in enumerated(place, markers(vectors))[:: -1 if is_swapped else 1]]
+            centers, told = map(tuple, law.centers(vectors).tolist()), [{}, {}]
+            for center, *both in zip(centers, law.p, law.q, strict=True):
+                for side, weight in zip(told, both, strict=True):
+                    side[center] = side.get(center, 0.0) + weight
+            assert deviation == sigma
+            assert np.linalg.norm(vectors, axis=1).max() <= 1
+            assert_same(pair, told)
+            on_line = all(y == 0 for _, y in {*pair[0], *pair[1]})
+            parts.append((*([{x: p for (x, _), p in law.items()} for law in pair] if on_line else pair), sigma, steps))
+        costs.append(epsilon_of_steps(parts, plan.delta))
+    assert printed[0] <= max(costs) * (1 + 1e-6) + 1e-9, (run, printed, costs)
+    return printed[0] / max(costs)
 
 
 @pytest.mark.parametrize("block", thinned(range(20), 1))
