@@ -167,21 +167,11 @@ def test_what_two_nested_data_sets_cost():
     for outer, (size, others, cost) in drawn.items():
         assert cost_of_records((0.02, size), (20, 0.25), others=others, **example) == pytest.approx(cost, abs=1e-4)
         value, _ = epsilon_lower(nested_plan((200, outer), (20, quarter), **example))
-        assert cost - 1e-4 < value < cost + 1e-4
+        assert cost - 1e-4 < value < cost + 3e-3  # a little more in the plane
     told = cost_of_records((0.02, 4), (20, 0.25), others=-8, is_told=True, **example)
     assert told == pytest.approx(1.7934, abs=1e-4)
     assert 1.35 < cost_of_records((0.02, 4), (20, 0.25), others=-7, **example) < 1.36
     assert cost_of_records((0.02, 4), (20, 0.25), others=-5, **example) < 1.34
-
-
-@pytest.mark.heavy
-def test_shorter_mates_cost_more_than_every_pattern():
-    records, run = (100, 0.1), {"sigma": 4.0, "steps": 2_000}
-    costs = {mates: cost_of_records((0.05, 0), records, mates=mates, **run) for mates in (8, 7, 6, 0, -8)}
-    tasks = (1_000, Poisson(probability=Fraction(1, 20)))
-    value, tight = epsilon_lower(nested_plan(tasks, (100, Poisson(probability=Fraction(1, 10))), **run))
-    assert not tight
-    assert max(costs[8], costs[0], costs[-8]) * 1.03 < value < max(costs.values()) * (1 + 1e-4)
 
 
 def costs_in_eighths(problem, epsilon):
@@ -348,10 +338,82 @@ def test_the_printed_lower_bound_is_what_the_enumerated_data_set_costs(block, mo
 
 @pytest.mark.heavy
 def test_three_levels_whose_printed_lower_bound_no_sign_pattern_reaches(monkeypatch):
-    """The other seven records of x's user contribute 3/8: 23.22, where patterns of 1, 0 and -1 reach 19.2."""
+    """The other records of x's user contribute vectors across the line: 23.23, where 1, 0 and -1 reach 19.2."""
     draws = ("poisson", Fraction(2, 5)), ("all", None), ("poisson", Fraction(1, 5))
     tree = [[1, 1], [8, 1, 1]]
-    assert check_against_own_composition((tree, 3, ADD_REMOVE, 1, [(draws, 3, 1.0, 1000)]), monkeypatch) > 1 - 1e-4
+    assert check_against_own_composition((tree, 3, ADD_REMOVE, 1, [(draws, 3, 1.0, 1000)]), monkeypatch) > 1 - 1e-3
+
+
+def sum_of(number, rate, each):
+    """Probabilities of the sum of so many numbers with the law `each` that each enter with a rate."""
+    one, total = rate * np.array(each), np.ones(1)
+    one[0] += 1 - rate
+    for _ in range(number):
+        total = np.convolve(total, one)
+        total = total[: np.flatnonzero(total > 1e-30)[-1] + 1]
+    return total
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("levels", "unit", "sigma", "steps", "least"),
+    [
+        (((1_000, "1/20"), (100, "1/10")), 2, 4.0, 2_000, 0.72),
+        (((10, "1/5"), (50, "1/10"), (20, "1/5")), 2, 20.0, 1_000, 0.69),
+        (((10, 2), (50, "1/10"), (20, "1/5")), 3, 8.0, 1_000, 0.13),
+    ],
+)
+def test_large_frames_in_the_plane(levels, unit, sigma, steps, least, monkeypatch):
+    """Once .640, .453 and .0694: the others contributed along the line, and of large frames nobody.
+
+    Of the data set that is said: nothing in batches that miss the outermost unit, else what is drawn beside x, and
+    under its parent, with x or without.
+    """
+    chosen, loss = [], DrawnNumbers.loss
+
+    def recorded(law, vectors, *, deviation):
+        chosen.append(vectors)
+        return loss(law, vectors, deviation=deviation)
+
+    monkeypatch.setattr(DrawnNumbers, "loss", recorded)
+    made = [
+        Fixed(size=drawn) if isinstance(drawn, int) else Poisson(probability=Fraction(drawn)) for _, drawn in levels
+    ]
+    hierarchy = Hierarchy(
+        levels=tuple(
+            Level(name=f"level {at}", count=count, scheme=scheme)
+            for at, ((count, _), scheme) in enumerate(zip(levels, made, strict=True))
+        )
+    )
+    mechanism = Gaussian(noise_multiplier=sigma)
+    phase = Phase(name="all", hierarchy=hierarchy, mechanism=mechanism, clip=len(levels), steps=steps)
+    value, _ = epsilon_lower(Plan(phases=(phase,), unit=unit, adjacency=Adjacency(ADD_REMOVE), delta=1e-5))
+    assert value > least
+    vectors = chosen[-1]
+    assert not vectors[0].any()
+    rates = [made[0].size / levels[0][0] if levels[0][1] == 2 else float(made[0].probability)]
+    rates += [float(scheme.probability) for scheme in made[1:]]
+    below = sum_of(levels[2][0], rates[2], [0, 1]) if len(levels) == 3 else np.array([0, 1])
+    beside = sum_of(levels[1][0] - 1, rates[1], below)  # under other units of the level below the outermost one
+    mates = sum_of(levels[2][0] - 1, rates[2], [0, 1]) if unit == 3 else np.ones(1)
+    own = below if unit == 2 else np.array([1 - rates[2], rates[2]])
+
+    def law(own):
+        drawn = {(h, w): p * q for (h, p), (w, q) in itertools.product(enumerate(own), enumerate(mates))}
+        numbers = {key: rates[1] * p for key, p in drawn.items()}
+        numbers[0, 0] = numbers.get((0, 0), 0.0) + 1 - rates[1]
+        total = {(0.0, 0.0): 1 - rates[0]}
+        for ((h, w), p), (u, q) in itertools.product(numbers.items(), enumerate(beside)):
+            if p * q > 1e-22:
+                center = tuple((h * np.array([-1.0, 0.0]) + u * vectors[1] + w * vectors[-1] * (unit == 3)).tolist())
+                total[center] = total.get(center, 0.0) + rates[0] * p * q
+        return total
+
+    p, q = law(own), law([1.0])
+    on_line = all(y == 0 for _, y in p)
+    pair = [{x: w for (x, _), w in side.items()} if on_line else side for side in (p, q)]
+    actual = max(epsilon_of_steps([(*both, sigma, steps)], 1e-5) for both in (pair, pair[::-1]))
+    assert actual * (1 - 2e-3) < value <= actual * (1 + 1e-6)
 
 
 @pytest.mark.heavy
@@ -366,8 +428,8 @@ def test_draws_of_many_small_users_are_those_of_a_data_set(unit, monkeypatch):
 @pytest.mark.parametrize(
     ("users", "relation", "least"),
     [
-        (Poisson(probability=Fraction(1, 50)), ADD_REMOVE, 7.469),
-        (Poisson(probability=Fraction(1, 50)), "replace-one", 18.123),
+        (Poisson(probability=Fraction(1, 50)), ADD_REMOVE, 7.755),
+        (Poisson(probability=Fraction(1, 50)), "replace-one", 18.888),
         (Fixed(size=20), ADD_REMOVE, 8.022),
         (Fixed(size=20), "replace-one", 19.588),
     ],
