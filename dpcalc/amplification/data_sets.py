@@ -448,6 +448,7 @@ _RAREST_CELL = 1e-20  # P mass of a cell; rarer ones are left out of P
 _ROUND_OFF = 1e-11  # relative, of cells' masses: normal ones err by 1e-12, sums of 1e4 positive terms by as much
 _MAX_PRODUCTS = 1e9  # of masses along and across; with more, cells are coarser
 _ROUGHLY, _SPACING, _NEAR, _FAR = 1e-10, 0.7, 7.0, 30.0  # of a sum that only guides the search, as above
+_RANGE = 8  # of numbers, in the steps to whose multiples they may be rounded there
 _LARGEST = 600.0  # exponent of e
 
 
@@ -480,10 +481,11 @@ class DrawnNumbers(NamedTuple):
         return DrawnNumbers(self.numbers, self.q, self.p)
 
     def merged(self, step: int) -> "DrawnNumbers":
-        """Return a rough law: the likely numbers of other units' vectors as multiples of `step`."""
+        """Return a rough law: the likely numbers of other units' vectors, of some range, as multiples of `step`."""
         likely = np.maximum(self.p, self.q) > _ROUGHLY
         rough = self.numbers[likely]
-        rough[:, 1:] = np.rint(rough[:, 1:] / step) * step
+        steps = np.clip(np.ptp(rough[:, 1:], axis=0) // _RANGE, 1, step)
+        rough[:, 1:] = np.rint(rough[:, 1:] / steps) * steps
         rough, place = np.unique(rough, axis=0, return_inverse=True)
         p, q = (np.bincount(place.ravel(), side[likely]).astype(float) for side in (self.p, self.q))
         return DrawnNumbers(rough, p, q)

@@ -209,7 +209,7 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
     if len(costliest) > 1 and costliest[0] != costliest[1]:
         with suppress(TooLargeError), allowance(_SEARCH_WORK):
             costliest.sort(key=lambda counts: trimmed_epsilon(counts, delta=plan.delta).value, reverse=True)
-    return in_plane or costliest[:1], False
+    return [costliest[0], *(counts for counts in in_plane or () if counts != costliest[0])], False
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
@@ -242,7 +242,8 @@ def _in_the_plane(
     # outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
     laws: list[DrawnNumbers] = []
     for place, each, _ in seen:
-        first, law = 2 if phases[place].hierarchy.levels[0].scheme.is_independent else 1, None
+        hierarchy, law = phases[place].hierarchy, None
+        first = 2 if hierarchy.episodes is None and hierarchy.levels[0].scheme.is_independent else 1
         for least in range(plan.unit + 1, first - 1, -1):
             with suppress(TooLargeError), allowance(_LAWS_WORK) as work:
                 law = DrawnNumbers.of(each.pair, plan.unit, range(least, plan.unit + 1))
@@ -314,10 +315,12 @@ def _in_the_plane(
             loss: LossCurve = (law.swapped if is_swapped else law).loss(vectors(place, data), deviation=deviation)
             polar = [data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)]
             if not any(angle for _, angle in polar):  # the exact pair is as good, unless fewer others contribute to it
-                on_line = Contributions(tuple(length for length, _ in polar), _FULL)
+                lengths = [length for length, _ in polar]
+                shared = math.gcd(_FULL, *lengths)
+                on_line = Contributions(tuple(length // shared for length in lengths), _FULL // shared)
                 p, q = each.pair(on_line)[:: -1 if is_swapped else 1]
                 if len(p) <= _MAX_CENTERS and p != q:
-                    exact = _observed_loss(phases[place], p, q, each.factor * _FULL)
+                    exact = _observed_loss(phases[place], p, q, each.factor * on_line.length)
                     bounds = [trimmed_epsilon({one: each.number}, delta=plan.delta).value for one in (loss, exact)]
                     loss = exact if bounds[1] > bounds[0] / _MIN_GAIN_FACTOR else loss
             counts[loss] += each.number
