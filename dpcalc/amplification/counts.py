@@ -90,16 +90,20 @@ def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fra
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangedPair:
-    """A pair of Gaussian mixtures of a unit that takes the place of another one, of which both hold random numbers."""
+    """Gaussian mixtures of a unit that is in the place of another one, of which both hold random numbers."""
 
-    inclusion: Fraction  # probability that the unit is in the place; the other one is there else, and always in D'
+    inclusion: Fraction  # probability that the unit is in the place; the other one is there else
     own: CountLaw  # its contributions, exact probabilities that sum to 1, ascending
     other: CountLaw  # those of the other one
+    adjacency: Adjacency  # a removed unit has the other one in its place in D'
 
     @property
     def shift(self) -> int:
         """The largest distance in clip norms between a mean of D and that of D'."""
-        return self.own[-1][0] + self.other[-1][0]
+        own, other = self.own[-1][0], self.other[-1][0]
+        return {Adjacency.ADD_REMOVE: own + other, Adjacency.ZERO_OUT: own, Adjacency.REPLACE_ONE: 2 * own}[
+            self.adjacency
+        ]
 
     @property
     def max_shift(self) -> int:
@@ -109,21 +113,37 @@ class ExchangedPair:
     @property
     def distances(self) -> tuple[int, ...]:
         """Distance in clip norms of a batch without the unit, seen from D."""
-        return (self.shift,)
+        return (self.own[-1][0] + self.other[-1][0],)
 
     @property
     def distances_swapped(self) -> tuple[int, ...]:
         """Distance in clip norms of a batch without the unit, seen from D'."""
-        return (0,)
+        return (self.distances[0] + self.shift - 2 * self.own[-1][0] if self.is_glued else 0,)
+
+    @property
+    def is_glued(self) -> bool:
+        """True if the directions are bounded by different pairs, each at epsilon >= 0 alone."""
+        return self.adjacency is not Adjacency.ADD_REMOVE
 
     @cached_property
-    def unit_noise_pair(self) -> MixturePair:
-        """The pair under noise of deviation 1, the unit on one side and the other one opposite."""
-        q = dict(self.other)
-        p = {place: (1 - self.inclusion) * chance for place, chance in self.other}
-        for number, chance in self.own:
-            p[-number] = p.get(-number, Fraction(0)) + self.inclusion * chance
-        return MixturePair.of(p, q, deviation=1.0)
+    def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
+        """The pairs of D||D' and of D'||D under noise of deviation 1: what D or D' alone holds against all else."""
+
+        def with_other(place: CountDistribution) -> CountDistribution:
+            law = {number: (1 - self.inclusion) * chance for number, chance in self.other}
+            for number, chance in place.items():
+                law[number] = law.get(number, Fraction(0)) + self.inclusion * chance
+            return law
+
+        against = with_other(dict(self.own))
+        replaced = with_other({-number: chance for number, chance in self.own})
+        if self.adjacency is Adjacency.REPLACE_ONE:
+            return (MixturePair.of(replaced, against, deviation=1.0),) * 2
+        if self.adjacency is Adjacency.ADD_REMOVE:
+            pair = MixturePair.of(replaced, dict(self.other), deviation=1.0)
+            return pair, pair.swapped
+        zeroed = with_other({0: Fraction(1)})
+        return MixturePair.of(replaced, zeroed, deviation=1.0), MixturePair.of(zeroed, against, deviation=1.0)
 
 
 Part = StepBound | CountPair | ExchangedPair

@@ -227,16 +227,16 @@ def averaged_choices(
 def _exchanged_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bound of one removed unit of random contents in whose place another one is; () for others.
+    """Return the bound of one unit of random contents in whose place another one can be; () for others.
 
     Source: docs/theory.md, Theorem 6.16.
     """
     unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
     is_missed = any(path.missed(at) and hierarchy.level(at).redraw_every <= hold for at in range(1, unit))
     is_simple = group.size == 1 and clip >= unit and all(each.is_simple for each in path.schemes)
-    if adjacency is not Adjacency.ADD_REMOVE or is_missed or not (is_simple and path.schemes[-1].has_stand_in):
+    if is_missed or not (is_simple and path.schemes[-1].has_stand_in):
         return ()
-    bound = exchanged_bound(hierarchy, path, clip=clip)
+    bound = exchanged_bound(hierarchy, path, clip=clip, adjacency=adjacency)
     if bound is None:
         return ()
     return (replace(bound_with_redraws(hierarchy, path, group, lambda _: bound), is_gaussian_alone=True),)

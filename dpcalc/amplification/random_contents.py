@@ -94,8 +94,8 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
 
 
-def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int) -> ExchangedPair | None:
-    """Return the bound of a removed unit in whose place another one is; None if its contributions are not random.
+def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> ExchangedPair | None:
+    """Return the bound of a unit in whose place another one can be; None if its contributions are not random.
 
     Its level has a draw of a fixed size, and all above are drawn whole.
 
@@ -105,7 +105,7 @@ def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int) -> Exchanged
     if laws is None:
         return None
     own, other = (tuple(sorted(coarsen_upwards(law).items())) for law in laws)
-    return ExchangedPair(inclusion=path.rate(len(path.counts)), own=own, other=other)
+    return ExchangedPair(inclusion=path.rate(len(path.counts)), own=own, other=other, adjacency=adjacency)
 
 
 @cached_with_cost(64)

@@ -206,10 +206,8 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
         allowed = [f"`{each}`" for each in mechanism_keys(name) if each != "type"] if name in MECHANISMS else []
         hint = f"`{name}` takes {', '.join(allowed)}" if allowed else ""
         if key == "also":
-            hint = (
-                "several answers on one drawn sample are one step: `type: pure-dp` with the sum of their epsilons, or "
-            )
-            hint += "`approximate-dp` with the sums of epsilon and delta"
+            hint = "several answers on one drawn sample are one step: `type: pure-dp` or `approximate-dp` with the "
+            hint += "sums of their epsilons and deltas"
         elif name == "gaussian" and key in {"epsilon", "delta"}:
             hint = "`gaussian` takes the noise itself; a step of which only its (epsilon, delta) is known is "
             hint += "`type: approximate-dp`"

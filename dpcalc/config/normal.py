@@ -97,7 +97,10 @@ def _run_lines(phase: Phase) -> list[str]:
     mechanism |= {
         key: value for key, value in phase.mechanism.parameters.items() if key != "also" and value != math.inf
     }
-    also = [_mapping_text({"noise_multiplier": noise}) for noise in getattr(phase.mechanism, "also", ())]
+    also = [
+        _mapping_text({"noise_multiplier": each} if isinstance(each, float) else each._asdict())
+        for each in getattr(phase.mechanism, "also", ())
+    ]
     if (asked := phase.calibration) is not None:
         target = f"{{epsilon: {_value_text(asked.epsilon)}, delta: {_value_text(asked.delta)}}}"
         mechanism["noise_multiplier"] = f"{{calibrated_to: {target}, by: {asked.by}, {asked.assuming}}}"

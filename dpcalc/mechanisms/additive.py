@@ -6,19 +6,22 @@ Source: docs/theory.md, Theorem 8.3 and Lemma 8.4.
 """
 
 import math
-from functools import lru_cache
-from typing import ClassVar
+from abc import abstractmethod
+from dataclasses import replace
+from functools import lru_cache, reduce
+from pkgutil import resolve_name
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError, require_positive
 from dpcalc.keys import Key, exact, key
-from dpcalc.losses.atoms import FAR, approximate_pair, symmetric_pair
+from dpcalc.losses.atoms import FAR, approximate_pair, composed, symmetric_pair
 from dpcalc.losses.loss import Loss
-from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING
-from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise
-from dpcalc.numerics.special import log1m_exp, log_sum_exp
+from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING, SUMS, also_key, noisy_sums
+from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise, Mechanism, NoisySum
+from dpcalc.numerics.special import gauss_legendre_panels, log1m_exp, log_sum_exp
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
@@ -31,6 +34,9 @@ _WHOLE = ("discrete noise is added to a whole number that one contribution chang
 
 _CELLS = 4000  # cells between the outermost centers of Laplace noise; fewer lower the lower bound
 _MAX_ROW = 4 * _CELLS  # largest number of cells for discrete Gaussian noise; further values are merged
+_MAX_PRODUCTS = 160_000  # largest number of cells of several sums together
+_NODES = 16  # of Gauss-Legendre quadrature in a cell of Gaussian noise
+_QUADRATURE = 1e-12  # more than the relative error of its masses
 
 # Laplace noise on sums of contributions that are clipped in the 1-norm.
 
@@ -43,8 +49,92 @@ _MAX_EVEN_LOSS = 20.0
 _END_SPACING, _DOUBLING_DISTANCE = 0.02, 10.0
 
 
+class Noise(AdditiveNoise):
+    """The noise of one sum, by `own_pair` and `own_cells`; with `also` that of several sums over the same sample."""
+
+    @classmethod
+    def of(cls, **parameters: Any) -> Mechanism:
+        return cls(**parameters | {"also": noisy_sums(cls.name, parameters.get("also", ()))})
+
+    @property
+    def sums(self) -> tuple["Noise", ...]:
+        others = (resolve_name(SUMS[noise])(noise_multiplier=multiplier) for noise, multiplier in self.also)
+        return (replace(self, also=()), *others)  # type: ignore[call-arg]  # subclasses have it
+
+    @abstractmethod
+    def own_pair(self, shift: int) -> Loss:
+        """Return a dominating pair for a sum `shift` clip norms apart."""
+
+    @abstractmethod
+    def own_cells(self, center: int, centers: list[int]) -> Array:
+        """Return the log masses of noise around `center` in cells that are equal for all `centers`."""
+
+    def pair(self, shift: int) -> Loss:
+        """Return the pair of all sums, composed: their noise is independent, the batch is the same."""
+        return reduce(composed, [each.own_pair(shift) for each in self.sums])
+
+    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+        """Return the log masses of cells, with several sums those of their products, of which there are few."""
+        rows = [each.own_cells(center, centers) for each in self.sums]
+        if len(rows) > 1:
+            most = int(_MAX_PRODUCTS ** (1 / len(rows)))
+            rows = [_merged(_cells(row, most)) for row in rows]
+            spend(_MAX_PRODUCTS * ELEMENT)
+        return reduce(lambda a, b: np.add.outer(a, b).ravel(), rows)
+
+    @property
+    def words(self) -> str:
+        others = f" (with sums at {', '.join(map(str, self.also))} on the same sample)" if self.also else ""
+        return f"noise multiplier {self.noise_multiplier:g}{others}"
+
+
 @dataclass(frozen=True, kw_only=True)
-class Laplace(AdditiveNoise):
+class GaussianNoise(Noise):
+    """Gaussian noise on a sum beside which there is a sum with other noise, or which is beside such a sum."""
+
+    name: ClassVar[str] = "gaussian"
+    noise_multiplier: float
+    max_grad_norm: float = 1.0
+    also: tuple[NoisySum, ...] = ()
+
+    def __post_init__(self) -> None:
+        require_positive("noise_multiplier", self.noise_multiplier)
+
+    def own_pair(self, shift: int) -> Loss:
+        """Return chords of the profile, noise beyond 39 deviations as infinite loss (Theorem 6.1); cached."""
+        return _gaussian_pair(shift / self.noise_multiplier)
+
+    def own_cells(self, center: int, centers: list[int]) -> Array:
+        """Return log masses of 4000 even cells from 9 deviations below the first to 9 above the last center."""
+        # What is left out is taken from both data sets: the lower bound is that of a part of the outputs.
+        low, high = centers[0] / self.noise_multiplier - 9, centers[-1] / self.noise_multiplier + 9
+        nodes, weights = gauss_legendre_panels(np.linspace(low, high, _CELLS + 1), order=_NODES)
+        logs = weights - (nodes - center / self.noise_multiplier) ** 2 / 2 - math.log(2 * math.pi) / 2
+        return _merged(logs.reshape(-1, _NODES))
+
+
+@lru_cache(maxsize=256)
+def _gaussian_pair(shift: float) -> Loss:
+    """Return a symmetric dominating pair of N(0, 1) and N(shift, 1), an upper bound with about 2000 losses."""
+    largest = shift * (_TAIL_DEVIATIONS + shift / 2)
+    if shift > 2 * _TAIL_DEVIATIONS or largest > FAR:
+        return approximate_pair(largest, _SMALLEST_FLOAT)
+    # Cells end where the loss is shift x: close ones around -shift / 2 and shift / 2, where Q and P have their mass.
+    # The ends of a cell take its P and Q mass, as in `_move_to_cell_ends`.
+    offsets = _TAIL_DEVIATIONS * np.sinh(np.linspace(-3, 3, 1001)) / math.sinh(3)
+    ends = np.unique(np.round(np.concatenate([offsets - shift / 2, shift / 2 - offsets]), 6))
+    x, weights = (each.reshape(-1, _NODES) for each in gauss_legendre_panels(ends, order=_NODES))
+    logs = weights - (x - shift / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
+    low, high = shift * ends[:-1, None], shift * ends[1:, None]
+    below, above = shift * x - low, high - shift * x
+    whole = log1m_exp((high - low)[:, 0])
+    upper, lower = _merged(logs + log1m_exp(below)) - whole, _merged(logs - below + log1m_exp(above)) - whole
+    masses = np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
+    return symmetric_pair(shift * ends, masses + _QUADRATURE, infinity_mass=_SMALLEST_FLOAT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Laplace(Noise):
     """Laplace noise on the sum of the clipped contributions."""
 
     name: ClassVar[str] = "laplace"
@@ -52,12 +142,13 @@ class Laplace(AdditiveNoise):
     noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=_SCALE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
     clip: ClassVar[Key] = CLIP
+    also: tuple[NoisySum, ...] = also_key()
 
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
 
-    def pair(self, shift: int) -> Loss:
+    def own_pair(self, shift: int) -> Loss:
         return laplace_pair(shift / self.noise_multiplier)
 
     def rdp(self, order: float, shift: int = 1) -> float:
@@ -70,7 +161,7 @@ class Laplace(AdditiveNoise):
         tail = math.log((order - 1) / (2 * order - 1)) - order * pure
         return float(np.logaddexp(head, tail)) / (order - 1)
 
-    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+    def own_cells(self, center: int, centers: list[int]) -> Array:
         """Return log masses below the first center, in cells between 4001 even cuts and the centers, and above them."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
         spend((_CELLS + len(centers)) * 3 * ELEMENT + TURN)
@@ -83,12 +174,10 @@ class Laplace(AdditiveNoise):
 
 @lru_cache(maxsize=256)
 def laplace_pair(pure: float) -> Loss:
-    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses.
-
-    It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
-    that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
-    `losses.atoms.chained`), and those of two shifts on one line compose to that of their sum.
-    """
+    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses."""
+    # It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
+    # that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
+    # `losses.atoms.chained`), and those of two shifts on one line compose to that of their sum.
     return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
 
@@ -127,13 +216,14 @@ _MAX_EXACT_LOSSES = 16_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian(AdditiveNoise):
+class DiscreteGaussian(Noise):
     """Noise on a whole number with Pr[x] proportional to e^(-x^2 / (2 noise_multiplier^2))."""
 
     name: ClassVar[str] = "discrete-gaussian"
     assumptions: ClassVar[tuple[str, ...]] = _WHOLE
     noise_multiplier: float = key(exact("0.001", 10_000, "from 0.001 to 10000"), NOISE_MEANING, advice=NOISE_ADVICE)
     clip: ClassVar[Key] = CLIP
+    also: tuple[NoisySum, ...] = also_key()
 
     def __post_init__(self) -> None:
         max_sigma = _MAX_NOISE_VALUES / (2 * _TAIL_DEVIATIONS)
@@ -142,7 +232,7 @@ class DiscreteGaussian(AdditiveNoise):
                 f"noise_multiplier: expected a number above 0 and at most {max_sigma:g}, got {self.noise_multiplier!r}"
             )
 
-    def pair(self, shift: int) -> Loss:
+    def own_pair(self, shift: int) -> Loss:
         """Return a pair for numbers `shift` apart (Canonne et al. 2020, 2004.00010v4, Definition 1); cached."""
         return _discrete_gaussian_pair(self.noise_multiplier, shift)
 
@@ -150,7 +240,7 @@ class DiscreteGaussian(AdditiveNoise):
         """Return the upper bound of Canonne et al. 2020 (2004.00010v4), Proposition 5."""
         return order * shift**2 / (2 * self.noise_multiplier**2)
 
-    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+    def own_cells(self, center: int, centers: list[int]) -> Array:
         """Return log masses of at most 16,000 even cells, from 39 sigma below the first to 39 above the last center."""
         low, high, sigma = centers[0], centers[-1], self.noise_multiplier
         spend((high - low + 4 * _TAIL_DEVIATIONS * sigma + 3) * 3 * ELEMENT + TURN)
@@ -159,17 +249,21 @@ class DiscreteGaussian(AdditiveNoise):
         log_total = math.log(math.fsum(np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * sigma * sigma)).tolist()))
         places = np.arange(low - far, high + far + 1)
         logs = -((places - center) ** 2) / (2 * sigma * sigma) - log_total
-        cells = _cells(logs, _MAX_ROW)
-        top = cells.max(axis=1)
-        shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
-        with np.errstate(divide="ignore"):
-            return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
+        return _merged(_cells(logs, _MAX_ROW))
 
 
 def _cells(logs: Array, max_cells: int) -> Array:
     """Return log masses in rows of ceil(size / max_cells) neighbours, the last row filled up with -inf."""
     width = -(-logs.size // max_cells)
     return np.pad(logs, (0, -logs.size % width), constant_values=-np.inf).reshape(-1, width)
+
+
+def _merged(cells: Array) -> Array:
+    """Return the log of the mass of each row of log masses."""
+    top = cells.max(axis=1)
+    shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
 
 
 @lru_cache(maxsize=64)
@@ -211,22 +305,23 @@ def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace(AdditiveNoise):
+class DiscreteLaplace(Noise):
     """Noise on a whole number with Pr[x] proportional to e^(-|x| / noise_multiplier)."""
 
     name: ClassVar[str] = "discrete-laplace"
     assumptions: ClassVar[tuple[str, ...]] = _WHOLE
     noise_multiplier: float = key(SCALE, _SCALE_MEANING, advice=_SCALE_ADVICE)
     clip: ClassVar[Key] = CLIP
+    also: tuple[NoisySum, ...] = also_key()
 
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
 
-    def pair(self, shift: int) -> Loss:
+    def own_pair(self, shift: int) -> Loss:
         """Return the pair of Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2."""
         return _discrete_laplace_pair(self.noise_multiplier, shift)
 
-    def cell_log_masses(self, center: int, centers: list[int]) -> Array:
+    def own_cells(self, center: int, centers: list[int]) -> Array:
         """Return log masses of each number between the first and last center, and of the two tails that these begin."""
         low, high, scale = centers[0], centers[-1], self.noise_multiplier
         spend((high - low + 3) * 3 * ELEMENT + TURN)

@@ -64,8 +64,6 @@ class Mechanism(ABC):
     @classmethod
     def of(cls, **parameters: Any) -> "Mechanism":
         """Return the mechanism with the values of a config's keys."""
-        if "also" in parameters:  # sums with a noise multiplier each
-            parameters["also"] = tuple(float(other.noise_multiplier) for other in parameters["also"])
         return cls(**parameters)
 
     @property
@@ -86,15 +84,31 @@ class BlackBox(Mechanism):
     """A mechanism that is accounted for by its dominating pair or its Renyi divergences alone."""
 
 
+class NoisySum(NamedTuple):
+    """A sum that a step releases beside that of the clipped vectors, over the same sample."""
+
+    type: str  # of a mechanism that adds noise
+    noise_multiplier: float
+
+    def __str__(self) -> str:
+        return f"{self.type} {self.noise_multiplier:g}"
+
+
 class AdditiveNoise(BlackBox):
-    """Noise on a sum, other than Gaussian: a dominating pair for sums any number of clip norms apart."""
+    """Noise on sums, other than Gaussian on all: a dominating pair for sums any number of clip norms apart."""
 
     noise_multiplier: float  # scale of the noise over the clip norm, > 0
+    also: tuple[NoisySum, ...]
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
+
+    @property
+    @abstractmethod
+    def sums(self) -> tuple["AdditiveNoise", ...]:
+        """The noise of each sum that a step releases, the sum of the clipped vectors first."""
 
     @abstractmethod
     def pair(self, shift: int) -> "Loss":
-        """Return a dominating pair for sums that differ by `shift` >= 1 clip norms; it is symmetric."""
+        """Return a dominating pair for sums that all differ by at most `shift` >= 1 clip norms."""
 
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":

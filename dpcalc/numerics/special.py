@@ -55,10 +55,8 @@ def log_sum_exp(terms: Sequence[Array]) -> Array:
 
 
 def log_cumsum_exp(x: Array) -> Array:
-    """Return log(e^x[0] + ... + e^x[i]) for each i; -inf while all terms are -inf.
-
-    The relative error of each sum is at most that of its terms, n units in the last place, and that of its logarithm.
-    """
+    """Return log(e^x[0] + ... + e^x[i]) for each i; -inf while all terms are -inf."""
+    # The relative error of each sum is at most that of its terms, n units in the last place, and that of its logarithm.
     # Terms are added on a common scale, so that a logarithm is taken once for each sum. Where the running maximum
     # has risen by _MAX_LOG_RANGE the sum so far becomes one term on a new scale.
     top = np.maximum.accumulate(x) if x.size else x

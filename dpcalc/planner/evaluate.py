@@ -132,14 +132,19 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
         return replace(main, notes=(_infinite_note(composition),))
     with _run_in_errors(run if tuning else composition.stated), allowance(math.inf):
         if tuning is not None:
-            runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
-            epsilon, note = 0.0, ""
-            if runs:
-                epsilon, note = first_within_work(
-                    (_SHARP_WORK, ConvergenceError, lambda: tuning.epsilon(runs, delta=delta), ""),
-                    last=lambda: tuning.epsilon(runs, delta=delta, renyi=CLOSED_FORM_RENYI),
-                    note=CLOSED_FORM_NOTE,
+            epsilon, note = math.inf, ""
+            for one in composition.one_run.alternatives(delta / tuning.mean):
+                runs = tuple(counts for counts in one.steps.values() if counts)
+                found = (
+                    first_within_work(
+                        (_SHARP_WORK, ConvergenceError, partial(tuning.epsilon, runs, delta=delta), ""),
+                        last=partial(tuning.epsilon, runs, delta=delta, renyi=CLOSED_FORM_RENYI),
+                        note=CLOSED_FORM_NOTE,
+                    )
+                    if runs
+                    else (0.0, "")
                 )
+                epsilon, note = min((epsilon, note), found)
             main = replace(main, epsilon=epsilon, method="rdp", bound=f"{BOUND}, best of several runs")
         else:
             stated = composition

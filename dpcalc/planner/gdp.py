@@ -90,10 +90,8 @@ class _Bound:
 
 
 def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest mu certified for all units, its regret and misfit; infinite without noise.
-
-    mu is an upper bound, exact for Gaussian noise without sampling.
-    """
+    """Return the smallest mu certified for all units, its regret and misfit; infinite without noise."""
+    # mu is an upper bound, exact for Gaussian noise without sampling.
     composition = composed(plan)
     lowest = composition.plan.delta if floor is None else floor
     if is_noiseless(composition.plan):

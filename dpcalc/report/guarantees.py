@@ -147,7 +147,7 @@ def phase_json(phase: PhaseSummary) -> Json:
             fields["sensitivity_lower"] = phase.sensitivity.ratio_lower
             fields["sensitivity_from"] = phase.sensitivity.how
     if phase.also:
-        fields["also"] = list(phase.also)
+        fields["also"] = [each if isinstance(each, float) else each._asdict() for each in phase.also]
         fields["joint_noise_multiplier"] = phase.joint_noise_multiplier
     return fields
 

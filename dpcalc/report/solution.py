@@ -216,7 +216,8 @@ def _unchanged_noise_text(name: str, plan: Plan) -> str:
     others = dict.fromkeys(other for phase in plan.phases for other in getattr(phase.mechanism, "also", ()))
     if not others or not name.startswith(NOISE):
         return ""
-    return f"the other sums on the same sample, noise multiplier {', '.join(map(as_given, others))}"
+    named = ", ".join(as_given(each) if isinstance(each, float) else str(each) for each in others)
+    return f"the other sums on the same sample, noise multiplier {named}"
 
 
 def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:

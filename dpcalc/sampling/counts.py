@@ -33,10 +33,8 @@ _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return an upper law of Binomial(trials, rate): by recurrence from Pr[0], or Chernoff where that is below 2^-2048.
-
-    Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
-    """
+    """Return an upper law of Binomial(trials, rate): by recurrence, or by Chernoff where Pr[0] is below 2^-2048."""
+    # Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
     if rate in {0, 1} or not trials:
         return {trials if rate else 0: Fraction(1)}
     a, b = rate.numerator, rate.denominator
@@ -85,8 +83,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too
-    costly."""
+    """Return Pr[`others` fill a batch], and Pr[one more unit is in it] given that they do; None if too costly."""
     if others < cap or not rate:
         return FullBatch(Fraction(0), Fraction(0))
     if rate == 1:
@@ -247,8 +244,7 @@ def to_whole_bits(law: dict[int, Fraction]) -> dict[int, Fraction]:
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated
-    `convolve_upper`."""
+    """Return an upper law, at most 64 counts, of the sum of `number` independent counts."""
     return power_by_squaring(law, number, convolve_upper, identity={0: Fraction(1)})
 
 

@@ -566,6 +566,13 @@ def test_results_print_as_a_sentence_or_a_table_rounded_to_the_safe_side(ask, sh
     ("ask", "message"),
     [
         (lambda: plan(noise_multiplyer=1), r"plan\(\) .* 'noise_multiplyer'; did you mean noise_multiplier\?"),
+        (lambda: epsilon(noise_multiplier=1), r"give noise_multiplier to `plan`: epsilon\(plan\(noise_multiplier="),
+        (lambda: delta(SMALL, eps=1), r"'eps'; dpcalc calls this epsilon"),
+        (lambda: load(PATH, kee="a"), r"load\(\) .* 'kee'; did you mean key\?"),
+        (epsilon, r"epsilon\(\) is missing the argument 'plan': what `load` or `plan` returned"),
+        (lambda: solve(SMALL), r"is missing the argument 'quantity': \"sigma\", .*rate\", \"batch\" \(a whole"),
+        (lambda: plan(1), r"plan\(\): too many positional arguments; give others by name, e.g. delta=\.\.\."),
+        (lambda: epsilon(SMALL, 100), "give others by name, e.g. steps="),
         (lambda: plan(epoch=1), r"'epoch'; did you mean epochs\?"),
         (lambda: plan(batchsize=1), r"'batchsize'; did you mean batch_size\?"),
         (lambda: epsilon(SMALL, metod="rdp"), r"epsilon\(\) .* 'metod'; did you mean method\?"),

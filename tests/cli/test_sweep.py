@@ -254,6 +254,14 @@ def test_ctrl_c_keeps_what_is_finished_in_order(real, file, monkeypatch, tmp_pat
     assert (document["complete"], len(document["points"])) == (False, 2)
 
 
+@pytest.mark.parametrize("shown", [(), ("--format", "markdown")])
+def test_where_a_secret_order_lowers_nothing(real, file, shown):
+    path = str(file(FLAT.replace("scheme: poisson, rate: 0.01", "scheme: shuffle, size: 100, order: secret")))
+    ended = real("sweep", path, "--set", "privacy.adjacency=zero-out", "--over", f"{SIGMA}=0.5,20", *shown)
+    assert [line.rstrip(" |").endswith("as with order: any") for line in ended.out.splitlines()[-2:]] == [True, False]
+    assert ended.err.endswith(", 1 where the secret order lowers nothing, as with order: any\n")
+
+
 # What is shown
 
 

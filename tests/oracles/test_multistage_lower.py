@@ -22,6 +22,7 @@ from tests.oracles.draws import Draw
 from tests.oracles.multistage import Problem, capped, constructed, group, held, random_problem, shuffled, truth_of
 from tests.oracles.tree_sums import DataSet, canonical, epsilon_of_steps, markers, placed
 from tests.oracles.unequal import children, random_tree, units
+from tests.runs import of_tree, run_of
 from tests.thinning import thinned
 
 
@@ -150,13 +151,7 @@ def cost_of_records(outer, inner, *, sigma, steps, mates=8, others=None, is_told
 
 
 def nested_plan(outer, inner, *, sigma, steps, relation=ADD_REMOVE):
-    levels = (
-        Level(name="task", count=outer[0], scheme=outer[1]),
-        Level(name="example", count=inner[0], scheme=inner[1]),
-    )
-    mechanism = Gaussian(noise_multiplier=sigma)
-    phase = Phase(name="all", hierarchy=Hierarchy(levels=levels), mechanism=mechanism, clip=2, steps=steps)
-    return Plan(phases=(phase,), unit=2, adjacency=Adjacency(relation), delta=1e-5)
+    return run_of(outer, inner, noise=sigma, steps=steps, adjacency=relation)
 
 
 @pytest.mark.heavy
@@ -236,7 +231,7 @@ def hierarchy_of_tree(tree, draws):
     names, schemes = [f"level {n}" for n in range(len(draws))], [KINDS[kind](amount) for kind, amount in draws]
     counts = [{len(children(tree, path)) for path in units(tree, level)} for level in range(len(draws))]
     if any(len(sizes) > 1 for sizes in counts):
-        return Hierarchy.of_tree(tree_of(tree, names), names, schemes)
+        return of_tree(tree_of(tree, names), names, schemes)
     levels = zip(names, counts, schemes, strict=True)
     return Hierarchy(levels=tuple(Level(name=name, count=min(sizes), scheme=one) for name, sizes, one in levels))
 

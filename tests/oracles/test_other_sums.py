@@ -3,12 +3,16 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import ndtr
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.kinds import mechanism_class
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
@@ -16,6 +20,7 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Poisson
 from tests.oracles.adversary import random_problem
 from tests.oracles.brute_force import ADD_REMOVE, Experiment, poisson
+from tests.oracles.other_noise import discrete_gaussian_cells, discrete_laplace_cells, laplace_cells
 from tests.oracles.test_bound_code import hierarchy_of
 from tests.thinning import thinned
 
@@ -62,6 +67,99 @@ def test_no_data_set_costs_more_than_the_joint_bound(seed):
             bound = delta_of(plan, epsilon=epsilon).delta
             found = max(in_the_plane(pair, noises, epsilon) for pair in ((p, q), (q, p)))
             assert found <= bound * 1.003 + 1e-7, (tree, unit, clip, relation, noises, epsilon)
+
+
+# Noise of other kinds: the cell of each sum is seen, which never tells more than the sum.
+
+
+def gaussian_cells(means, noise):
+    ends = (np.linspace(means.min() - 8 * noise, means.max() + 8 * noise, 200) - means[:, None]) / noise
+    return np.where(ends[:, 1:] < 0, np.diff(ndtr(ends)), -np.diff(ndtr(-ends)))
+
+
+CELLS = {
+    "gaussian": gaussian_cells,
+    "laplace": lambda means, noise: laplace_cells(means, noise, steps=1),
+    "discrete-laplace": discrete_laplace_cells,
+    "discrete-gaussian": discrete_gaussian_cells,
+}
+
+
+def cost_of_cells(mixtures, sums, epsilon):
+    """H_{e^eps} of two mixtures in any dimension, the noise of each coordinate a (kind, noise)."""
+    laws = []
+    places = np.concatenate([mixture.means for mixture in mixtures])
+    rows = [CELLS[kind](places[:, axis], noise) for axis, (kind, noise) in enumerate(sums)]
+    for mixture, start in zip(mixtures, (0, len(mixtures[0].means)), strict=True):
+        own = [row[start : start + len(mixture.means)] for row in rows]
+        laws.append(mixture.weights @ reduce(lambda a, b: (a[:, :, None] * b[:, None, :]).reshape(len(a), -1), own))
+    return float(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0).sum())
+
+
+def mechanism_of(sums):
+    (kind, noise), *others = sums
+    also = [SimpleNamespace(type=each, noise_multiplier=Fraction(other)) for each, other in others]
+    return mechanism_class(kind).of(noise_multiplier=noise, also=also)
+
+
+KINDS = [
+    ("laplace", "laplace"),
+    ("gaussian", "laplace"),
+    ("discrete-laplace", "gaussian"),
+    ("discrete-gaussian", "discrete-laplace"),
+    ("laplace", "gaussian", "discrete-laplace"),
+]
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kinds", KINDS)
+@pytest.mark.parametrize("seed", thinned(range(6), 2))
+def test_no_data_set_costs_more_than_sums_of_different_noise(seed, kinds):
+    rng = np.random.default_rng([seed, 97, *map(len, kinds)])
+    tree, unit, clip, relation, _ = random_problem(rng, most_outcomes=30)
+    sums = tuple((kind, float(rng.uniform(0.4, 3))) for kind in kinds)
+    experiment = Experiment(tree, unit, clip, relation)
+    plan = planned(tree, unit, clip, relation, (1.0,))
+    plan = replace(plan, phases=(replace(plan.phases[0], mechanism=mechanism_of(sums)),))
+    values = [rng.choice([-1.0, 1.0], size=(len(experiment.keys), len(sums))) for _ in range(2)]
+    values += [np.repeat(rng.choice([-1.0, 1.0], (len(experiment.keys), 1)), len(sums), axis=1) for _ in range(2)]
+    pairs = [experiment.mixtures(each) for each in values]
+    for epsilon in EPSILONS:
+        bound = delta_of(plan, epsilon=epsilon).delta
+        found = max(cost_of_cells(pair, sums, epsilon) for p, q in pairs for pair in ((p, q), (q, p)))
+        assert found <= bound * (1 + 1e-9) + 1e-13, (tree, unit, clip, relation, sums, epsilon)
+
+
+@pytest.mark.parametrize(
+    ("sums", "close"),
+    [
+        ((("laplace", 1.0), ("laplace", 1.0)), 1e-5),
+        ((("gaussian", 1.0), ("laplace", 1.0)), 1e-3),
+        ((("discrete-laplace", 1.5), ("gaussian", 2.0)), 1e-3),
+        ((("gaussian", 0.05), ("laplace", 1e4)), 5e-3),
+    ],
+)
+def test_sums_of_different_noise_on_one_poisson_draw(sums, close):
+    """The unit adds 1 to each sum, others nothing; two Laplace answers at rate .1 cost .494011."""
+    rate, delta = Fraction(1, 10), 1e-6
+    phase = Phase(
+        name="one step",
+        hierarchy=Hierarchy(levels=(Level(name="unit", count=1000, scheme=Poisson(probability=rate)),)),
+        mechanism=mechanism_of(sums),
+        clip=1,
+        steps=1,
+    )
+    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=delta)
+    p, q = (np.array([[1.0] * len(sums)]), np.array([[0.0] * len(sums)]))
+    drawn = SimpleNamespace(means=np.concatenate([p, q]), weights=np.array([0.1, 0.9]))
+    missed = SimpleNamespace(means=np.concatenate([p, q]), weights=np.array([0.0, 1.0]))
+    upper = guarantee(plan).epsilon
+    at_upper = cost_of_cells((drawn, missed), sums, upper)
+    assert at_upper <= delta
+    assert cost_of_cells((drawn, missed), sums, upper * (1 - close)) > delta
+    assert (1 - close) * upper * (1 - 1e-5) <= epsilon_lower(plan).value <= upper
+    if sums[0] == sums[-1]:
+        assert upper == pytest.approx(0.4940107, abs=1e-6)
 
 
 TREE = (poisson(Fraction(1, 4), 2),)

@@ -120,7 +120,6 @@ def prv(_, run):
 
 
 SEARCHES = {"opacus": opacus, "dp-accounting": google, "tf-privacy": google, "jax-privacy": jax, "prv-accountant": prv}
-CLOSE = {"opacus.prv": 1.02, "prv-accountant.prv": 1.25}  # median of their noise over our bound; others 1.02
 
 
 def found(by, run):
@@ -147,7 +146,10 @@ def test_no_noise_found_by_orders_is_below_the_bound(by):
 )
 def test_no_noise_found_by_losses_is_below_the_bound(by, run):
     ratio = found(by, run) / asked(run, by).noise
-    assert 1 < ratio < CLOSE.get(by, 1.02) * 1.05
+    # prv_accountant ends where its upper end, up to .1 above the truth, is at most .1 above the target; noise grows no
+    # faster than 1 / epsilon.
+    slack = (run[0] + 0.1) / (run[0] - 0.1) if by == "prv-accountant.prv" else 1.02
+    assert 1 < ratio < slack * 1.05
 
 
 @pytest.mark.parametrize("run", RUNS[:6])

@@ -97,6 +97,7 @@ MECHANISMS = {
     "rdp-curve": (0.04, gaussian_curve),
 }
 """By name: how often it is drawn, and its parameters."""
+SUMS = ["gaussian", "laplace", "discrete-gaussian", "discrete-laplace"]
 
 
 def random_mechanism(rng, names):
@@ -104,6 +105,8 @@ def random_mechanism(rng, names):
     found = {"type": kind, **MECHANISMS[kind][1](rng)}
     if kind == "gaussian" and rng.random() < 0.05:
         found["also"] = {"noise_multiplier": log_uniform(rng, 1, 200)}
+    if kind in SUMS and rng.random() < 0.1:
+        found["also"] = {"type": str(rng.choice(SUMS)), "noise_multiplier": log_uniform(rng, 1, 100)}
     if "noise_multiplier" in found and len(names) > 1 and rng.random() < 0.5:
         found["clip"] = str(rng.choice([*names, "batch"]))
     return found
