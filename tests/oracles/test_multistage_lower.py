@@ -284,17 +284,19 @@ def check_against_own_composition(run, monkeypatch):
         assert sorted(one) == sorted(other), run
         assert all(one[center] == pytest.approx(other[center], abs=1e-12) for center in one), run
 
-    costs, parts = [], []
-    for candidate in () if in_plane else chosen[-1]:  # +1, -1 and 0
-        *_, sigma, steps = phases[candidate.phase]
-        pair = enumerated(candidate.phase, candidate.others)[:: -1 if candidate.is_swapped else 1]
-        for curve, number in candidate.counts.items():
-            assert number == steps
-            centers = [(center * sigma / curve.deviation, 0.0) for center in curve.centers]
-            told = [dict(zip(centers, side, strict=True)) for side in (curve.weights_p, curve.weights_q)]
-            assert_same([{(float(x), 0.0): p for x, p in law.items()} for law in pair], told)
-            parts.append((*pair, sigma, steps))
-    costs = [epsilon_of_steps(parts, plan.delta)] if parts else []
+    costs = []
+    for found in chosen[-2:]:  # +1, -1 and 0
+        parts = []
+        for candidate in found:
+            *_, sigma, steps = phases[candidate.phase]
+            pair = enumerated(candidate.phase, candidate.others)[:: -1 if candidate.is_swapped else 1]
+            for curve, number in candidate.counts.items():
+                assert number == steps
+                centers = [(center * sigma / curve.deviation, 0.0) for center in curve.centers]
+                told = [dict(zip(centers, side, strict=True)) for side in (curve.weights_p, curve.weights_q)]
+                assert_same([{(float(x), 0.0): p for x, p in law.items()} for law in pair], told)
+                parts.append((*pair, sigma, steps))
+        costs.append(epsilon_of_steps(parts, plan.delta) if parts else 0.0)
     for first in range(0, len(in_plane), len(phases)):  # +1, -1 and 0, and in the plane
         parts = []
         for place, (law, vectors, deviation, is_swapped) in enumerate(in_plane[first : first + len(phases)]):
