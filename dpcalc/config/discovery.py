@@ -113,6 +113,9 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
                 files |= dict.fromkeys(matching)
             maps = maps_table(data, shown).values()
             paths = tuple(relative_name(folder / name, current) for name in files if name not in maps)
+            if not paths:
+                message = "`tool.dpcalc.maps`: its patterns match nothing but maps, which are for other files"
+                raise whole_file(shown, "DPC110", message, "name the training files")
             return DiscoveredConfigs(paths=paths, origin=f"[tool.dpcalc] in {shown}")
     return None
 

@@ -19,6 +19,7 @@ _MAX_LINES = 100  # of one value
 _MAX_MORE = 2_000  # lines of a file that go on with a value: each is tried
 _MAX_BINDINGS = 3_000
 _MAX_PARTS = 20  # of one selector
+_MAX_MACROS = 20  # one behind the other, a circle too
 _MAX_INCLUDED = 16  # files
 _INCLUDE = re.compile(r"""include\s+(?P<quote>['"])(?P<name>[\w./-]+)(?P=quote)\s*(#.*)?""")
 WAY_OUT = "write a number there; what a macro or a function gives is not known without running it"
@@ -37,9 +38,9 @@ def read_gin(source: Source, files: Files | None = None) -> Document:
     refused: dict[str, Refusal] = {}
     leaves: dict[tuple[str, ...], Node] = {}
     for selector, (value, mark) in bindings.items():
-        seen, name, same = set[str](), selector, alike[_parameter(selector)]
-        while value[:1] == "%" and value[1:] in bindings and value not in seen:  # a macro: `Class.x = %SIGMA`
-            seen.add(value)
+        seen, name, same = list[str](), selector, alike[_parameter(selector)]
+        while value[:1] == "%" and value[1:] in bindings and len(seen) < _MAX_MACROS:  # `Class.x = %SIGMA`
+            seen.append(value)
             if len(same) == 1:
                 name, same = value[1:], alike[_parameter(value[1:])]
             value, mark = bindings[value[1:]]  # noqa: PLW2901

@@ -7,6 +7,7 @@ config) must have one of these; any other is the refusal of what depends on that
 import ast
 from collections.abc import Callable
 
+from dpcalc.config.files import Refusal
 from dpcalc.config.python_names import (
     ALL_BUILTINS,
     ATTRIBUTE,
@@ -25,6 +26,7 @@ from dpcalc.config.python_names import (
 )
 from dpcalc.config.source import Source, shortened
 
+MAX_PLACES = 200_000  # of names that are traced in one file: a second or two
 # The plain forms: what is named here changes no default.
 BUILTINS = ALL_BUILTINS - words_in("exec eval globals locals setattr delattr compile __import__ breakpoint")
 _DUNDERS = {f"__{name}__" for name in words_in(
@@ -61,6 +63,7 @@ class Forms(Syntax):
     def __init__(self, source: Source, tree: ast.Module) -> None:
         super().__init__(source, tree)
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
+        self.looked_at = 0  # places of names that were traced, each as often as it was
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
 
     def _condition(self, node: ast.AST, holds: Callable[[ast.expr], bool | None] = lambda _: None) -> str:
@@ -152,6 +155,10 @@ class Forms(Syntax):
             each = waiting.pop()
             if each not in seen:
                 seen.add(each)
+                self.looked_at += 1 + len(self.uses.get(each[1], ()))
+                if self.looked_at > MAX_PLACES:
+                    message = f"hands names on in more than {MAX_PLACES:,} places"
+                    raise Refusal("DPC111", message, "refer to a smaller file")
                 for node in self.uses.get(each[1], ()):
                     more = each[0](node)
                     waiting += more or ()

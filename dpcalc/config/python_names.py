@@ -244,7 +244,8 @@ class Syntax:
             found = (
                 id(scope)
                 for at, scope in enumerate(scopes)
-                if name in bound[id(scope)] - outside[id(scope)] and (at == 0 or not isinstance(scope, ast.ClassDef))
+                if name in bound[id(scope)] and name not in outside[id(scope)]
+                if at == 0 or not isinstance(scope, ast.ClassDef)
             )
             owner = MODULE if isinstance(node, ast.Global | ast.Nonlocal) else next(found, MODULE)
             self.key[id(node)] = owner, name

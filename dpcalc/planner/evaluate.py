@@ -310,7 +310,8 @@ def evaluate(plan: Plan | Composition) -> Evaluation:
             def cost(changed: Composition) -> float:
                 spend(1.0)  # nothing once the allowance for advice is used up
                 if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
-                    rough = guarantee(changed, method="rdp").epsilon
+                    # The moment bound, which the sharp one computes first.
+                    rough = max((changed.moment_bound(counts)[0] for counts in changed.steps.values()), default=0.0)
                     if rough > _FAR_ABOVE_FACTOR * known:
                         return rough
                 return guarantee(changed).epsilon

@@ -23,6 +23,7 @@ from dpcalc.sampling.counts import (
     convolve_power,
     nonzero_probability,
     power,
+    sum_of_draws,
 )
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import Path, fewest_in_frame, level_rows
@@ -230,10 +231,14 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
     """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt."""
     # Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
+    # With `limit` 0 as many as it has, in sums as `sum_of_draws` has them.
     if not co_sampled.frames:
         return {0: Fraction(1)}
     law = binomial(1, co_sampled.nonempty[co_sampled.clip])
     for level, fewest in reversed(co_sampled.frames[number:]):
+        if not limit:
+            law = sum_of_draws(law, *level.scheme.tried(fewest))
+            continue
         # Which of the units of a larger Fixed draw contribute would be random, too.
         (drawn, rate), most = level.scheme.tried(fewest), limit // max(1, *law)
         contributing = 0 if level.scheme.has_stand_in and most < drawn else min(drawn, most)

@@ -91,9 +91,10 @@ def test_what_gin_and_shell_state(text, suffix, path, value, line, column):
 
 
 LONG = ["Opt.s = (\n" + "x\n" * 300, ".gin", "Opt.s", "line 1: the value cannot be read"]
+CHAIN = ["".join(f"A{x} = %A{x + 1}\n" for x in range(30)) + "A30 = 1\n", ".gin", "A0", "no literal"]
 
 
-@pytest.mark.parametrize(("text", "suffix", "path", "words"), [*ROWS["gin and shell refuse"], LONG])
+@pytest.mark.parametrize(("text", "suffix", "path", "words"), [*ROWS["gin and shell refuse"], LONG, CHAIN])
 def test_what_gin_and_shell_do_not_state(text, suffix, path, words):
     said = found(text, path, suffix)
     assert isinstance(said, str), said
@@ -119,6 +120,9 @@ BOMBS = {
     "calls alike": (".py", "f(a=1,b=2)\n" * 499 + "x['a'] = 1\n" * 15_000),
     "many calls": (".py", "".join(f"f{x}(a=1)\n" for x in range(16_000))),
     "options handed on": (".sh", "t " + " ".join(f"--a{x} 1" for x in range(15_000)) + ' "$@"' * 9_000),
+    "names handed on": (".py", "p=ArgumentParser()\nn0=p\n" + "".join(f"n{x + 1}=n{x}\n" for x in range(16_000))),
+    "one function again and again": (".py", "p=ArgumentParser()\ndef f(x): return x\n" + "f(p)\n" * 40_000),
+    "fields": (".py", "@dataclass\nclass A:\n" + "".join(f" a{x}: int=1\n" for x in range(15_000))),
     "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
 }  # fmt: skip
 

@@ -405,12 +405,14 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
     assert ours
     value, is_tight = epsilon_lower(plan)
     assert not is_tight
-    assert 1.357 < value < 1.358
+    assert 1.357 < value < 1.361  # a little more in the plane
 
 
 def _pairs_of_candidates(plan):
-    run = composed(plan)
-    return [pair for candidate in lower_end._candidates(plan, run.units[0], "") for pair in candidate.counts]
+    unit = composed(plan).units[0]
+    data_sets = lower_end._data_sets(plan, plan.phases, unit)
+    candidates = lower_end._candidates(plan, unit, data_sets, "", has_random=True)
+    return [pair for candidate in candidates for pair in candidate.counts]
 
 
 CELLS = {
