@@ -5,8 +5,10 @@ Epsilon is steps / 1000, and each config of the base has 1000 steps and a budget
 
 import json
 import os
+from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.cli.repository import Repository
 
@@ -47,7 +49,7 @@ class Change:
         self.tree = tree
 
     def write(self, name, text=HARMLESS):
-        self.tree.write(name, text)
+        self.tree.write(name, TEXTS.get(text, text))
 
     def move(self, old, new, text=None):
         (self.tree.folder / new).parent.mkdir(parents=True, exist_ok=True)
@@ -71,39 +73,11 @@ class Change:
         getattr(self, change)(*arguments)
 
 
-REAL, LINKED, PYPROJECT = "configs/real.yaml", "configs/linked.yaml", "pyproject.toml"
+REAL, LINKED = "configs/real.yaml", "configs/linked.yaml"
 TRAIN = "${train.steps}"
-# The base has `configs/real.yaml`, `other.yaml` and more, which pyproject.toml names; a request is a list of changes.
+TEXTS = {"HARMLESS": HARMLESS, "DEAR": DEAR, "LARGE": LARGE, "RAISED": RAISED}
 REQUESTS = {
-    "raises the cost": (1, ("write", REAL, LARGE)),
-    "raises cost and budget": (1, ("write", REAL, DEAR)),
-    "raises the budget": (1, ("write", REAL, RAISED)),
-    "shadows": (1, ("raise_and", "write", "dpcalc.yaml")),
-    "shadows, later raises": (1, ("write", "dpcalc.yaml")),
-    "shadows with .yml": (1, ("raise_and", "write", "dpcalc.yml")),
-    "shadows twice": (2, ("write", "dpcalc.yaml"), ("write", "dpcalc.yml")),
-    "narrows": (1, ("raise_and", "project", '["configs/o*.yaml"]')),
-    "narrows, later raises": (1, ("project", '["configs/other.yaml"]')),
-    "names none": (1, ("raise_and", "project", "[]")),
-    "removes the table": (1, ("raise_and", "write", PYPROJECT, "[project]\n")),
-    "removes the project": (1, ("raise_and", "remove", PYPROJECT)),
-    "narrows and adds": (1, ("write", "configs/new.yaml", LARGE), ("project", '["configs/[or]*.yaml"]')),
-    "excludes": (2, ("write", PYPROJECT, PROJECT + 'exclude = ["configs/real.yaml"]\n')),
-    "breaks the project": (2, ("write", PYPROJECT, "[tool.dpcalc\n")),
-    "breaks the project, shadows": (2, ("write", PYPROJECT, "[[["), ("write", "dpcalc.yaml")),
-    "deletes": (1, ("remove", REAL)),
-    "deletes all": (2, ("remove", "configs")),
-    "deletes all and the project": (1, ("remove", "configs"), ("remove", PYPROJECT)),
-    "moves away": (1, ("move", REAL, "runs/real.yaml")),
-    "moves away and raises": (1, ("move", REAL, "runs/real.yaml", DEAR)),
-    "gives another ending": (1, ("move", REAL, "configs/real.yml")),
-    "gives another ending, raises": (1, ("move", REAL, "configs/real.txt", DEAR)),
-    "renames and raises": (1, ("move", REAL, "configs/r.yaml", DEAR)),
-    "moves away, leaves a decoy": (1, ("move", REAL, "runs/real.yaml"), ("write", REAL, RAISED)),
-    "replaces by a link": (1, ("write", "dear.yaml", DEAR), ("link", REAL, "../dear.yaml")),
-    "replaces by a link that leads nowhere": (2, ("link", REAL, "../nowhere.yaml")),
-    "replaces by a link outside": (2, ("link", REAL, "/etc/passwd")),
-    "replaces by a folder": (2, ("remove", REAL), ("write", f"{REAL}/dpcalc.yaml")),
+    **yaml.safe_load(Path(__file__).with_name("requests.yaml").read_text(encoding="utf-8")),
     "makes a section the config": (1, ("write", REAL, DEAR + config(text=SECTION).partition("\n")[2])),
     "cuts the reference": (1, ("write", LINKED, linked(31_600).replace(f'"{TRAIN}"', "1000"))),
     "leads the reference elsewhere": (1, ("write", LINKED, linked(31_600).replace(TRAIN, "${train.decoy}"))),
