@@ -1,5 +1,6 @@
 """Privacy accounting for nested sampling: the public interface."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -45,8 +46,9 @@ else:
     def __getattr__(name: str) -> object:
         """Return a name of `__all__`, imported on first use: the command line can do without NumPy."""
         if name not in _MODULES:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"dpcalc.{_MODULES[name]}"), name)
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name, obj=sys.modules[__name__])
+        value = getattr(import_module(f"dpcalc.{_MODULES[name]}"), name)
+        return value if isinstance(value, type) else import_module("dpcalc.plans").with_hints(value)
 
     def __dir__() -> list[str]:
         """Return what is exported."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal, Never
+from typing import TYPE_CHECKING, Literal
 
 from dpcalc.errors import InputError, one_of
 from dpcalc.guarantee import Guarantee, Result, Row, html_table, shown_number
@@ -12,7 +12,7 @@ from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import Solution
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
-from dpcalc.plans import Number, Source, exact_number, plan_of, real_number, real_numbers, refuse_unknown
+from dpcalc.plans import Number, Source, exact_number, plan_of, real_number, real_numbers
 from dpcalc.records import dataclass
 from dpcalc.report.solution import with_safe_decimal
 
@@ -29,18 +29,16 @@ def epsilon(
     method: str | None = None,
     unit: str | None = None,
     group_size: int | None = None,
-    **unknown: Never,
 ) -> Guarantee:
     """Return certified upper and lower bounds on epsilon; with `steps` the upper one alone, of the run up to that step.
 
     Args:
-        plan: of `load` or `plan`; or a path or mapping for `load`.
+        plan: what `load` or `plan` returned, or a path or mapping for `load`.
         steps: number of noisy updates from the start of the run, 0 to all; None for the whole run.
         delta: in (0, 1); the plan's own by default.
         method: an accountant's name or "auto"; the plan's own by default.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
-        unknown: none, as for `plan`.
 
     Returns:
         The guarantee that `dpcalc epsilon` prints, unrounded. Its `epsilon` is an upper bound for every data set
@@ -64,7 +62,6 @@ def epsilon(
         >>> epsilon(run, steps=500).epsilon < epsilon(run).epsilon
         True
     """
-    refuse_unknown(epsilon, unknown)
     run = plan_of(plan, unit=unit, group_size=group_size)
     run = run if delta is None else replace(run, delta=real_number(delta, "delta"))
     if steps is not None:
@@ -83,12 +80,11 @@ def solve(
     epochs: Number | None = None,
     unit: str | None = None,
     group_size: int | None = None,
-    **unknown: Never,
 ) -> Solution:
     """Return the least noise, or the most of another quantity, that meets a target; NoSolution if none does.
 
     Args:
-        plan: as for `epsilon`; its own value of the quantity is ignored.
+        plan: what `load` or `plan` returned, or a path or mapping for `load`; its own value of the quantity is ignored.
         quantity: "sigma", "steps", "rate", "batch" (a whole number of units, expected under Poisson sampling) or
             "group".
         target_epsilon: finite, > 0; the plan's budget by default.
@@ -97,7 +93,6 @@ def solve(
         epochs: passes over the data that the phase makes with any rate or batch; None keeps its steps.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
-        unknown: none, as for `plan`.
 
     Returns:
         The solution: `value` is the smallest noise or the largest number of steps, rate, batch or group, rounded to the
@@ -116,7 +111,6 @@ def solve(
         >>> found.guarantee.epsilon <= 2 and found.value == found.plan.phases[0].noise_multiplier
         True
     """
-    refuse_unknown(solve, unknown)
     run = plan_of(plan, unit=unit, group_size=group_size)
     if target_epsilon is None:
         if run.budget is None:
@@ -127,17 +121,14 @@ def solve(
     return with_safe_decimal(solved(run, quantity, goal=goal, phase=phase, epochs=passes), run)
 
 
-def delta(
-    plan: Source, *, epsilon: float, unit: str | None = None, group_size: int | None = None, **unknown: Never
-) -> DeltaResult:
+def delta(plan: Source, *, epsilon: float, unit: str | None = None, group_size: int | None = None) -> DeltaResult:
     """Return certified bounds on delta at an epsilon: an upper one, and a lower one or None.
 
     Args:
-        plan: as for `epsilon`; its own delta is ignored.
+        plan: what `load` or `plan` returned, or a path or mapping for `load`; its own delta is ignored.
         epsilon: finite, >= 0.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
-        unknown: none, as for `plan`.
 
     Returns:
         `delta`, an upper bound for every data set, and `delta_lower`, a certified lower bound or None.
@@ -152,7 +143,6 @@ def delta(
         >>> delta(run, epsilon=epsilon(run).epsilon).delta < 1.001e-5
         True
     """
-    refuse_unknown(delta, unknown)
     return delta_of(plan_of(plan, unit=unit, group_size=group_size), epsilon=real_number(epsilon, "epsilon"))
 
 
@@ -164,18 +154,16 @@ def risk(
     baselines: Sequence[float] = (),
     unit: str | None = None,
     group_size: int | None = None,
-    **unknown: Never,
 ) -> "Risk":
     """Return upper bounds on an attacker's success against a plan; InputError unless its method is auto or pld.
 
     Args:
-        plan: as for `epsilon`.
+        plan: what `load` or `plan` returned, or a path or mapping for `load`.
         prior: probability, in (0, 1), of the attacker before the run that the unit is in the data.
         false_positive_rates: each in (0, 1).
         baselines: each in (0, 1); how often somebody infers an attribute, or reconstructs a record, without the output.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
-        unknown: none, as for `plan`.
 
     Returns:
         Upper bounds on the advantage, on the true positive rate at each false positive rate, on the belief, on the
@@ -188,7 +176,6 @@ def risk(
     from dpcalc.planner.risk import risk as bounds
     from dpcalc.planner.search import require_pld_method
 
-    refuse_unknown(risk, unknown)
     run = require_pld_method(plan_of(plan, unit=unit, group_size=group_size))
     rates = real_numbers(false_positive_rates, "false_positive_rates")
     guesses = real_numbers(baselines, "baselines")
@@ -232,14 +219,13 @@ class Comparison(Result):
         return html_table(("method", "bound", "epsilon", "claim", "note"), self._cells())
 
 
-def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None, **unknown: Never) -> Comparison:
+def compare(plan: Source, *, unit: str | None = None, group_size: int | None = None) -> Comparison:
     """Return epsilon by every accountant, bound and other tool, valid rows first; InputError for a tuned plan.
 
     Args:
-        plan: as for `epsilon`.
+        plan: what `load` or `plan` returned, or a path or mapping for `load`.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
-        unknown: none, as for `plan`.
 
     Returns:
         Rows with `method`, `epsilon`, `kind` and `valid`: only valid rows are guarantees.
@@ -250,7 +236,6 @@ def compare(plan: Source, *, unit: str | None = None, group_size: int | None = N
     """
     from dpcalc.planner.compare import compare as rows
 
-    refuse_unknown(compare, unknown)
     return Comparison(rows=rows(plan_of(plan, unit=unit, group_size=group_size)))
 
 
@@ -262,19 +247,17 @@ def curve(
     methods: Sequence[str] = (),
     unit: str | None = None,
     group_size: int | None = None,
-    **unknown: Never,
 ) -> "Chart":
     """Return a curve of a plan, such as epsilon over steps; InputError for an unknown kind, method or grid.
 
     Args:
-        plan: as for `epsilon`.
+        plan: what `load` or `plan` returned, or a path or mapping for `load`.
         kind: "steps", "epochs", "sigma", "rate", "group" (epsilon over these), "profile" (delta over epsilon),
             "tradeoff" (true over false positive rate) or "rdp" (Renyi divergence over orders).
         grid: values of the x axis; by default around the plan's own.
         methods: accountants, a line for each; by default the plan's own.
         unit: name of the level whose units are protected; the plan's own by default.
         group_size: units that are protected together, >= 1; the plan's own by default.
-        unknown: none, as for `plan`.
 
     Returns:
         The chart: `series` with `xs`, `ys` and the `kind` of their numbers, `to_dict()`, and `picture("svg")`.
@@ -292,7 +275,6 @@ def curve(
     """
     from dpcalc.charts.curves import CURVES, CurveRequest
 
-    refuse_unknown(curve, unknown)
     if kind not in CURVES:
         raise one_of("kind", CURVES, kind, noise="sigma", noise_multiplier="sigma", epsilon="profile", roc="tradeoff")
     run = plan_of(plan, unit=unit, group_size=group_size)

@@ -215,21 +215,9 @@ class Guarantee(Result):
 
     def to_dict(self) -> dict[str, object]:
         """Return all fields and `finite` as a dict for JSON: numbers unrounded, infinite bounds on epsilon as None."""
-        return {
-            "epsilon": self.epsilon if self.finite else None,
-            "epsilon_lower": None if self.epsilon_lower == math.inf else self.epsilon_lower,
-            "tight": self.tight,
-            "delta": self.delta,
-            "kind": str(self.kind),
-            "finite": self.finite,
-            "unit": self.unit,
-            "adjacency": str(self.adjacency),
-            "group_size": self.group_size,
-            "method": self.method,
-            "bound": self.bound,
-            "direction": self.direction,
-            "notes": list(self.notes),
-        }
+        values = super().to_dict()
+        first = {name: values.pop(name) for name in ("epsilon", "epsilon_lower", "tight", "delta", "kind")}
+        return {**first, "finite": self.finite, **values}
 
 
 @dataclass(frozen=True, kw_only=True)

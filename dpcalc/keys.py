@@ -34,11 +34,10 @@ def mapping_of(properties: Schema, required: list[str]) -> Schema:
 
 
 class WrongValueError(DpcalcError):
-    """A value that a key does not take.
+    """A value that a key does not take."""
 
-    `code` is DPC102 for the wrong type, DPC106 for a number out of range, DPC104 for a text that is not allowed;
-    `expected` completes "must be".
-    """
+    # `code` is DPC102 for the wrong type, DPC106 for a number out of range, DPC104 for a text that is not allowed;
+    # `expected` completes "must be".
 
     def __init__(self, code: str, expected: str) -> None:
         super().__init__(f"expected {expected}")
@@ -46,10 +45,9 @@ class WrongValueError(DpcalcError):
 
 
 class ValueType:
-    """Type of the value of a key.
+    """Type of the value of a key."""
 
-    `check` returns a value as the type has it, or raises WrongValueError; `as_json_schema` describes the type.
-    """
+    # `check` returns a value as the type has it, or raises WrongValueError; `as_json_schema` describes the type.
 
     def check(self, value: object) -> Any:
         raise NotImplementedError
@@ -214,10 +212,8 @@ def key(kind: ValueType, meaning: str, *, default: object = MISSING, **more: Any
 
 
 def keys_of(section: type | Mapping[str, Key]) -> dict[str, Key]:
-    """Return {name: Key} of the keys that a dataclass declares, by fields or class variables, in its order.
-
-    A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
-    """
+    """Return {name: Key} of the keys that a dataclass declares, by fields or class variables, in its order."""
+    # A class variable is a key that the class does not hold itself: `clip` and `votes` of a mechanism are of its phase.
     if isinstance(section, Mapping):
         return dict(section)
     keys = {}

@@ -1,16 +1,18 @@
 """Plans in Python: from files, mappings or numbers, with arguments of other tools recognised in errors."""
 
+import functools
 import inspect
 import json
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
-from typing import Any, Never
+from typing import Any, TypeVar
 
 from dpcalc.config.files import config_folder
 from dpcalc.config.load import Loaded, load_from_flags, load_text
@@ -37,6 +39,7 @@ _ELSEWHERE = {
     "data_loader": "say what it draws: sample_rate=Fraction(1, len(loader)) under Opacus",
 }
 """Way out for arguments of other tools that no argument of ours stands for."""
+Result = TypeVar("Result")
 Source = Plan | str | os.PathLike[str] | Mapping[str, object]
 Number = float | Fraction | str
 """A float means the decimal that it prints as; a text is read by the rules of config files."""
@@ -64,12 +67,12 @@ def load(
     Raises:
         ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
     """
-    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size), above=0)
+    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size))
 
 
 def plan(
     *,
-    delta: Number | None = None,
+    delta: Number,
     levels: Mapping[str, object] | None = None,
     sampling: Mapping[str, object] | None = None,
     unit: str | None = None,
@@ -84,12 +87,11 @@ def plan(
     adjacency: str = "add-remove",
     group_size: int | None = None,
     method: str = "auto",
-    **unknown: Never,
 ) -> Plan:
     """Return a plan of one level, or of nested `levels`, from its numbers, and issue warnings; InputError if wrong.
 
     Args:
-        delta: in (0, 1); required.
+        delta: of the guarantee, in (0, 1), e.g. 1e-5.
         levels: of nested data, outermost first, the count of each: `{"user": 1000, "example": 20}`, or `{"min": 5,
             "max": 64}` in the place of a count. By default one level of examples, of `dataset_size`.
         sampling: with `levels`, how a step draws from each: `{"user": {"scheme": "poisson", "rate": 0.01}}`.
@@ -110,13 +112,12 @@ def plan(
         adjacency: "add-remove", "replace-one" or "zero-out".
         group_size: examples that are protected together, >= 1 (the default), at most `dataset_size`.
         method: the accountant; "auto" is the tightest valid one.
-        unknown: none; the error for any other argument has the name that dpcalc uses.
 
     Returns:
         The plan, frozen; warnings are issued like those of `load`.
 
     Raises:
-        TypeError: there is no argument of that name, or delta is missing.
+        TypeError: there is no argument of that name, or delta is missing; the error has the name that dpcalc uses.
         InputError: a number is missing.
         ConfigError: numbers are out of range or contradict each other; the text holds all errors, each with its name.
 
@@ -126,9 +127,6 @@ def plan(
         >>> plan(scheme="fixed", batch_size=256, dataset_size=60_000, epochs=60, noise_multiplier=1.1, delta=1e-5).steps
         14063
     """
-    refuse_unknown(plan, unknown)
-    if delta is None:  # after names of other tools for it
-        raise TypeError("plan() missing 1 required keyword-only argument: 'delta'")
     given = {
         "--adjacency": adjacency,
         "--method": method,
@@ -163,7 +161,7 @@ def plan(
             loaded = load_from_flags(overrides)
     # Zero noise (DPC207) is worth a warning only if it was stated.
     findings = tuple(finding for finding in loaded.diagnostics if has_noise or finding.code != "DPC207")
-    return _plan_with_warnings(replace(loaded, diagnostics=findings), above=0)
+    return _plan_with_warnings(replace(loaded, diagnostics=findings))
 
 
 def _nested_config(
@@ -218,7 +216,7 @@ def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
     """Return a plan, loaded with warnings if need be, with unit and group size if stated; InputError if it is none."""
     if isinstance(source, str | os.PathLike | Mapping):
-        return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size), above=1)
+        return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size))
     if not isinstance(source, Plan):
         raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
     if unit is not None:
@@ -235,15 +233,6 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
             )
         source = replace(source, group_size=group_size)
     return source
-
-
-def plan_with_names(caller: str, numbers: dict[str, Any]) -> Plan:
-    """Return `plan(**numbers)`; TypeError for unknown or missing arguments, in the words of `caller`."""
-    known = inspect.signature(plan).parameters.keys() - {"unknown"}
-    refuse_unknown(plan, {name: value for name, value in numbers.items() if name not in known}, own=caller)
-    if "delta" not in numbers:
-        raise TypeError(f"{caller}() missing 1 required keyword-only argument: 'delta'")
-    return plan(**numbers)
 
 
 def _loaded(
@@ -277,7 +266,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
     foreign = meaning("", name, Beside({each: str(value) for each, value in unknown.items()}))
     suggestion = key_suggestion("", name)
     meant = suggestion.key if suggestion.is_rename else ""
-    argument = _OUR_ARGUMENTS.get(meant, meant)
+    argument = meant if meant in known else _OUR_ARGUMENTS.get(meant, meant)
     if foreign and not foreign.is_rename:
         more = foreign.hint
     elif name in _ELSEWHERE or meant in _ELSEWHERE:
@@ -290,7 +279,8 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
     elif argument == "target_epsilon":
         more = f"`solve(plan, 'sigma', {argument}=...)` finds the noise for it"
     elif argument in inspect.signature(plan).parameters:
-        more = f"give {argument} to `plan`"
+        example = f": {function.__name__}(plan({argument}=..., ...))" if "plan" in known else ""
+        more = f"give {argument} to `plan`{example}"
     elif near := nearest(name, known):
         more = f"did you mean {near}?"
     elif near := nearest(name, inspect.signature(plan).parameters):
@@ -298,6 +288,28 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
     else:
         more = "a config says more, e.g. `load({...})`"
     raise TypeError(f"{own or function.__name__}() got an unexpected keyword argument {name!r}; {more}")
+
+
+def with_hints(function: Callable[..., Result], own: str = "") -> Callable[..., Result]:
+    """Return a function whose TypeErrors say what dpcalc calls an argument, or what a missing one is, by its docs."""
+    parameters, own = inspect.signature(function).parameters, own or function.__name__
+
+    @functools.wraps(function)
+    def called(*args: Any, **values: Any) -> Result:
+        refuse_unknown(function, {name: value for name, value in values.items() if name not in parameters}, own=own)
+        try:
+            given = inspect.signature(function).bind_partial(*args, **values).arguments
+        except TypeError as cause:
+            by_name = next(name for name, each in parameters.items() if each.kind is each.KEYWORD_ONLY)
+            raise TypeError(f"{own}(): {cause}; give others by name, e.g. {by_name}=...") from None
+        for name, parameter in parameters.items():
+            if parameter.default is parameter.empty and name not in given:
+                told = re.search(rf"^( +){name}: (.*(?:\n\1 .*)*)", function.__doc__ or "", re.MULTILINE)
+                what = f": {' '.join(told[2].split())}" if told else ""
+                raise TypeError(f"{own}() is missing the argument {name!r}{what.removesuffix('.')}")
+        return function(*args, **values)
+
+    return called
 
 
 def _as_json(value: object) -> object:
@@ -314,12 +326,14 @@ def _as_json(value: object) -> object:
         raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
 
 
-def _plan_with_warnings(loaded: Loaded, *, above: int) -> Plan:
-    """Return the plan of a config, and issue its warnings at the caller's caller, or `above` frames further up."""
-    # Of the stack, 1 is this function, 2 the one that calls it, 3 the user's line.
+def _plan_with_warnings(loaded: Loaded) -> Plan:
+    """Return the plan of a config, and issue its warnings at the user's line: the first one outside of dpcalc."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "dpcalc":
+        level, frame = level + 1, frame.f_back
     for finding in loaded.diagnostics:
         if finding.severity is Severity.WARNING:
-            warnings.warn(_about_argument(finding).format(), stacklevel=3 + above)
+            warnings.warn(_about_argument(finding).format(), stacklevel=level)
     return loaded.plan
 
 

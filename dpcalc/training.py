@@ -15,7 +15,7 @@ from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
 from dpcalc.planner.vary import with_total_steps
-from dpcalc.plans import Number, Source, exact_number, plan_of, plan_with_names, real_number, refuse_unknown
+from dpcalc.plans import Number, Source, exact_number, plan, plan_of, real_number, refuse_unknown, with_hints
 from dpcalc.report.rounding import as_given, rounded_up
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, SummedPoisson, WithReplacement
 
@@ -91,7 +91,7 @@ class Accountant:
         self._has_length = config is not None or not numbers.keys().isdisjoint({"steps", "epochs"})
         if config is None:
             length = {} if self._has_length else {"steps": 1}
-            run = plan_with_names("Accountant", {**numbers, **length, "unit": unit, "group_size": group_size})
+            run = with_hints(plan, "Accountant")(**numbers, **length, unit=unit, group_size=group_size)
         else:
             run = plan_of(config, unit=unit, group_size=group_size)
         if target_epsilon is not None:  # the allowed rise of the budget is kept

@@ -28,7 +28,7 @@ Item = TypeVar("Item")
 ELEMENT = 12.0  # units of one transcendental function of one element of an array, with what is done around it
 TURN = 250.0  # units of a turn of a loop in Python
 SECOND = 1e9  # units of about a second
-_FEW = 8  # of many items that take about equal work: their work stands for that of all
+_FEW = 4  # of many items that take about equal work: their work stands for that of all
 
 
 def fraction_units(number: int, bits: int) -> float:
@@ -80,10 +80,11 @@ def share_of_work(shares: int) -> AbstractContextManager[Meter]:
 
 def alike(items: Collection[Item]) -> Iterator[Item]:
     """Yield items that take about equal work; WorkExceededError after a few if all would take far more than is left."""
-    meter = _METER.get()
-    before = 0.0 if meter is None else meter.spent
+    meter, first = _METER.get(), 0.0
     for at, item in enumerate(items):
-        if meter is not None and at == _FEW and (meter.spent - before) / _FEW * (len(items) - _FEW) > 2 * meter.left:
+        if meter is not None and at == 1:  # which pays for what all share
+            first = meter.spent
+        if meter is not None and at >= _FEW and (meter.spent - first) / (at - 1) * (len(items) - at) > 2 * meter.left:
             raise WorkExceededError(f"work: expected at most {meter.limit:.3g} units, needs more")
         yield item
 
@@ -160,11 +161,9 @@ Part = TypeVar("Part")
 def first_within_work(
     *attempts: tuple[float, type[Exception], Callable[[], Part], str], last: Callable[[], Part], note: str
 ) -> tuple[Part, str]:
-    """Return (answer, note) of the first of the attempts (work, failure, compute, note) that does not fail.
-
-    A failure is an error of that class, also for want of work. Without any, `last` is charged, but not limited: it
-    always answers, unless the allowance around this question is used up. Who gave that one knows what to do.
-    """
+    """Return (answer, note) of the first of the attempts (work, failure, compute, note) that does not fail."""
+    # A failure is an error of that class, also for want of work. Without any, `last` is charged, but not limited: it
+    # always answers, unless the allowance around this question is used up. Who gave that one knows what to do.
     for units, failure, compute, its_note in attempts:
         with suppress(failure), allowance(units):
             return compute(), its_note

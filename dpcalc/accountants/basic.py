@@ -39,12 +39,9 @@ _FRACTIONS: list[float] = [0.5 ** (k / 4) for k in range(1, 121)]
 
 
 def advanced(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return an upper bound on epsilon by advanced composition at the best split of delta.
-
-    With delta' for the theorem and the rest spread evenly over the steps,
-    epsilon = sqrt(2 ln(1/delta') sum eps_i^2) + sum eps_i (e^eps_i - 1): Dwork, Roth 2014, Theorem 3.20; unequal steps
-    by the same martingale.
-    """
+    """Return an upper bound on epsilon by advanced composition at the best split of delta."""
+    # With delta' for the theorem and the rest spread evenly over the steps, epsilon = sqrt(2 ln(1/delta') sum eps_i^2)
+    # + sum eps_i (e^eps_i - 1): Dwork, Roth 2014, Theorem 3.20; unequal steps by the same martingale.
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:
@@ -89,11 +86,9 @@ _MAX_STEPS = 10**10  # sums then have about 1e6 terms, which grow with the squar
 
 
 def optimal(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return epsilon by optimal composition at the best split of delta: exact for one kind of step, else a closed form.
-
-    For different steps the optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113). Kairouz, Oh, Viswanath
-    2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
-    """
+    """Return epsilon by optimal composition at the best split of delta: exact for equal steps, else a closed form."""
+    # For different steps the optimum is #P-complete to compute (Murtagh, Vadhan 2016, 1507.03113). Kairouz, Oh,
+    # Viswanath 2015 (1311.0776v4), Theorem 3.3 for equal steps, Theorem 3.5 for different ones.
     steps = sum(counts.values())
 
     def epsilon_with(fraction: float) -> float:

@@ -124,10 +124,8 @@ class EpsilonBound:
 
 
 def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> EpsilonBound:
-    """Return the bound on the epsilon at which the finite losses' delta is `delta`; inf (LOWER: 0) if it stays above.
-
-    It is the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
-    """
+    """Return the bound on epsilon where the finite losses' delta is `delta`; inf (LOWER: 0) if it stays above."""
+    # It is the lowest loss of the grid, but >= 0, (LOWER: 0) if delta(epsilon) is nowhere above `delta`.
     pmf, slack = composed
     losses, plain, error = untilted_masses(pmf, side, slack)
     last = losses.size - 1
@@ -202,11 +200,9 @@ def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) ->
 
 
 def untilted_masses(pmf: LossPmf, side: BoundSide, slack: float) -> tuple[Array, Array, Array]:
-    """Return (losses, untilted P masses, bound on delta's error), rounded to `side`, of one shape.
-
-    They begin with 30 losses without mass, 1, 2, 4, ... cells below the first one of the grid; the masses are raised
-    by the slack for UPPER and lowered for LOWER, and the error is what remains.
-    """
+    """Return (losses, untilted P masses, bound on delta's error), rounded to `side`, of one shape."""
+    # They begin with 30 losses without mass, 1, 2, 4, ... cells below the first one of the grid; the masses are raised
+    # by the slack for UPPER and lowered for LOWER, and the error is what remains.
     spend(12 * ELEMENT * pmf.mass.size)
     before = pmf.losses[0] - pmf.spacing * 2.0 ** np.arange(_EXTRA_POINTS - 1, -1, -1)
     losses = np.concatenate([before, pmf.losses])

@@ -78,10 +78,8 @@ def gaussian_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
 
 
 def _epsilon_bracket(mu: float, delta: float, sign: int) -> tuple[float, float] | None:
-    """Return a bracket of a Gaussian's epsilon, delta rounded up (sign 1) or down; (0, 0) if delta is met at 0.
-
-    None if floats do not hold the profile, for mu 0 or one whose square overflows.
-    """
+    """Return a bracket of a Gaussian's epsilon, delta rounded up (sign 1) or down; (0, 0) if delta is met at 0."""
+    # None if floats do not hold the profile, for mu 0 or one whose square overflows.
     log_delta = math.log(delta)
 
     def excess(epsilon: float) -> float:
@@ -117,10 +115,8 @@ def composed_gaussian_mu(counts: Mapping[Curve, int]) -> float | None:
 
 
 def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: bool) -> float | None:
-    """Return a bound on epsilon of a single step of atoms or two halves, about 1e-6 relative in delta from the exact.
-
-    An exponent x of a probability is good to x units in the last place.
-    """
+    """Return a bound on epsilon of a single step of atoms or two halves, about 1e-6 of delta from the exact."""
+    # An exponent x of a probability is good to x units in the last place.
     match _only_step(counts):
         case Loss(is_drawn=False, segments=()) as curve:
             if is_upper:

@@ -73,10 +73,8 @@ class InversionResult:
     truncated_mass: float = 0.0  # P mass that each end of a segment may leave out
 
     def epsilon_change(self, counts: Steps) -> float:
-        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour.
-
-        d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour.
-        """
+        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour."""
+        # d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour.
         if self.contour is None:
             return math.nan
         z, step = self.contour.z, self.contour.step
@@ -89,21 +87,17 @@ class InversionResult:
 
 
 def inversion(counts: Steps, *, delta: float) -> float:
-    """Return an estimate of epsilon >= 0, no bound, within about 1e-9 of the exact value of the one-step bound.
-
-    It is 0 for no steps, and infinite if the infinity mass is at least delta; ConvergenceError if its integral
-    converges slowly.
-    """
+    """Return an estimate of epsilon >= 0, no bound, within about 1e-9 of the exact value of the one-step bound."""
+    # It is 0 for no steps, and infinite if the infinity mass is at least delta; ConvergenceError if its integral
+    # converges slowly.
     return largest_inversion({"": counts}, delta=delta)[0].epsilon
 
 
 def largest_inversion(
     releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps], float] | None = None
 ) -> tuple[InversionResult, str]:
-    """Return the largest estimate of epsilon and its release's name; `otherwise` gives epsilon where inversion fails.
-
-    Epsilon 0 of "" without any step.
-    """
+    """Return the largest estimate of epsilon and its release's name; by `otherwise` where inversion fails."""
+    # Epsilon 0 of "" without any step.
     # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
     starts: dict[str, MomentBound | None] = {}  # None if a step has few losses or the infinity mass uses up delta
     for name, counts in releases.items():

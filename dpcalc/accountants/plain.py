@@ -173,10 +173,8 @@ def _dominating_moves(a: Moves, b: Moves) -> Moves:
 
 
 def _at_common_ends(laws: list[tuple[Array, Array]]) -> tuple[list[Array], Array]:
-    """Return each law's value in every cell between any two of their cumulative masses, and the log masses of cells.
-
-    `laws` are (values, cumulative masses); a last value stands for what is above the last mass.
-    """
+    """Return each law's value in every cell between any two of their cumulative masses, and the log masses of cells."""
+    # `laws` are (values, cumulative masses); a last value stands for what is above the last mass.
     ends = np.unique(np.concatenate([own for _, own in laws]))
     masses = np.diff(ends, prepend=0.0)
     used = masses > 0

@@ -58,10 +58,8 @@ _TINY = 1e-280  # a delta below which there is none: moments leave out less than
 def epsilon_bounds(
     counts: Steps, *, delta: float, sides: tuple[BoundSide, ...], width: float = RELATIVE_WIDTH
 ) -> tuple[float, ...]:
-    """Return a certified bound on epsilon >= 0 per side: closed forms if all sides have one, else by a grid.
-
-    UPPER is never below, LOWER never above the exact value; 0 for no steps.
-    """
+    """Return a certified bound on epsilon >= 0 per side: closed forms if all sides have one, else by a grid."""
+    # UPPER is never below, LOWER never above the exact value; 0 for no steps.
     if not counts:
         return tuple(0.0 for _ in sides)
     ends = (closed_form_epsilon(counts, delta=delta, is_upper=side is UPPER) for side in sides)
@@ -122,10 +120,8 @@ def grid_epsilon_bounds(
 
 
 def delta_bounds(counts: Steps, *, epsilon: float, sides: tuple[BoundSide, ...]) -> tuple[float, ...]:
-    """Return a certified bound on delta in [0, 1] per side: closed forms if all sides have one, else by a grid.
-
-    UPPER is never below, LOWER never above the exact value; 0 for no steps, (1e-280, 0) for less.
-    """
+    """Return a certified bound on delta in [0, 1] per side: closed forms if all sides have one, else by a grid."""
+    # UPPER is never below, LOWER never above the exact value; 0 for no steps, (1e-280, 0) for less.
     if not counts:
         return tuple(0.0 for _ in sides)
     ends = (closed_form_delta(counts, epsilon=epsilon, is_upper=side is UPPER) for side in sides)
@@ -177,10 +173,8 @@ def _composed_for_delta(
 
 
 def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) -> Callable[[Array], Array]:
-    """Return upper bounds on delta, at most 1, as a function of epsilons >= 0, tight near `around`; 0 for no steps.
-
-    They are read from one composed loss by sums that are made once; ConvergenceError if that is too large.
-    """
+    """Return upper bounds on delta, at most 1, as a function of epsilons >= 0, tight near `around`; 0 for no steps."""
+    # They are read from one composed loss by sums that are made once; ConvergenceError if that is too large.
     if not counts:
         return np.zeros_like
     infinity_mass = total_infinity_mass(counts)
@@ -205,10 +199,8 @@ def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) 
 
 
 def pld(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return the certified upper bound on epsilon of one direction by closed form or PLD; ConvergenceError if none is.
-
-    It is within about 3e-5 relative of the exact value of the composed one-step bound.
-    """
+    """Return the certified upper bound on epsilon of one direction by closed form or PLD; else ConvergenceError."""
+    # It is within about 3e-5 relative of the exact value of the composed one-step bound.
     return AccountantResult(epsilon=epsilon_bounds(counts, delta=delta, sides=(UPPER,))[0])
 
 
@@ -219,10 +211,8 @@ _NAMED = 1e-6  # relative gain over pld from which the accountant that has it is
 
 
 def auto(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return the smallest bound of all accountants, where pld is not surely it, else that of `pld`.
-
-    An upper bound; its note is the name of the accountant.
-    """
+    """Return the smallest bound of all accountants, where pld is not surely it, else that of `pld`."""
+    # An upper bound; its note is the name of the accountant.
     best, name = math.inf, "rdp"
     try:
         best, name = pld(counts, delta=delta).epsilon, "pld"
@@ -253,10 +243,8 @@ def worst_direction(
     delta: float,
     moment_bound: Callable[[Steps], float] | None = None,
 ) -> tuple[AccountantResult, str]:
-    """Return (largest result, its direction); pld and auto skip directions that a cheap upper bound rules out.
-
-    Epsilon is 0 where nothing is released.
-    """
+    """Return (largest result, its direction); pld and auto skip directions that a cheap upper bound rules out."""
+    # Epsilon is 0 where nothing is released.
 
     def answer(counts: Steps) -> AccountantResult:
         return accountant(counts, delta=delta) if counts else AccountantResult(epsilon=0.0)

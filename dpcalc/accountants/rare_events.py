@@ -129,12 +129,10 @@ def delta_of_finite_losses(counts: Steps, delta: float, side: BoundSide) -> floa
 
 
 def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:
-    """Return the tightest bound on epsilon of up to 7 compositions with capped losses; ConvergenceError if none fits.
-
-    An attempt caps the losses above its guess of epsilon and takes the tilt that suits delta there. Once the guess is
-    good, the gain of the last refinement says how much finer the next grid must be: the error of rounding is
-    proportional to the budget.
-    """
+    """Return the tightest bound on epsilon of up to 7 capped compositions; ConvergenceError if none fits."""
+    # An attempt caps the losses above its guess of epsilon and takes the tilt that suits delta there. Once the guess is
+    # good, the gain of the last refinement says how much finer the next grid must be: the error of rounding is
+    # proportional to the budget.
     end = rare.epsilon_upper if side is UPPER else 0.0  # known without any attempt
     guess, steepness, has_long_doubles = rare.guess, math.inf, False
     share = _COARSE_FACTOR  # of the budget that would do if all losses were rounded alike

@@ -48,10 +48,9 @@ def sum_rounded_up(*terms: Array | float) -> Array:
 
 @dataclass(frozen=True)
 class MomentBound:
-    """The smallest upper bound that any Renyi order proves (on epsilon perhaps < 0, on delta perhaps > 1).
+    """The smallest upper bound that any Renyi order proves (on epsilon perhaps < 0, on delta perhaps > 1)."""
 
-    `moments`, good for orders up to `max_order`, give it at `order`.
-    """
+    # `moments`, good for orders up to `max_order`, give it at `order`.
 
     value: float
     order: float
@@ -60,11 +59,9 @@ class MomentBound:
 
 
 def best_epsilon(counts: Steps, *, delta: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest upper bound on epsilon over all orders; inf if infinity mass uses up delta.
-
-    `truncated_mass` is what a step may leave out of P at each end of each segment, and what the caller has taken from
-    delta; with 0 it is chosen here, and taken from delta.
-    """
+    """Return the smallest upper bound on epsilon over all orders; inf if infinity mass uses up delta."""
+    # `truncated_mass` is what a step may leave out of P at each end of each segment, and what the caller has taken from
+    # delta; with 0 it is chosen here, and taken from delta.
     delta -= total_infinity_mass(counts)
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
@@ -100,10 +97,8 @@ def _best_epsilon(counts: Steps, delta: float, truncated_mass: float, largest: f
 
 
 def best_delta(counts: Steps, *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
-    """Return the smallest upper bound on delta over all orders, infinity mass included.
-
-    `truncated_mass` as for `best_epsilon`, not included; with 0 next to nothing is left out, and it is included.
-    """
+    """Return the smallest upper bound on delta over all orders, infinity mass included."""
+    # `truncated_mass` as for `best_epsilon`, not included; with 0 next to nothing is left out, and it is included.
     # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
     slower = epsilon * (1 - MOMENT_ROUNDING)
 
@@ -123,10 +118,8 @@ def best_delta(counts: Steps, *, epsilon: float, truncated_mass: float = 0.0) ->
 
 
 def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float) -> Array:
-    """Return upper bounds on delta, in [0, 1], by 48 orders up to that of `best`; 0 if `best` is None (no release).
-
-    `left_out` is the P mass that the moments leave out.
-    """
+    """Return upper bounds on delta, in [0, 1], by 48 orders up to that of `best`; 0 if `best` is None (no release)."""
+    # `left_out` is the P mass that the moments leave out.
     if best is None:
         return np.zeros(epsilons.shape)
     orders = np.geomspace(best.order / 1e3, best.order, 48)  # any set of orders gives a bound
@@ -172,10 +165,8 @@ def _best_order(
 
 
 def _zoom(moments: ComposedMoments, orders: Array, derivative: Derivative) -> tuple[Array, Array, Array, Array, int]:
-    """Return orders within 1e-4 of the zero of `derivative`, with K, K' and it, and the first at which it is above 0.
-
-    The given orders, with 0 or their number, if it has one sign on them.
-    """
+    """Return orders within 1e-4 of the zero of `derivative`, K, K' and it, and the first at which it is above 0."""
+    # The given orders, with 0 or their number, if it has one sign on them.
     for rounds_left in range(11, -1, -1):
         value, slope = moments.cumulants(orders)
         rises = derivative(orders, value, slope)
@@ -214,10 +205,8 @@ def rdp(counts: Steps, *, delta: float) -> AccountantResult:
 
 
 def rdp_classic(counts: Steps, *, delta: float) -> AccountantResult:
-    """Return the smallest rdp(a) + log(1/delta) / (a - 1): Mironov 2017 (1702.07476v3), Proposition 3.
-
-    Never below `rdp`, and at most `moments`, which allows whole orders only.
-    """
+    """Return the smallest rdp(a) + log(1/delta) / (a - 1): Mironov 2017 (1702.07476v3), Proposition 3."""
+    # Never below `rdp`, and at most `moments`, which allows whole orders only.
     delta -= total_infinity_mass(counts)
     if delta <= 0:
         return _NO_DELTA_LEFT

@@ -5,6 +5,7 @@ from typing import TypeVar
 
 from dpcalc.losses.moments import Curve, Steps
 from dpcalc.records import dataclass
+from dpcalc.work import alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +30,9 @@ def costliest_release(
     ceiling: Callable[[Steps], float],
     sharper_ceiling: Callable[[Steps], float] | None = None,
 ) -> tuple[ReleaseResult, str]:
-    """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none.
-
-    Releases are taken from the highest ceiling down, until no ceiling left is above the largest cost: those left out
-    cost no more than what is returned.
-    """
+    """Return (answer, name) of the costliest release, by branch and bound over their ceilings; LookupError for none."""
+    # Releases are taken from the highest ceiling down, until no ceiling left is above the largest cost: those left out
+    # cost no more than what is returned.
     if not releases:
         raise LookupError("alternatives: expected at least one, got none")
     distinct: dict[frozenset[tuple[Curve, int]], str] = {}  # of releases with equal steps the first
@@ -42,7 +41,7 @@ def costliest_release(
     names = list(distinct.values())
     if len(names) == 1:
         return answer(releases[names[0]]), names[0]
-    ceilings = {name: ceiling(releases[name]) for name in names}
+    ceilings = {name: ceiling(releases[name]) for name in alike(names)}
     first, *others = sorted(ceilings, key=lambda name: -ceilings[name])
     best, costliest = answer(releases[first]), first
     near = ceilings[first] * (1 - _NEAR_HIGHEST)

@@ -90,16 +90,21 @@ def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fra
 
 @dataclass(frozen=True, kw_only=True)
 class ExchangedPair:
-    """A pair of Gaussian mixtures of a unit that takes the place of another one, of which both hold random numbers."""
+    """Gaussian mixtures of a unit and of another one in its place, both of random numbers that are not told."""
 
-    inclusion: Fraction  # probability that the unit is in the place; the other one is there else, and always in D'
-    own: CountLaw  # its contributions, exact probabilities that sum to 1, ascending
-    other: CountLaw  # those of the other one
+    inclusion: Fraction  # probability that the unit is in the batch
+    missed: Fraction  # that its parent is and the unit is not: the other one is in its place
+    own: CountLaw  # the unit's contributions, exact probabilities that sum to 1, ascending
+    other: CountLaw  # those of the other one; 0 where there is none
+    adjacency: Adjacency  # a removed unit has the other one in its place in D'
+    above: CountLaw = ()  # (distance of a batch that misses an ancestor from one without either, its probability)
 
     @property
     def shift(self) -> int:
         """The largest distance in clip norms between a mean of D and that of D'."""
-        return self.own[-1][0] + self.other[-1][0]
+        own, other = self.own[-1][0], self.other[-1][0]
+        shifts = {Adjacency.ADD_REMOVE: own + other, Adjacency.ZERO_OUT: own, Adjacency.REPLACE_ONE: 2 * own}
+        return shifts[self.adjacency]
 
     @property
     def max_shift(self) -> int:
@@ -108,22 +113,41 @@ class ExchangedPair:
 
     @property
     def distances(self) -> tuple[int, ...]:
-        """Distance in clip norms of a batch without the unit, seen from D."""
-        return (self.shift,)
+        """The largest distance in clip norms of a batch without the unit, seen from D."""
+        return (self.own[-1][0] + max(number for number, _ in (*self.other, *self.above)),)
 
     @property
     def distances_swapped(self) -> tuple[int, ...]:
-        """Distance in clip norms of a batch without the unit, seen from D'."""
-        return (0,)
+        """The largest distance in clip norms of a batch without the unit, seen from D'."""
+        return (self.distances[0] - (0 if self.adjacency is Adjacency.REPLACE_ONE else self.own[-1][0]),)
+
+    @property
+    def is_glued(self) -> bool:
+        """True if the directions are bounded by different pairs, each at epsilon >= 0 alone."""
+        return self.adjacency is not Adjacency.ADD_REMOVE or bool(self.above)
 
     @cached_property
-    def unit_noise_pair(self) -> MixturePair:
-        """The pair under noise of deviation 1, the unit on one side and the other one opposite."""
-        q = dict(self.other)
-        p = {place: (1 - self.inclusion) * chance for place, chance in self.other}
-        for number, chance in self.own:
-            p[-number] = p.get(-number, Fraction(0)) + self.inclusion * chance
-        return MixturePair.of(p, q, deviation=1.0)
+    def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
+        """The pairs of D||D' and D'||D under noise of deviation 1: what is likelier on one side, all else opposite."""
+
+        def beside(place: CountLaw, side: int, other_side: int = 1) -> dict[int, Fraction]:
+            law = dict(self.above)
+            for chance, numbers, sign in (
+                (self.missed, self.other, other_side),
+                (self.inclusion, place, side),
+            ):
+                for number, share in numbers:
+                    law[sign * number] = law.get(sign * number, Fraction(0)) + chance * share
+            return law
+
+        is_removed = self.adjacency is Adjacency.ADD_REMOVE
+        replaced = self.own if self.adjacency is Adjacency.REPLACE_ONE else ((0, Fraction(1)),)
+        replaced = self.other if is_removed else replaced
+        ahead = MixturePair.of(beside(self.own, -1), beside(replaced, 1), deviation=1.0)
+        if not self.is_glued:
+            return ahead, ahead.swapped
+        sign = -1 if is_removed else 1  # a batch that misses a removed unit is one of D'
+        return ahead, MixturePair.of(beside(replaced, -1, sign), beside(self.own, 1, sign), deviation=1.0)
 
 
 Part = StepBound | CountPair | ExchangedPair

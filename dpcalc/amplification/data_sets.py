@@ -9,7 +9,8 @@ Source: docs/theory.md, Theorem 10.1.
 """
 
 import math
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from itertools import product
 from math import comb, prod
@@ -17,10 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dpcalc.arrays import Array
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import AdditiveNoise
-from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index
+from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
 from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
@@ -32,10 +34,12 @@ from dpcalc.sampling.counts import (
     nonzero_probability,
     power,
     rounded,
+    sum_of_draws,
+    to_whole_bits,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
-from dpcalc.work import TURN, cached_with_cost, fraction_units, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
 Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in D and D'
@@ -54,6 +58,9 @@ class Contributions(NamedTuple):
     # vector of a draw that misses the unit.
     others: tuple[int, ...]
     length: int = 1  # of the protected unit's contributions, >= 1
+    # Whether all that is drawn at random contributes, in sums whose laws are off by less than 1e-36 in all; else as
+    # many units as keep exact sums few.
+    has_all: bool = False
 
 
 def sign_patterns(unit: int) -> Iterator[Contributions]:
@@ -92,18 +99,22 @@ def data_set_pair(
         if not _own_contributions(co_sampled)[1]:
             contributions = contributions._replace(others=(0,) * unit)
         p, q = _frame_pair(co_sampled, adjacency, contributions, members)
+    if contributions.has_all:
+        p, q = to_whole_bits(p), to_whole_bits(q)
 
     # From that draw to the whole sum, level by level outwards: siblings and the draws of the unit on the path.
     repeats = repeats or (1,) * unit
     lowest = min(clip, unit - 1)
     for level in range(lowest, 0, -1):
-        sibling = _sibling_sum(co_sampled, level, contributions.others[level - 1], prod(repeats[level - 1 : lowest]))
+        sibling = _sibling_sum(co_sampled, level, contributions, prod(repeats[level - 1 : lowest]))
         sides = [convolve_power(side, repeats[level - 1]) for side in (p, q)]
-        p, q = (_level_sum(co_sampled, level, sibling, on_path) for on_path in sides)
+        p, q = (_level_sum(co_sampled, level, sibling, on_path, contributions.has_all) for on_path in sides)
+        if contributions.has_all:
+            p, q = to_whole_bits(p), to_whole_bits(q)
     return p, q
 
 
-def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture) -> Mixture:
+def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture, has_all: bool) -> Mixture:
     """Return the law of the sum of a level's draw; in passes and long Poisson draws siblings add nothing."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
@@ -117,12 +128,12 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
     if scheme.is_cut:
         return cut_sum(scheme, count, sibling, on_path)
     if contributes and _shows_draws(co_sampled, level):
-        with_path = convolve(_sum_of_all(count - 1, sibling), on_path)
+        with_path = convolve(_poisson_sum(count - 1, Fraction(1), sibling, has_all), on_path)
     elif scheme.has_stand_in and contributes:
-        with_path = convolve(convolve_power(sibling, scheme.size - 1), on_path)
-        missed = convolve_power(sibling, scheme.size)
-    elif scheme.is_independent and contributes and count <= _MAX_INDEPENDENT:
-        missed = _poisson_sum(count - 1, rate, sibling)
+        beside = sum_of_draws(sibling, scheme.size - 1) if has_all else convolve_power(sibling, scheme.size - 1)
+        with_path, missed = convolve(beside, on_path), convolve(beside, sibling)
+    elif scheme.is_independent and contributes and (has_all or count <= _MAX_INDEPENDENT):
+        missed = _poisson_sum(count - 1, rate, sibling, has_all)
         with_path = convolve(missed, on_path)
     _add_to(total, with_path, rate)
     _add_to(total, missed, 1 - rate)
@@ -136,30 +147,30 @@ def _shows_draws(co_sampled: CoSampled, level: int) -> bool:
     return scheme.is_whole and not co_sampled.has_passes and not all(each.is_whole for each in above)
 
 
-def _sum_of_all(count: int, each: Mixture) -> Mixture:
-    """Return the law of the sum of `count` units of a law, of fewer if it has too many values; others add 0."""
-    return _compound({count: Fraction(1)}, each)[0]
-
-
-def _sibling_sum(co_sampled: CoSampled, level: int, sign: int, draws: int = 1) -> Mixture:
-    """Return the law of the sum of a sibling's `draws` draws, each vector `sign`; {0: 1} if it has too many values."""
+def _sibling_sum(co_sampled: CoSampled, level: int, contributions: Contributions, draws: int = 1) -> Mixture:
+    """Return the law of the sum of a sibling's `draws` draws, each of its level's vectors; {0: 1} if it has too many
+    values."""
+    sign, has_all = contributions.others[level - 1], contributions.has_all
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     scheme = co_sampled.path.schemes[level - 1]
     max_units = 1 if scheme.is_whole else scheme.max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
-        return _scale(random_contributions(co_sampled, level, limit=_MAX_RANDOM // max_units), sign)
+        limit = 0 if has_all else _MAX_RANDOM // max_units
+        return _scale(random_contributions(co_sampled, level, limit=limit), sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
-    if draws > 1 or vectors * max_units > _MAX_INDEPENDENT:
+    if draws > 1 or (vectors * max_units > _MAX_INDEPENDENT and not has_all):
         return {0: Fraction(1)}
-    return _scale(binomial_lower(vectors, nonempty), sign)
+    return _scale(
+        sum_of_draws({1: Fraction(1)}, vectors, nonempty) if has_all else binomial_lower(vectors, nonempty), sign
+    )
 
 
 def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
     path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
     own = _scale(_own_contributions(co_sampled)[0], contributions.length)
-    count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), sign)
+    count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), contributions)
     scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
     if scheme.has_stand_in:
         law, left = hypergeometric(count, members, scheme.size, is_lower=True), min(scheme.size, count - members)
@@ -175,7 +186,9 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
         law, is_sure = binomial_lower(members, rate), each.keys() == {sign}
         # Of over 32 others in a frame some add `sign`, if all do and the unit is under a parent: without a level
         # above it the unit is only hidden by what is drawn with it.
-        if is_sure and (count <= _MAX_INDEPENDENT or len(path.counts) > 1):
+        if contributions.has_all:
+            others = _poisson_sum(count - members, rate, each, True)
+        elif is_sure and (count <= _MAX_INDEPENDENT or len(path.counts) > 1):
             contributing = count - members
             if contributing > _MAX_INDEPENDENT:
                 # So many that more than 96 are rarely drawn, 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
@@ -185,7 +198,7 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
         elif count <= _MAX_INDEPENDENT:
             others = _poisson_sum(count - members, rate, each)
     elif _shows_draws(co_sampled, len(path.counts)):
-        others = _sum_of_all(count - members, each)
+        others = _poisson_sum(count - members, Fraction(1), each, contributions.has_all)
     # The sum of the other units is independent of the members drawn.
     in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)
@@ -337,8 +350,13 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
     return counts, is_exact
 
 
-def _poisson_sum(count: int, rate: Fraction, each: Mixture) -> Mixture:
-    """Return the law of a Poisson draw's sum, of at most 32 units and about 96 values; further units add 0."""
+def _poisson_sum(count: int, rate: Fraction, each: Mixture, has_all: bool = False) -> Mixture:
+    """Return the law of the sum of units that each enter with `rate`; of about 96 values unless all are to contribute,
+    and of at most 32 units if they are drawn at random: further ones add 0."""
+    if has_all:
+        return sum_of_draws(each, count, rate)
+    if rate == 1:
+        return _compound({count: Fraction(1)}, each)[0]
     units = max(1, _MAX_RANDOM // max(1, len(each) - 1))
     return _compound(binomial_lower(min(count, units, _MAX_INDEPENDENT), rate), each)[0]
 
@@ -414,3 +432,117 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     if not values.size:  # accountants look at losses
         values, logs = np.zeros(1), np.array([math.log(_MIN_MASS)])
     return Loss(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone, is_one_way=True)
+
+
+# Data sets in the plane, under Gaussian noise. What others contribute across the line on which the unit does shows
+# which of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step
+# draws is the same for all data sets: the pair of one of them is read from it.
+
+_BASE = 1 << 32  # above twice every number of vectors of a kind that a step draws
+_NEGLIGIBLE = 1e-25  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
+_OFF = 1e-36  # bound on the error of the laws of `has_all`
+_WIDTHS = 0.06, 0.12  # of cells along the line and across, in deviations: coarser by a half costs .1 % of epsilon
+_WIDTHS_ON_LINE = 0.01, 1.0  # if all centers are on the line
+_REACH = 12.0  # deviations from the outermost centers to the last cuts
+_RAREST_CELL = 1e-20  # P mass of a cell; rarer ones are left out of P
+_ROUND_OFF = 1e-11  # relative, of cells' masses: normal ones err by 1e-12, sums of 1e4 positive terms by as much
+_MAX_PRODUCTS = 1e9  # of masses along and across; with more, cells are coarser
+_ROUGHLY, _SPACING, _NEAR, _FAR = 1e-10, 0.7, 7.0, 30.0  # of a sum that only guides the search, as above
+_RANGE = 8  # of numbers, in the steps to whose multiples they may be rounded there
+_LARGEST = 600.0  # exponent of e
+
+
+class DrawnNumbers(NamedTuple):
+    """The joint law of the numbers of vectors that a step draws, in D and in D'."""
+
+    numbers: (
+        Array  # of the protected unit (-1 each, replaced: +1) and of the others by level, shape (cases, levels + 1)
+    )
+    p: Array  # probability of each case in D
+    q: Array  # in D'
+
+    @classmethod
+    def of(cls, pair: Callable[[Contributions], Pair], unit: int, levels: Iterable[int]) -> "DrawnNumbers":
+        """Return the law of a step whose sum has the law `pair`, if others of some levels, from 1, contribute."""
+        kinds = [_BASE**level if level in levels else 0 for level in range(1, unit + 1)]
+        p, q = pair(Contributions(tuple(kinds), has_all=True))
+        cases = sorted({*p, *q})
+        spend(2 * TURN * len(cases) * (unit + 2))
+        numbers, rest = [], cases
+        for _ in range(unit + 1):
+            numbers.append([(case + _BASE // 2) % _BASE - _BASE // 2 for case in rest])
+            rest = [(case - number) // _BASE for case, number in zip(rest, numbers[-1], strict=True)]
+        weights = ([float(side.get(case, 0)) for case in cases] for side in (p, q))
+        return cls(np.array(numbers, dtype=float).T, *map(np.array, weights))
+
+    @property
+    def swapped(self) -> "DrawnNumbers":
+        """The law with D and D' exchanged."""
+        return DrawnNumbers(self.numbers, self.q, self.p)
+
+    def merged(self, step: int) -> "DrawnNumbers":
+        """Return a rough law: the likely numbers of other units' vectors, of some range, as multiples of `step`."""
+        likely = np.maximum(self.p, self.q) > _ROUGHLY
+        rough = self.numbers[likely]
+        steps = np.clip(np.ptp(rough[:, 1:], axis=0) // _RANGE, 1, step)
+        rough[:, 1:] = np.rint(rough[:, 1:] / steps) * steps
+        rough, place = np.unique(rough, axis=0, return_inverse=True)
+        p, q = (np.bincount(place.ravel(), side[likely]).astype(float) for side in (self.p, self.q))
+        return DrawnNumbers(rough, p, q)
+
+    def centers(self, vectors: Array) -> Array:
+        """Return the sum of a case, shape (cases, 2); the unit's vectors lie along (1, 0), `vectors` is by level."""
+        return np.asarray(self.numbers @ np.concatenate([[[1.0, 0.0]], vectors]))
+
+    def loss(self, vectors: Array, *, deviation: float) -> Loss:
+        """Return atoms with a lower bound on the loss D||D' of the sum plus noise, if only the output's cell is seen.
+
+        Source: docs/theory.md, Theorem 10.1 (6).
+        """
+        likely = np.maximum(self.p, self.q) > _NEGLIGIBLE
+        centers = self.centers(vectors)[likely] / deviation
+        weights, widths, reaches = [self.p[likely], self.q[likely]], _WIDTHS, np.ptp(centers, axis=0) + 2 * _REACH
+        if not centers[:, 1].any():  # with fewer different centers, and one cell across
+            places, place = np.unique(centers[:, 0], return_inverse=True)
+            weights = [np.bincount(place, side).astype(float) for side in weights]
+            centers, widths, reaches[1] = np.stack([places, 0 * places], axis=1), _WIDTHS_ON_LINE, 1.0
+        coarser = max(1.0, math.sqrt(centers.size / 2 * (reaches / widths).prod() / _MAX_PRODUCTS))
+        masses = []
+        for place, reach, width in zip(centers.T, reaches, widths, strict=True):
+            cuts = place.min() - _REACH + np.linspace(0, reach, math.ceil(reach / width / coarser) + 1)
+            spend(2 * ELEMENT * cuts.size * place.size)
+            # The first and the last cell go on for ever; masses above a center are those of the reflected cell.
+            cuts[0], cuts[-1] = -np.inf, np.inf
+            low, high = cuts[:-1, None] - place, cuts[1:, None] - place
+            low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+            masses.append(normal_cdf_array(high) - normal_cdf_array(low))
+        along, across = masses
+        spend(along.size * across.shape[0] / 8)
+        p, q = (((along * side) @ across.T).ravel() for side in weights)
+        p, q = p[p > _RAREST_CELL], q[p > _RAREST_CELL]
+        # Every mass of P is at most the true one, and every one of Q, p e^-loss, at least.
+        q += self.q[~likely].sum() + _OFF
+        losses, place = np.unique(np.log(p) - np.log(q) - 3 * _ROUND_OFF, return_inverse=True)
+        logs = np.log(np.bincount(place, p)) - _ROUND_OFF
+        return Loss(
+            losses=tuple(losses.tolist()),
+            log_masses=tuple(logs.tolist()),
+            is_one_way=True,
+            given_zero_mass=0.0,
+        )
+
+    def log_moments(self, vectors: Array, orders: Array, *, deviation: float) -> Array:
+        """Return roughly log E e^(z loss) of D||D' and of D'||D at orders z > 0, shape (2, orders)."""
+        centers = self.centers(vectors) / deviation
+        reach = min(_NEAR + orders.max() * np.ptp(self.numbers[:, 0]) / deviation, _FAR), _NEAR
+        densities = []
+        for place, far in zip(centers.T, reach, strict=True):
+            points = np.arange(place.min() - far, place.max() + far, _SPACING)
+            spend(ELEMENT * points.size * place.size)
+            densities.append(np.exp(-((points[:, None] - place) ** 2) / 2) * (_SPACING / math.sqrt(2 * math.pi)))
+        along, across = densities
+        spend(along.size * across.shape[0] / 8 + 2 * ELEMENT * orders.size * along.shape[0] * across.shape[0])
+        p, q = (((along * weights) @ across.T).ravel() + sys.float_info.min for weights in (self.p, self.q))
+        loss = np.log(p / q)
+        sides = ((p, loss), (q, -loss))
+        return np.log([np.exp(np.minimum(orders[:, None] * ratio, _LARGEST)) @ side for side, ratio in sides])

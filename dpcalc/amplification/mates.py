@@ -22,7 +22,6 @@ import numpy as np
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
 from dpcalc.amplification.counts import Average, Bound, Part
 from dpcalc.arrays import Array
-from dpcalc.numerics.special import normal_cdf
 from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import contribution_distribution, number_of_poisson_levels, sum_upper
 from dpcalc.sampling.counts import CountDistribution
@@ -398,4 +397,4 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
 
 def _normal_cdf(x: Array) -> Array:
     """Return Phi elementwise without SciPy, which loads slowly."""
-    return np.array([normal_cdf(value) for value in x.ravel().tolist()]).reshape(x.shape)
+    return np.array([*map(math.erfc, (x / -math.sqrt(2)).ravel().tolist())]).reshape(x.shape) / 2

@@ -227,19 +227,21 @@ def averaged_choices(
 def _exchanged_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bound of one removed unit of random contents in whose place another one is; () for others.
+    """Return the bound of one unit of random contents that are not told; () for others.
 
     Source: docs/theory.md, Theorem 6.16.
     """
-    unit, hold = len(path.counts), hierarchy.level(len(path.counts)).redraw_every
-    is_missed = any(path.missed(at) and hierarchy.level(at).redraw_every <= hold for at in range(1, unit))
-    is_simple = group.size == 1 and clip >= unit and all(each.is_simple for each in path.schemes)
-    if adjacency is not Adjacency.ADD_REMOVE or is_missed or not (is_simple and path.schemes[-1].has_stand_in):
+    if group.size > 1 or clip < len(path.counts) or not all(each.is_simple for each in path.schemes):
         return ()
-    bound = exchanged_bound(hierarchy, path, clip=clip)
-    if bound is None:
-        return ()
-    return (replace(bound_with_redraws(hierarchy, path, group, lambda _: bound), is_gaussian_alone=True),)
+    with suppress(WorkExceededError):
+        hidden = partial(exchanged_bound, hierarchy, clip=clip, adjacency=adjacency)
+        slow = [level.redraw_every > hierarchy.level(len(path.counts)).redraw_every for level in hierarchy.levels]
+        drawn = replace(
+            path, schemes=tuple(All() if held else each for each, held in zip(path.schemes, slow, strict=False))
+        )
+        if (bound := hidden(drawn)) is not None:
+            return (replace(bound_with_redraws(hierarchy, path, group, lambda _: bound), is_gaussian_alone=True),)
+    return ()
 
 
 def _told_draw_bounds(
@@ -282,25 +284,42 @@ def _told_draw_bounds(
 def _ancestor_bounds(
     hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
 ) -> tuple[PhaseBound, ...]:
-    """Return the bounds of the ancestors with known contents; () if members have several parents.
+    """Return the bounds of the ancestors with known contents, of several if the members have several parents.
 
-    They are replaced; with a group that is all that one holds it may be zeroed, too.
+    They are replaced; where all that they hold are members they may be zeroed, too.
 
     Source: docs/theory.md, Theorem 6.12.
     """
-    unit, bounds = len(path.counts), list[PhaseBound]()
-    for level in range(1, unit if group.is_together else 0):
-        if not _knows_contents(hierarchy, path, level):
-            continue
-        bound = partial(native_bound, hierarchy, _path_down_to(path, level), clip=clip, group=Group())
-        bounds.append(bound(adjacency=Adjacency.REPLACE_ONE))
+    unit, bounds, above = len(path.counts), list[PhaseBound](), group
+    for level in range(unit - 1, 0, -1):
         inner = hierarchy.levels[level:unit]
+        if isinstance(above.placement, tuple):
+            placement = _holders(above.placement)
+            above = Group(size=sum(Group(size=2, placement=placement).by_frame), placement=placement)
+        elif group.size > 1:
+            break
+        is_plain = hierarchy.tree is None and all(each.is_simple for each in path.schemes)
+        if not _knows_contents(hierarchy, path, level) or (above.size > 1 and not is_plain):
+            continue
+        alone = Group() if above.size == 1 else above
+        bound = partial(native_bound, hierarchy, _path_down_to(path, level), clip=clip, group=alone)
+        bounds.append(bound(adjacency=Adjacency.REPLACE_ONE))
         is_known = hierarchy.tree is None and all(each.is_equal for each in inner)
-        # Clipped above the members, zeroed records may still turn the vector that they are part of.
-        is_zeroed = adjacency is Adjacency.ZERO_OUT and clip >= unit
-        if is_zeroed and is_known and group.size == math.prod(each.count for each in inner):
+        is_whole = is_known and group.size == above.size * math.prod(each.count for each in inner)
+        # Clipped above the members, zeroed records may still turn the vector that they are part of; without records it
+        # is 0.
+        is_emptied = adjacency is Adjacency.ADD_REMOVE and clip >= level
+        is_emptied = is_emptied and all(each.scheme.is_simple for each in hierarchy.levels)
+        if is_whole and (is_emptied or (adjacency is Adjacency.ZERO_OUT and clip >= unit)):
             bounds.append(replace(bound(adjacency=Adjacency.ZERO_OUT), is_gaussian_alone=True))
-    return tuple(bounds)
+    return tuple(bounds[::-1])
+
+
+def _holders(placement: tuple[Placement, ...]) -> Placement:
+    """Return the placement of the units that hold members."""
+    if any(isinstance(inner, tuple) for inner in placement):
+        return tuple(_holders(inner) for inner in placement if isinstance(inner, tuple))
+    return len(placement)
 
 
 def _knows_contents(hierarchy: Hierarchy, path: Path, level: int) -> bool:

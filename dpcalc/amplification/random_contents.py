@@ -57,6 +57,7 @@ _MATES_WORK = 0.3 * SECOND  # for the distributions of the mates of one unit; wi
 _MAX_PARTS = 512  # of an average over the mates before its parts are merged; ten times as many take a second
 _MAX_COUNTS = 6  # of contributions if those of a stand-in are random too: 36 pairs; 60 would take 100 times as long
 _FEW_PAIRED = (-1.0, 0.0, 1.0, 2.0, 4.0)  # quantiles of the same with random mates, in deviations
+_MAX_HIDDEN_CENTERS = 900  # of all parts of an average over mates whose own contributions are not told
 _MAX_OWN = 256  # contributions of a unit; more take only a dozen values
 # Probability below which being the only drawn record is neglected: it would lower delta by less than that.
 _NEGLECTED_CHANCE = Fraction(1, 2**60)
@@ -94,18 +95,38 @@ def single_unit_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency:
     return Average(parts=largest_surroundings(path, clip=clip).parts(cases))
 
 
-def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int) -> ExchangedPair | None:
-    """Return the bound of a removed unit in whose place another one is; None if its contributions are not random.
+def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency) -> Bound | None:
+    """Return one unit's bound in which its contributions and those of what is in its place are not told.
 
-    Its level has a draw of a fixed size, and all above are drawn whole.
+    None if they are not random, if an outermost unit has nobody in its place, or with too many mixtures to compose.
 
     Source: docs/theory.md, Theorem 6.16.
     """
-    laws = _random_contributions(hierarchy, path, clip)
-    if laws is None:
+    laws, unit = _random_contributions(hierarchy, path, clip), len(path.counts)
+    is_missed = any(path.missed(level) for level in range(1, unit))
+    if laws is None or not (is_missed or path.schemes[-1].has_stand_in):
         return None
-    own, other = (tuple(sorted(coarsen_upwards(law).items())) for law in laws)
-    return ExchangedPair(inclusion=path.rate(len(path.counts)), own=own, other=other)
+    own, other = (tuple(sorted((few_counts if is_missed else coarsen_upwards)(law).items())) for law in laws)
+    around = surroundings(hierarchy, path, clip=clip, max_mates=0)
+    parts: list[tuple[Fraction, ExchangedPair]] = []
+    for chance, mates in around.mates:
+        above: dict[int, Fraction] = {}
+        for missed, stand_in, beside in zip(around.missed, around.stand_ins, mates, strict=True):
+            for number, share in stand_in.items() if missed else ():
+                above[beside + number] = above.get(beside + number, Fraction(0)) + missed * share
+        part = ExchangedPair(
+            inclusion=path.inclusion(unit),
+            missed=path.missed(unit),
+            own=own,
+            other=other,
+            adjacency=adjacency,
+            above=tuple(sorted(above.items())),
+        )
+        parts.append((chance, part))
+    centers = len(parts) * (len(own) + len(other) + max(len(part.above) for _, part in parts))
+    if len(parts) == 1:
+        return parts[0][1]
+    return Average(parts=tuple(parts)) if centers <= _MAX_HIDDEN_CENTERS else None
 
 
 @cached_with_cost(64)

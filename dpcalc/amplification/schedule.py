@@ -21,6 +21,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import chained
 from dpcalc.losses.loss import Loss, of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
+from dpcalc.losses.pair import half_line_end
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -65,7 +66,7 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> Loss:
     Source: docs/theory.md, Theorem 2.6.
     """
     own, other = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
-    return of_two_halves(own=own, other=other, shift=float(bound.shift))
+    return of_two_halves(own=own, other=other, ends=(bound.shift / 2,) * 2)
 
 
 def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
@@ -79,8 +80,16 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
             return joint_profile(bound, glued_profile(bound, noise_multiplier=noise_multiplier))
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
-        case CountPair() | ExchangedPair():
+        case CountPair():
             return of_falling_pair(replace(bound.unit_noise_pair, deviation=noise_multiplier))
+        case ExchangedPair():
+            own, back = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
+            if not bound.is_glued:
+                return of_falling_pair(own)
+            # Beyond the ends, which lie below these numbers, the unit makes an output less likely.
+            farthest = float(bound.other[-1][0]), float(bound.own[-1][0])
+            ends = half_line_end(own, farthest[0], 0.0), half_line_end(back, farthest[1], 0.0)
+            return of_two_halves(own=own, other=back, ends=(0.0, 0.0) if own == back else ends)
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):

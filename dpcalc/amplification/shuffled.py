@@ -30,6 +30,7 @@ from dpcalc.work import ELEMENT, cached_with_cost, spend
 _TILT = 1e-3  # of the masses of one step: next to none, since all losses matter alike
 # Numbers of labels that are told apart, in deviations from their mean.
 _NUMBERS = (-8, -5, -3.5, -2.5, -2, -1.5, -1.2, -0.9, -0.6, -0.3, 0, 0.3, 0.6, 0.9, 1.2, 1.5, 2, 3)
+_FEW = 10  # numbers up to this one are all told apart
 _POINTS = 500  # lattice points in a deviation of S
 _ROUNDED = 1e-12  # relative error of masses, absolute error of losses: far above the round-off
 _FAR_OUT = 1e-16  # mass at either end that counts as one of infinite loss
@@ -187,7 +188,8 @@ def _numbers_of_labels(mates: int, chance: float, *, most: int) -> tuple[tuple[i
     """Return numbers of labels up to `most`, the unit's too, with chances, all rounded down: an upper bound."""
     mean, deviation = mates * chance, math.sqrt(mates * chance * (1 - chance))
     inner = (min(mates, max(0, math.floor(mean + deviation * each))) for each in _NUMBERS)
-    numbers = sorted({0, *(min(number, most - 1) for number in inner)})
+    few = range(min(_FEW, math.floor(mean)) + 1) if mean < 4 * _FEW else (0,)  # of few labels each tells much
+    numbers = sorted({min(number, most - 1) for number in (*few, *inner)})
     below = [0.0, *(float(bdtr(number - 1, mates, chance)) for number in numbers[1:]), 1.0]
     chances = [high - low for low, high in itertools.pairwise(below)]
     kept = [(number + 1, chance) for number, chance in zip(numbers, chances, strict=True) if chance > 0]

@@ -36,10 +36,10 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
     if level.period > 1 and level.is_shown:
         first = logged.first_place(logged.unheld)
         sentence = f"{first} is not in all {level.period} steps of its redraw period"
-        yield certain_test(Kind.HELD, "changes within a redraw period", observed=int(first != ""), sentence=sentence)
+        yield certain_test(Kind.HELD, "changes within a redraw period", int(first != ""), sentence)
     if level.is_last and not level.is_mixed and not (scheme.can_repeat or scheme.is_summed):
         sentence = f"{logged.first_place(logged.repeats)} stands {logged.first_repeat} times in its batch"
-        yield certain_test(Kind.REPEATS, "repeats within a step", observed=logged.repeats.number, sentence=sentence)
+        yield certain_test(Kind.REPEATS, "repeats within a step", logged.repeats.number, sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
     if isinstance(scheme, CyclicPoisson):
         yield from _cyclic_tests(logged, scheme)
@@ -63,22 +63,16 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
     elif scheme.can_repeat:
         if level.is_last and not level.is_mixed:
             draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
-            yield certain_test(
-                Kind.TOTAL,
-                "units drawn in all, repetitions included",
-                observed=logged.entries,
-                expected=draws * scheme.size,
-                sentence=f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
-                f"got {logged.entries / max(draws, 1):.5g} on average",
-            )
+            sentence = f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
+            sentence += f"got {logged.entries / max(draws, 1):.5g} on average"
+            quantity = "units drawn in all, repetitions included"
+            yield certain_test(Kind.TOTAL, quantity, logged.entries, sentence, draws * scheme.size)
             if level.has_sizes:
                 # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is hit twice or more.
                 frames, _, number = all_draws(logged)
                 expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
-                repeats = Count(
-                    observed=logged.repeats.number, expected=expected, trials=float((frames * number).sum())
-                )
-                yield count_test(Kind.REPEATS, "units repeated within a draw", [repeats])
+                repeats = Count(logged.repeats.number, expected, float((frames * number).sum()))
+                yield count_test(Kind.REPEATS, "units repeated within a draw", repeats)
         yield from _subset_tests(logged)
     elif scheme.has_stand_in or scheme.is_independent or scheme.is_cut or isinstance(scheme, SummedPoisson):
         # Of a sum each unit is counted by itself, so that all its counts are sums of independent ones.
@@ -87,8 +81,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             frames, _, number = all_draws(logged)
             offered = float((frames * number).sum())
             several = float(binom.sf(1, scheme.draws, float(scheme.probability)))
-            repeats = Count(observed=logged.repeats.number, expected=several * offered, trials=offered)
-            yield count_test(Kind.REPEATS, "units repeated within a step", [repeats])
+            repeats = Count(logged.repeats.number, several * offered, offered)
+            yield count_test(Kind.REPEATS, "units repeated within a step", repeats)
         yield from _size_tests(logged)
         yield from _subset_tests(logged)
     else:
@@ -118,8 +112,8 @@ def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     tried, draws = frames if scheme.is_cut else np.minimum(frames, most), float(number.sum())
     if level.is_every and not scheme.is_cut:
         every = float((tried * number).sum())
-        total = Count(observed=float((sizes * number).sum()), expected=every * shown, trials=every)
-        yield count_test(Kind.TOTAL, "units drawn in all", [total])
+        total = Count(float((sizes * number).sum()), every * shown, every)
+        yield count_test(Kind.TOTAL, "units drawn in all", total)
 
     # The number that the log shows of one draw is binomial, some trials a frame, and cut to a maximum. Where only draws
     # with entries are in the log, its law is conditioned on one unit.
@@ -140,22 +134,17 @@ def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     for tail in _TAILS:
         threshold = binom.isf(tail, tried, shown).astype(np.int64) + 1
         expected = float((upper_tail(threshold) * number).sum())
-        reached.append(Count(observed=float(number[sizes >= threshold].sum()), expected=expected, trials=draws))
-    yield count_test(Kind.SIZES, "draws by size", reached)
+        reached.append(Count(float(number[sizes >= threshold].sum()), expected, draws))
+    yield count_test(Kind.SIZES, "draws by size", *reached)
     for kind, tail_of in ((Kind.LARGEST, upper_tail), (Kind.SMALLEST, lower_tail)):
         if not sizes.size:
-            yield count_test(kind, f"{kind} draw", [])
+            yield count_test(kind, f"{kind} draw")
             continue
         chance = tail_of(sizes)
         place = int(np.argmin(chance))
         value = draws * float(chance[place])  # union bound over all draws
-        yield Statistic(
-            kind=kind,
-            quantity=f"{kind} draw",
-            observed=float(sizes[place]),
-            expected=float(tried[place] * shown),
-            log_p_value=min(0.0, math.log(value)) if value > 0 else -math.inf,
-        )
+        log_p_value = min(0.0, math.log(value)) if value > 0 else -math.inf
+        yield Statistic(kind, f"{kind} draw", float(sizes[place]), float(tried[place] * shown), log_p_value)
 
 
 def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
@@ -169,9 +158,7 @@ def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> S
         sentence = f"step {step}: expected {expected[at]} units of level {level.name}, got {draws.sizes[at]}"
     elif missing:
         sentence = f"{missing:,} draws of level {level.name} are empty"
-    return certain_test(
-        Kind.SIZES, "draws of another size than declared", observed=wrong.size + missing, sentence=sentence
-    )
+    return certain_test(Kind.SIZES, "draws of another size than declared", wrong.size + missing, sentence)
 
 
 class DrawSizes(NamedTuple):
@@ -209,11 +196,11 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
     # Given the sizes of two draws, their overlap is hypergeometric; it can be no larger than the smaller of them.
     overlap = Count(
-        observed=int(draws.repeated[draws.previous > 0].sum()),
-        expected=float((draws.sizes * (draws.previous / frames)).sum()),
-        trials=float(np.minimum(draws.sizes, draws.previous).sum()),
+        int(draws.repeated[draws.previous > 0].sum()),
+        float((draws.sizes * (draws.previous / frames)).sum()),
+        float(np.minimum(draws.sizes, draws.previous).sum()),
     )
-    yield count_test(Kind.OVERLAP, "units that the previous draw has too", [overlap])
+    yield count_test(Kind.OVERLAP, "units that the previous draw has too", overlap)
 
     # Two units that come together more often than by chance, such as those of two workers with the same seed, leave the
     # mean overlap of two draws as it is and widen its distribution.
@@ -227,13 +214,13 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         threshold = binom.isf(tail, kinds[:, 1], kinds[:, 2] / kinds[:, 0]).astype(np.int64) + 1
         chance = hypergeom.sf(threshold - 1, kinds[:, 0], kinds[:, 1], kinds[:, 2])
         many = int((draws.repeated[places] >= threshold[kind]).sum())
-        joint.append(Count(observed=many, expected=float(np.nansum(chance[kind])), trials=places.size))
-    yield count_test(Kind.JOINT, "draws with many units of the previous one", joint)
+        joint.append(Count(many, float(np.nansum(chance[kind])), places.size))
+    yield count_test(Kind.JOINT, "draws with many units of the previous one", *joint)
 
     pairs = draws.frames // 2
     together = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
     yield _neighbours_test(logged, expected=float(together.sum()), trials=float(pairs.sum()))
-    yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", window_counts(logged))
+    yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", *window_counts(logged))
 
     # The units drawn furthest above and below their means, given sizes, by a union bound over units.
     trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
@@ -257,15 +244,11 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     for side, (tail, unit) in extremes.items():
         parent = int(level.parents_of(np.array([unit]))[0])
         # The one that counts is computed again, with all digits.
-        count = Count(observed=float(counts[unit]), expected=float(mean[parent]), trials=float(trials[parent]))
-        yield Statistic(
-            kind=side,
-            quantity=f"draws of the unit drawn {'most' if side is Kind.OFTENEST else 'least'} often",
-            observed=count.observed,
-            expected=count.expected,
-            log_p_value=min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0,
-            sentence=f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}",
-        )
+        count = Count(float(counts[unit]), float(mean[parent]), float(trials[parent]))
+        quantity = f"draws of the unit drawn {'most' if side is Kind.OFTENEST else 'least'} often"
+        log_p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
+        sentence = f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}"
+        yield Statistic(side, quantity, count.observed, count.expected, log_p_value, sentence)
     if level.is_every and not level.scheme.is_cut:  # units of a cut draw depend on each other before its size is known
         yield _spread_test(logged, level.times)
 
@@ -274,15 +257,11 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         size = level.sizes
         part = np.arange(size) * min(size, _MAX_PARTS) // size
         drawn = np.bincount(part, weights=counts.reshape(-1, size).sum(axis=0))
-        of_parts = [
-            Count(
-                observed=float(number),
-                expected=float(draws.sizes.sum() * (units / size)),
-                trials=float(np.minimum(draws.sizes, units).sum()),
-            )
+        of_parts = (
+            Count(float(number), float(draws.sizes.sum() * (units / size)), float(np.minimum(draws.sizes, units).sum()))
             for units, number in zip(np.bincount(part), drawn, strict=True)
-        ]
-        yield count_test(Kind.PARTS, "draws of one part of a frame", of_parts)
+        )
+        yield count_test(Kind.PARTS, "draws of one part of a frame", *of_parts)
 
 
 def window_counts(logged: LoggedLevel) -> list[Count]:
@@ -307,8 +286,7 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     for times in range(2, OCCURRENCES + 1):
         below = sum(np.where(whole + other < times, exactly[other], 0.0) for other in range(times))
         expected = float((units * np.clip(1 - below, 0.0, 1.0)).sum())
-        observed = logged.by_occurrence[times]
-        counts.append(Count(observed=observed, expected=expected, trials=float(units.sum())))
+        counts.append(Count(logged.by_occurrence[times], expected, float(units.sum())))
     return counts
 
 
@@ -326,13 +304,13 @@ def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
         of_units = threshold[0]
         if not isinstance(level.sizes, int):
             of_units = np.repeat(threshold[np.searchsorted(frames, level.sizes)], level.sizes)
-        reached.append(Count(observed=int((counts >= of_units).sum()), expected=expected, trials=level.units))
-    return count_test(Kind.SPREAD, "units by number of draws", reached)
+        reached.append(Count(int((counts >= of_units).sum()), expected, level.units))
+    return count_test(Kind.SPREAD, "units by number of draws", *reached)
 
 
 def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> Statistic:
-    together = Count(observed=int(logged.draws.pairs.sum()), expected=expected, trials=trials)
-    return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", [together])
+    together = Count(int(logged.draws.pairs.sum()), expected, trials)
+    return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", together)
 
 
 # Passes, and other draws that depend on the step.
@@ -341,12 +319,8 @@ def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> 
 def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
     """Return the certain test that units are never drawn a second time within a pass of `window` draws."""
     level, repeats = logged.level, logged.by_occurrence[2]
-    return certain_test(
-        Kind.PASSES,
-        f"units repeated within a pass of {level.window} draws",
-        observed=repeats,
-        sentence=f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches",
-    )
+    sentence = f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches"
+    return certain_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", repeats, sentence)
 
 
 def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
@@ -361,15 +335,9 @@ def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
     def test(quantity: str, compared: Array, equal: Array, number: int, sentence: str) -> Statistic:
         # The statistic is the smallest chance of any batch that is equal: the chance that one of so small a chance is.
-        log_p_value = float(logsumexp(compared[compared <= equal.min() + 1e-9])) if number else 0.0
-        return Statistic(
-            kind=Kind.ORDER,
-            quantity=quantity,
-            observed=number,
-            expected=float(np.exp(compared).sum()),
-            log_p_value=min(0.0, log_p_value),
-            sentence=sentence if number else "",
-        )
+        log_p_value = min(0.0, float(logsumexp(compared[compared <= equal.min() + 1e-9]))) if number else 0.0
+        expected = float(np.exp(compared).sum())
+        return Statistic(Kind.ORDER, quantity, number, expected, log_p_value, sentence if number else "")
 
     places = f"{int(again.sum()):,} of {int(others.sum()):,} batches hold the same {level.name}s"
     sentence = f"{places} as in the pass before: the order is not drawn anew for each pass"
@@ -383,13 +351,8 @@ def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
 def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
     """Return the certain test that the draws of each unit lie multiples of `lag` draws apart."""
-    moved = logged.moved
-    return certain_test(
-        Kind.HELD,
-        "units at another place than in their pass before",
-        observed=moved.number,
-        sentence=f"{logged.first_place(moved)} {sentence}",
-    )
+    sentence = f"{logged.first_place(logged.moved)} {sentence}"
+    return certain_test(Kind.HELD, "units at another place than in their pass before", logged.moved.number, sentence)
 
 
 def _repeats_in_windows_test(
@@ -397,15 +360,11 @@ def _repeats_in_windows_test(
 ) -> Statistic:
     """Return the test of repeats in windows, where `chance(n, lengths)` is Pr[n draws of a unit or more]."""
     level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
-    repeats = [
-        Count(
-            observed=logged.by_occurrence[number],
-            expected=level.units * float(chance(number, lengths).sum()),
-            trials=level.units * lengths.size,
-        )
-        for number in range(2, OCCURRENCES + 1)
-    ]
-    return count_test(Kind.PASSES, f"units repeated within {level.window} draws", repeats)
+    repeats = []
+    for number in range(2, OCCURRENCES + 1):
+        expected = level.units * float(chance(number, lengths).sum())
+        repeats.append(Count(logged.by_occurrence[number], expected, level.units * lengths.size))
+    return count_test(Kind.PASSES, f"units repeated within {level.window} draws", *repeats)
 
 
 def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
@@ -414,18 +373,10 @@ def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     if limits is None:
         return
     most, unit = limits.times(logged.level.times), int(counts.argmax())
-    yield certain_test(
-        Kind.SPREAD,
-        "units in more steps than declared",
-        observed=int((counts > most).sum()),
-        sentence=f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared",
-    )
-    yield certain_test(
-        Kind.SEPARATION,
-        "draws too soon after the one before",
-        observed=close.number,
-        sentence=f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before",
-    )
+    sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
+    yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
+    sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
+    yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
     if limits.fixed_epochs:
         yield _moved_test(logged, "is not at its place of the epoch before")
 
@@ -438,13 +389,12 @@ def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statis
         # How often a batch is cut depends on the sizes of groups, which the log does not tell.
         above = int((sizes > scheme.max_batch_size).sum())
         sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
-        yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", observed=above, sentence=sentence)
+        yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
     elif level.has_known_law and cycles:
         # Each unit is drawn in each cycle with one probability, whatever its group.
         rate, every = float(scheme.probability), level.units * cycles
         shown_rate = rate * (level.shown or 0.0)
-        drawn = Count(observed=int(sizes.sum()), expected=every * shown_rate, trials=every)
-        yield count_test(Kind.TOTAL, "units drawn in all", [drawn])
+        yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * shown_rate, every))
         yield _spread_test(logged, cycles)
         yield _repeats_in_windows_test(
             logged,
@@ -464,13 +414,9 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         return
     if level.is_shown:
         whole = level.times - level.times % bins
-        yield certain_test(
-            Kind.TOTAL,
-            "units drawn in whole passes",
-            observed=int(draws.sizes[draws.numbers < whole].sum()),
-            expected=level.units * (whole // bins),
-            sentence=f"not every unit of level {level.name} is drawn in each pass of {bins} batches",
-        )
+        sentence = f"not every unit of level {level.name} is drawn in each pass of {bins} batches"
+        drawn, every = int(draws.sizes[draws.numbers < whole].sum()), level.units * (whole // bins)
+        yield certain_test(Kind.TOTAL, "units drawn in whole passes", drawn, sentence, every)
     independent, times = copy(logged), level.times
     if scheme.is_held:  # held choices repeat the first pass: its draws alone are independent of each other
         times = min(bins, times)
@@ -486,14 +432,14 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
     followed = draws.sizes[~is_second & (draws.numbers < level.times - bins)]
     repeated, previous = draws.repeated[is_second], draws.previous[is_second]
     trials = int(followed.sum())
-    same = Count(observed=int(repeated.sum()), expected=trials * chance, trials=trials)
-    yield count_test(Kind.OVERLAP, "units at the same step of the next pass", [same])
+    same = Count(int(repeated.sum()), trials * chance, trials)
+    yield count_test(Kind.OVERLAP, "units at the same step of the next pass", same)
     joint = []
     for tail in _JOINT_TAILS:
         expected = binom.sf(binom.isf(tail, followed, chance), followed, chance).sum()
         observed = (repeated > binom.isf(tail, previous, chance)).sum()
-        joint.append(Count(observed=int(observed), expected=float(expected), trials=followed.size))
-    yield count_test(Kind.JOINT, "draws with many units of that of the pass before", joint)
+        joint.append(Count(int(observed), float(expected), followed.size))
+    yield count_test(Kind.JOINT, "draws with many units of that of the pass before", *joint)
 
 
 def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statistic]:
@@ -501,25 +447,19 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     level, counts, steps = logged.level, logged.counts, logged.level.times
     wrong = counts != times if level.is_shown else counts > times
     unit = int(np.argmax(wrong))
-    yield certain_test(
-        Kind.SPREAD,
-        "units drawn another number of times than declared",
-        observed=int(wrong.sum()),
-        sentence=f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}",
-    )
+    sentence = f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}"
+    yield certain_test(Kind.SPREAD, "units drawn another number of times than declared", int(wrong.sum()), sentence)
     if not level.has_known_law:
         return
     yield from _size_tests(logged)
     if not level.is_shown:
         return
     units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps
-    successive = Count(
-        observed=int(logged.draws.repeated.sum()), expected=units * chance * (times - 1), trials=units * (times - 1)
-    )
-    yield count_test(Kind.OVERLAP, "units that the previous draw has too", [successive])
+    successive = Count(int(logged.draws.repeated.sum()), units * chance * (times - 1), units * (times - 1))
+    yield count_test(Kind.OVERLAP, "units that the previous draw has too", successive)
     yield _neighbours_test(logged, expected=pairs * chance * times, trials=pairs * times)
     if level.window <= 1:
-        yield count_test(Kind.PASSES, f"units repeated within {level.window} draws", [])
+        yield count_test(Kind.PASSES, f"units repeated within {level.window} draws")
         return
     # Of `times` places among all steps a window of some length holds a hypergeometric number.
     yield _repeats_in_windows_test(

@@ -4,8 +4,9 @@ Source: docs/theory.md, Theorem 17.1.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,7 @@ FALSE_ALARM = 1e-6
 """Largest probability that an honest log is contradicted by any test of an audit; they share it equally."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Count:
+class Count(NamedTuple):
     """A number of events beside its law: events that are independent or negatively associated."""
 
     observed: float  # number of events that the log shows
@@ -55,7 +55,7 @@ EXTREMES = frozenset({Kind.LARGEST, Kind.SMALLEST, Kind.OFTENEST, Kind.RAREST, K
 """Statistics of the most extreme of many counts, whose `expected` is the mean of any single one."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Statistic:
     """One tested statistic of one level of one phase."""
 
@@ -72,8 +72,8 @@ class Statistic:
 
 def log_tail(count: Count) -> float:
     """Return the log of Chernoff's bound on the tail beyond an observed count; -inf if the count is impossible."""
-    observed, trials = count.observed, count.trials
-    expected = min(max(count.expected, 0.0), trials)
+    observed, expected, trials = count
+    expected = min(max(expected, 0.0), trials)
     failures, expected_failures = trials - observed, trials - expected
     if failures < 0 or (observed > 0 and expected == 0) or (failures > 0 and expected_failures == 0):
         return -math.inf
@@ -100,8 +100,7 @@ def mean_interval(mean: float, trials: int, *, miss_probability: float) -> Ends:
     mean = min(mean, 1.0)
 
     def is_inside(expectation: float) -> bool:
-        count = Count(observed=mean * trials, expected=expectation * trials, trials=trials)
-        return log_tail(count) >= math.log(miss_probability / 2)
+        return log_tail(Count(mean * trials, expectation * trials, trials)) >= math.log(miss_probability / 2)
 
     # 100 halvings leave two neighbouring floats, of which the one outside is taken.
     low, high = (limit if is_inside(limit) else _halved(is_inside, mean, limit, 100)[1] for limit in (0.0, 1.0))
@@ -116,34 +115,19 @@ def _halved(holds: Callable[[float], bool], inside: float, outside: float, times
     return inside, outside
 
 
-def count_test(kind: Kind, quantity: str, counts: Iterable[Count]) -> Statistic:
+def count_test(kind: Kind, quantity: str, *counts: Count) -> Statistic:
     """Return the test of the least likely of several counts, by a union bound; its p-value is 1 for no counts."""
-    every = list(counts)
-    tails = [log_tail(count) for count in every]
-    if not tails:
-        return Statistic(kind=kind, quantity=quantity, observed=0, expected=0, log_p_value=0.0)
+    observed, expected, _ = least = min(counts, key=log_tail, default=Count(0, 0, 0))
     # A union bound over the counts; twice, because the tail is chosen by the side that the log is on.
-    place = tails.index(min(tails))
-    return Statistic(
-        kind=kind,
-        quantity=quantity,
-        observed=every[place].observed,
-        expected=every[place].expected,
-        log_p_value=min(0.0, tails[place] + math.log(2 * len(every))),
-    )
+    log_p_value = log_tail(least) + math.log(2 * max(len(counts), 1))
+    return Statistic(kind, quantity, observed, expected, min(0.0, log_p_value))
 
 
-def certain_test(kind: Kind, quantity: str, *, observed: float, expected: float = 0, sentence: str) -> Statistic:
+def certain_test(kind: Kind, quantity: str, observed: float, sentence: str, expected: float = 0) -> Statistic:
     """Return the test of a number that the declaration fixes; any other number contradicts it with certainty."""
-    holds = observed == expected
-    return Statistic(
-        kind=kind,
-        quantity=quantity,
-        observed=observed,
-        expected=expected,
-        log_p_value=0.0 if holds else -math.inf,
-        sentence="" if holds else sentence,
-    )
+    if observed == expected:
+        return Statistic(kind, quantity, observed, expected, 0.0)
+    return Statistic(kind, quantity, observed, expected, -math.inf, sentence)
 
 
 # Statistics of membership inference scores of canaries: p-values against a privacy profile, lower bounds on epsilon.

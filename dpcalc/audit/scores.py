@@ -245,7 +245,7 @@ def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guess
     """Return (rule, guesses) for each pair of numbers guessed; InputError for too many guesses or unfair coins."""
     canaries, included = len(scores.scores), int(scores.included.sum())
     # With unfair coins, guessing "in" (or "out") would often be right by itself.
-    if log_tail(Count(observed=included, expected=canaries / 2, trials=canaries)) < math.log(FALSE_ALARM / 2):
+    if log_tail(Count(included, canaries / 2, canaries)) < math.log(FALSE_ALARM / 2):
         raise InputError(
             f"{scores.path}: expected canaries that are in with probability 1/2 each, got {included:,} in of "
             f"{canaries:,}"

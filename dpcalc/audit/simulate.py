@@ -352,8 +352,7 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
         },
         lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)],
         table=Table(
-            headline=f"{verdict}   seed {result.seed}, an interval misses with probability <= "
-            f"{as_given(MISS_PROBABILITY)}",
+            headline=f"{verdict}   seed {result.seed}, intervals miss with probability <= {as_given(MISS_PROBABILITY)}",
             columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
             rows=tuple(rows),
         ),

@@ -6,6 +6,7 @@ import io
 import itertools
 import math
 import os
+import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
@@ -341,8 +342,14 @@ class _Scale:
         return [(with_thousands_separators(x_text(value)), round(at)) for value, at in places if at is not None]
 
 
-def chart_text(chart: Chart, *, width: int) -> str:
-    """Return the chart in characters, at least 60 columns; infinite and missing numbers are left out."""
+def chart_text(chart: Chart, *, width: int, styled: bool = False) -> str:
+    """Return the chart in characters, at least 60 columns, marks in colours if `styled`; infinite numbers left out."""
+    colours = dict(zip(MARKS, itertools.cycle((34, 33, 32, 35, 36, 31)), strict=False)) if styled else {}
+
+    def painted(text: str) -> str:  # no mark is part of an escape sequence
+        for mark, colour in colours.items():
+            text = re.sub(f"{re.escape(mark)}+", f"\x1b[{colour}m\\g<0>\x1b[0m", text)
+        return text
 
     def wrapped(text: str) -> list[str]:
         return textwrap.wrap(visible(text), max(width, _MIN_WIDTH), subsequent_indent="  ", break_on_hyphens=False)
@@ -384,7 +391,7 @@ def chart_text(chart: Chart, *, width: int) -> str:
     lines.append(visible(chart.y.title or chart.y.name))
     for number in reversed(range(HEIGHT)):
         tick = labels.get(number, "")
-        lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{''.join(cells[number])}".rstrip())
+        lines.append(f"{tick:>{margin}} {'+' if tick else '|'}{painted(''.join(cells[number]))}".rstrip())
     lines.append(f"{'':>{margin}} +{'-' * columns}")
     # Labels are centred below their ticks; one is left out if it would touch another.
     ticks = [" "] * (columns + margin + 2)
@@ -398,7 +405,8 @@ def chart_text(chart: Chart, *, width: int) -> str:
     for mark, series in marked:
         is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
         remark = " (hidden by the lines named above it)" if is_hidden else ""
-        lines += wrapped(f"{mark} {legend(series, chart)}{remark}")
+        first, *more = wrapped(f"{mark} {legend(series, chart)}{remark}")
+        lines += [painted(mark) + first[1:], *more]
     for limit in chart.limits:
         lines += wrapped(f"{'-' if limit.axis == 'y' else ':'} {limit.name} {limit.value!r}")
     return "".join(f"{line}\n" for line in lines)

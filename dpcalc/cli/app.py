@@ -15,6 +15,7 @@ WORDS = {
     "--grid": "--over",
     "--format": "--report",
     "--output-format": "--format",
+    "--csv": "--format csv",
 }  # of other tools, for options of commands that have them
 COMPLETING = "_DPCALC_COMPLETE"  # the environment variable by which a shell asks for completions
 
@@ -148,4 +149,4 @@ def _hint_at_own_flag(option: str, error: Exception) -> str:
     is_shown = foreign is not None and (not foreign.is_rename or foreign.about == "budget.epsilon")
     if foreign and is_shown:
         return foreign.hint
-    return f"dpcalc calls this {WORDS[option]}" if WORDS.get(option) in flags else ""
+    return f"dpcalc calls this {WORDS[option]}" if WORDS.get(option, "").split(" ")[0] in flags else ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import given
 from dpcalc.cli.output import INTERRUPTED, CommandResult, on_terminal, width
 from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
 from dpcalc.cli.sources import Request, chosen_configs
@@ -31,18 +32,14 @@ def check(
     as_json: options.Json = False,
     base: options.Base = None,
     against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Compare with this config, not with a revision: `check --against OLD.yaml -`."
-        ),
+        str | None, given("FILE", "Compare with this config, not with a revision: `check --against OLD.yaml -`.")
     ] = None,
     allow_budget_change: Annotated[
         bool,
         typer.Option("--allow-budget-change", help="Allow a higher budget, or a weaker promise, than in the base."),
     ] = False,
     policy: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="A policy in TOML.", show_default="[tool.dpcalc.policy] of pyproject.toml"),
+        str | None, given("FILE", "A policy in TOML.", show_default="[tool.dpcalc.policy] of pyproject.toml")
     ] = None,
     max_epsilon: options.MaxEpsilon = None,
     require_budget: Annotated[bool, typer.Option("--require-budget", help="Fail a config without a budget.")] = False,

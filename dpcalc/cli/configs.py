@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import exact, given, one_of
 from dpcalc.cli.output import CommandResult, output_text, print_remark, refuse_existing, remarks, write_file
 from dpcalc.cli.progress import GRACE, ended_after, report_progress
 from dpcalc.cli.sources import Request
@@ -55,36 +56,34 @@ def init(
     *,
     template: Annotated[
         Template | None,
-        typer.Option(metavar="|".join(get_args(Template)), help="Without FILE: a template.", show_default="dpsgd"),
+        given("NAME", f"Without FILE: the template {listed(get_args(Template))}.", show_default="dpsgd"),
     ] = None,
     output: Annotated[
         str | None,
-        typer.Option(
+        given(
+            "PATH",
+            "File to write; - is standard output.",
+            None,
             "--output",
             "-o",
-            metavar="PATH",
-            help="File to write; - is standard output.",
             show_default="dpcalc.yaml, beside FILE",
         ),
     ] = None,
     force: options.Force = False,
     loader: Annotated[
         str | None,
-        typer.Option(
+        given(
+            "NAME",
+            f"How the loader draws: {listed(SCHEMES)}, for FILE also opacus or trainer. Without it the file asks.",
+            None,
             "--loader",
             "--scheme",
-            metavar="NAME",
-            help=f"How the loader draws: {listed(SCHEMES)}, for FILE also opacus or trainer. Without it the file asks.",
-            autocompletion=options.one_of(SCHEMES),
+            autocompletion=one_of(SCHEMES),
         ),
     ] = None,
     numbers: Annotated[
         list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A number that FILE does not state, e.g. data.examples=60_000; devices=8.",
-        ),
+        given("KEY=VALUE", "A number that FILE does not state, e.g. data.examples=60_000; devices=8.", None, "--set"),
     ] = None,
 ) -> CommandResult:
     """Write a config: one that refers to your training files, or a commented one to start from.
@@ -160,7 +159,7 @@ def _stated_value(text: str, *, words: Sequence[Word], loader: str = "", key: st
     text = text.strip()
     if text not in {"", "true", "false", "draws", "physical", *Adjacency, *(word.path for word in words)}:
         try:
-            options.exact(text)
+            exact(text)
         except typer.BadParameter as cause:
             raise typer.BadParameter(f"{cause}, or the path of a word that was found") from None
     if text and (wrong := contradiction(words, loader, {key: text})):
@@ -424,7 +423,7 @@ def schema(
 
 
 def _positive_text(text: str) -> str:
-    options.exact(text)
+    exact(text)
     return text  # the config states it as it was written
 
 
@@ -440,45 +439,31 @@ def import_(
     ],
     *,
     output: Annotated[
-        str | None, typer.Option("--output", "-o", metavar="PATH", help="File for the config, and print its cost.")
+        str | None, given("PATH", "File for the config, and print its cost.", None, "--output", "-o")
     ] = None,
     force: options.Force = False,
-    delta: Annotated[
-        str | None, typer.Option(metavar="D", help="Delta, if the file does not say it.", parser=_positive_text)
-    ] = None,
+    delta: Annotated[str | None, given("D", "Delta, if the file does not say it.", _positive_text)] = None,
     adjacency: Annotated[
-        Adjacency | None,
-        typer.Option(metavar="WORD", help="Neighbouring data sets, by default as the library assumes them."),
+        Adjacency | None, given("WORD", "Neighbouring data sets, by default as the library assumes them.")
     ] = None,
-    dataset_size: Annotated[
-        Fraction | None, typer.Option(metavar="N", help="Number of examples.", parser=options.exact)
-    ] = None,
+    dataset_size: Annotated[Fraction | None, given("N", "Number of examples.", exact)] = None,
     batch_size: Annotated[
-        Fraction | None,
-        typer.Option(metavar="N", help="Examples in a batch, for calls that count batches.", parser=options.exact),
+        Fraction | None, given("N", "Examples in a batch, for calls that count batches.", exact)
     ] = None,
     sample_rate: Annotated[
-        Fraction | None,
-        typer.Option(metavar="Q", help="Rate, for calls of Opacus: 1 / len(loader), e.g. 1/235.", parser=options.exact),
+        Fraction | None, given("Q", "Rate, for calls of Opacus: 1 / len(loader), e.g. 1/235.", exact)
     ] = None,
-    epochs: Annotated[
-        Fraction | None,
-        typer.Option(metavar="N", help="Epochs, for calls that do not say them.", parser=options.exact),
-    ] = None,
-    steps: Annotated[
-        Fraction | None, typer.Option(metavar="N", help="Steps, for calls that do not say them.", parser=options.exact)
-    ] = None,
+    epochs: Annotated[Fraction | None, given("N", "Epochs, for calls that do not say them.", exact)] = None,
+    steps: Annotated[Fraction | None, given("N", "Steps, for calls that do not say them.", exact)] = None,
     noise_multiplier: Annotated[
-        Fraction | None,
-        typer.Option(metavar="X", help="Noise multiplier, for calls that do not say it.", parser=options.exact),
+        Fraction | None, given("X", "Noise multiplier, for calls that do not say it.", exact)
     ] = None,
     target_eps: Annotated[
-        Fraction | None,
-        typer.Option(metavar="E", help="Target epsilon, for calls that look for the noise.", parser=options.exact),
+        Fraction | None, given("E", "Target epsilon, for calls that look for the noise.", exact)
     ] = None,
     loader: Annotated[
         Literal["poisson", "fixed", "shuffle"] | None,
-        typer.Option(metavar="SCHEME", help="How the data set of fit() draws: poisson, fixed or shuffle."),
+        given("SCHEME", "How the data set of fit() draws: poisson, fixed or shuffle."),
     ] = None,
     timeout: options.Timeout = options.GATE_SECONDS,
     memory_limit: options.MemoryLimit = options.GIGABYTES,
@@ -560,28 +545,24 @@ def scan(
     *,
     levels: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Names of the levels, outermost first, e.g. user,session,example; - skips a depth of folders.",
-        ),
+        given("NAMES", "Names of the levels, outermost first, e.g. user,session,example; - skips a depth of folders."),
     ] = "",
     columns: Annotated[
         str,
-        typer.Option(
-            metavar="NAMES",
-            help="Of a CSV or JSONL file: the column of each level; without one for the last, every row is a record.",
+        given(
+            "NAMES",
+            "Of a CSV or JSONL file: the column of each level; without one for the last, every row is a record.",
         ),
     ] = "",
-    suffix: Annotated[
-        list[str] | None, typer.Option(metavar="SUFFIX", help="Count only files that end so. May be repeated.")
-    ] = None,
+    suffix: Annotated[list[str] | None, given("SUFFIX", "Count only files that end so. May be repeated.")] = None,
     output: Annotated[
         str | None,
-        typer.Option(
+        given(
+            "PATH",
+            f"File for the tree; - is standard output. By default {DEFAULT} if sizes differ.",
+            None,
             "--output",
             "-o",
-            metavar="PATH",
-            help=f"File for the tree; - is standard output. By default {DEFAULT} if sizes differ.",
         ),
     ] = None,
     force: options.Force = False,

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import given, nonnegative, one_of, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
-from dpcalc.errors import DpcalcError, InputError, UnsupportedError
+from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
 from dpcalc.report.formats import STATEMENTS, statement_format
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
     from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.plan import Plan
 
 
 def epsilon(
@@ -103,7 +103,7 @@ def epsilon(
             why = reasons(composition, evaluation.guarantee.direction or "")
             output = explained(output, evaluation, why, other_choices(composition))
         budget = loaded.plan.budget
-        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded.plan, budget.epsilon)):
+        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded, budget.epsilon)):
             output = replace(output, rows=[("to fit", text), *output.rows])
             notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
@@ -116,7 +116,7 @@ def epsilon(
     return answer(output, findings, notes, form=request.form, quiet=quiet, asides=warnings, errors=errors)
 
 
-def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
+def _what_fits(evaluation: Evaluation, loaded: Loaded, limit: float) -> str:
     """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
     from dpcalc.gate.check import fit_text, fits
     from dpcalc.gate.costs import compute_answer
@@ -125,12 +125,12 @@ def _what_fits(evaluation: Evaluation, plan: Plan, limit: float) -> str:
     if evaluation.guarantee.epsilon <= limit:
         return ""
     values: list[float | None] = []
-    for question in fits(plan, limit):
+    for question in fits(loaded.plan, limit):
         values.append(None)
         with suppress(DpcalcError):
             found = compute_answer(question)
             values[-1] = None if isinstance(found, Guarantee) else found
-    return fit_text(values)
+    return fit_text(values, loaded)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
@@ -163,10 +163,7 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
 def delta(
     request: Request,
     *,
-    epsilon: Annotated[
-        float,
-        typer.Option("--epsilon", metavar="E", help="The epsilon of the guarantee.", parser=options.nonnegative),
-    ],
+    epsilon: Annotated[float, given("E", "The epsilon of the guarantee.", nonnegative, "--epsilon")],
     quiet: options.Quiet = False,
 ) -> CommandResult:
     """Compute delta for a given epsilon.
@@ -189,32 +186,21 @@ def risk(
     request: Request,
     *,
     prior: Annotated[
-        float,
-        typer.Option(
-            metavar="P",
-            help="The attacker's prior probability that the unit is in the data.",
-            parser=options.probability,
-        ),
+        float, given("P", "The attacker's prior probability that the unit is in the data.", probability)
     ] = 0.5,
     rates: Annotated[
         list[float] | None,
-        typer.Option(
-            "--fpr",
-            metavar="Y",
-            help="A false positive rate. May be repeated.",
-            show_default="0.001, 0.01 and 0.1",
-            parser=options.probability,
-        ),
+        given("Y", "A false positive rate. May be repeated.", probability, "--fpr", show_default="0.001, 0.01 and 0.1"),
     ] = None,
     baselines: Annotated[
         list[float] | None,
-        typer.Option(
-            "--baseline",
-            metavar="P",
-            help="Bound attribute inference and reconstruction: how often the attacker would succeed without the "
+        given(
+            "P",
+            "Bound attribute inference and reconstruction: how often the attacker would succeed without the "
             "output. May be repeated.",
+            probability,
+            "--baseline",
             show_default="none",
-            parser=options.probability,
         ),
     ] = None,
 ) -> CommandResult:
@@ -273,18 +259,9 @@ def statement(
     request: Request,
     *,
     written: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            metavar="|".join(STATEMENTS),
-            help="Format of the statement.",
-            autocompletion=options.one_of(STATEMENTS),
-        ),
+        str, given("NAME", f"{listed(tuple(STATEMENTS))}.", None, "--format", autocompletion=one_of(STATEMENTS))
     ] = "text",
-    published: Annotated[
-        str,
-        typer.Option(metavar="DATE", help="Date of the release, YYYY-MM-DD; the registry asks for it.", parser=_date),
-    ] = "",
+    published: Annotated[str, given("DATE", "Date of the release, YYYY-MM-DD; the registry asks for it.", _date)] = "",
 ) -> CommandResult:
     """Write a privacy statement of a training run, for reviewers.
 
@@ -303,16 +280,18 @@ def statement(
 
     loaded = request.load()
     view = statement_view(stated(loaded.plan), loaded, published=published)
+    notes = registry_notes(view) if written == "registry" else ()
     if written == "html":
         from dpcalc.charts.curves import CURVES, CurveRequest
 
-        with suppress(DpcalcError):  # without matplotlib, or where no curve is defined, the page has no picture
+        try:
             chart = CURVES["steps"](CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
             view = replace(view, picture=chart.picture())
+        except DpcalcError as error:  # without matplotlib, or where no curve is defined
+            notes = (f"the page has no chart: {error}",)
     # In a file, 80 columns: nobody knows the reader's terminal.
     text = statement_format(written)(view, width() if on_terminal() else 80)
     if on_terminal() and written == "text":  # thousands separators, except in the last section, on files and hashes
         guarantee, heading, origin = text.partition("\nWhere it comes from\n")
         text = f"{with_thousands_separators(guarantee)}{heading}{origin}"
-    notes = registry_notes(view) if written == "registry" else ()
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import finite, given, one_of, probability, whole
 from dpcalc.cli.output import (
     INTERRUPTED,
     CommandResult,
@@ -40,45 +41,45 @@ Curve = Literal["steps", "epochs", "sigma", "rate", "group", "profile", "tradeof
 def _methods(incomplete: str) -> list[str]:
     from dpcalc.charts.curves import METHODS
 
-    return options.one_of(METHODS)(incomplete)
+    return one_of(METHODS)(incomplete)
 
 
 def curve(
     request: Request,
-    kind: Annotated[Curve, typer.Argument(metavar="KIND", help=f"What to draw: {', '.join(get_args(Curve))}.")],
+    kind: Annotated[Curve, typer.Argument(metavar="KIND", help="What to draw.")],
     configs: Annotated[
         list[str] | None, typer.Argument(metavar="CONFIG", help="Configs, lines for each; - is standard input.")
     ] = None,
     *,
     methods: Annotated[
         list[str] | None,
-        typer.Option(
-            "--method",
-            metavar="NAME",
-            help="An accountant (as of `epsilon`), lower, inversion, gdp, strong-composition, theorem-3, flat-poisson, "
+        given(
+            "NAME",
+            "An accountant (as of `epsilon`), lower, inversion, gdp, strong-composition, theorem-3, flat-poisson, "
             "group-mixture, group-as-one or general-rdp; a line for each.",
+            None,
+            "--method",
             show_default="the config's",
             autocompletion=_methods,
         ),
     ] = None,
     over: Annotated[
         str | None,
-        typer.Option(
+        given(
+            "A:B:N",
+            "Points of the x axis: N numbers from A to B, by equal factors with :log after it, or A,B,C.",
+            None,
             "--range",
-            metavar="A:B:N",
-            help="Points of the x axis: N numbers from A to B, by equal factors with :log after it, or A,B,C.",
             show_default="around the config",
         ),
     ] = None,
     plot: options.Plot = None,
-    title: Annotated[
-        str,
-        typer.Option("--title", metavar="TEXT", help="A title above the chart's own.", show_default=False),
-    ] = "",
+    title: Annotated[str, given("TEXT", "A title above the chart's own.", None, "--title", show_default=False)] = "",
 ) -> CommandResult:
     """Draw epsilon, delta or attack success as a curve.
 
-    Prints a chart and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled otherwise.
+    Prints a chart in characters and a table on a terminal, otherwise the table. Lines are upper bounds unless labelled
+    otherwise. Only the picture of `--plot` needs matplotlib: `pip install matplotlib`.
 
     Example: dpcalc curve epochs clinic.yaml --method pld --method moments --plot epsilon.svg
     """
@@ -113,7 +114,9 @@ def curve(
     if request.form not in TABLE:
         text = output_text(chart_output(kind, chart, loaded), form=request.form)
     elif on_terminal():
-        text = f"{chart_text(chart, width=width())}\n{chart_lines(chart, marks=MARKS, width=width())}"
+        text = (
+            f"{chart_text(chart, width=width(), styled=has_styles())}\n{chart_lines(chart, marks=MARKS, width=width())}"
+        )
     else:
         text = chart_lines(chart)
     runs = [] if any_size else [config.plan for config in loaded if not config.plan.tuning]
@@ -131,41 +134,30 @@ def sweep(
     *,
     over: Annotated[
         list[str],
-        typer.Option(
+        given(
+            "KEY=A:B:N",
+            "N values from A to B for a key, by equal factors with :log after it, or KEY=A,B,C; several make a grid.",
+            None,
             "--over",
-            metavar="KEY=A:B:N",
-            help="N values from A to B for a key, by equal factors with :log after it, or KEY=A,B,C; several make a "
-            "grid.",
             autocompletion=options.config_keys(ending="="),
         ),
     ],
-    plot: Annotated[
-        str | None,
-        typer.Option("--plot", metavar="FILE", help="Draw one key as a line, two as a map: *.svg, *.png, *.pdf."),
-    ] = None,
+    plot: options.Plot = None,
     jobs: Annotated[
-        int | None,
-        typer.Option(
-            "--jobs",
-            metavar="N",
-            help="Number of processes.",
-            show_default="one for each processor",
-            parser=options.whole(1),
-        ),
+        int | None, given("N", "Number of processes.", whole(1), "--jobs", show_default="one for each processor")
     ] = None,
     executor: Annotated[
-        Literal["processes", "dask"],
-        typer.Option("--executor", metavar="processes|dask", help="Where to compute."),
+        Literal["processes", "dask"], given("processes|dask", "Where to compute.", None, "--executor")
     ] = "processes",
     scheduler: Annotated[
-        str | None, typer.Option("--scheduler", metavar="ADDRESS", help="The cluster, e.g. tcp://host:8786.")
+        str | None, given("ADDRESS", "The cluster, e.g. tcp://host:8786.", None, "--scheduler")
     ] = None,
     memory_limit: options.MemoryLimit = options.GIGABYTES,
 ) -> CommandResult:
     """Compute epsilon for every config of a grid.
 
     Values are estimates (`inversion`) or certified bounds (`upper`): bounds within 1% of a budget and where no estimate
-    is fast. `dpcalc epsilon --set KEY=VALUE` certifies one point.
+    is fast. `dpcalc epsilon --set KEY=VALUE` certifies one point. `--plot` draws one key as a line, two as a map.
 
     Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4
     """
@@ -224,7 +216,8 @@ def sweep(
     else:  # below a drawing: a line over one key with numbers, a map over two keys
         text = ""
         if len(axes) == 1 and axes[0].numbers is not None:
-            text = chart_text(sweep_chart(axes[0], outcomes, subtitle=facts), width=width()) + "\n"
+            drawn = sweep_chart(axes[0], outcomes, subtitle=facts)
+            text = chart_text(drawn, width=width(), styled=has_styles()) + "\n"
         elif len(axes) == 2:
             text = heat_text(axes, outcomes, width=width(), styled=has_styles(), subtitle=facts) + "\n"
         is_long = text and len(outcomes) > MAX_ROWS
@@ -272,41 +265,34 @@ def audit(
     *,
     guesses: Annotated[
         list[Any] | None,
-        typer.Option(
+        given(
+            "N",
+            "One run: guess the N/2 highest in and the N/2 lowest out, or IN:OUT of them. May be repeated.",
+            _guesses,
             "--guesses",
-            metavar="N",
-            help="One run: guess the N/2 highest in and the N/2 lowest out, or IN:OUT of them. May be repeated.",
             show_default="a quarter of the canaries",
-            parser=_guesses,
         ),
     ] = None,
     thresholds: Annotated[
         list[float] | None,
-        typer.Option(
+        given(
+            "T",
+            "Many runs: smallest score of an alarm. May be repeated.",
+            finite,
             "--threshold",
-            metavar="T",
-            help="Many runs: smallest score of an alarm. May be repeated.",
             show_default="chosen by a random half of the runs, which is then left out",
-            parser=options.finite,
         ),
     ] = None,
     false_alarm: Annotated[
-        float,
-        typer.Option(
-            metavar="P",
-            help="Probability with which an honest run may be contradicted.",
-            parser=options.probability,
-        ),
+        float, given("P", "Probability with which an honest run may be contradicted.", probability)
     ] = 0.05,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="Write the ROC curve: *.svg, *.png, *.pdf.")
-    ] = None,
+    plot: options.Plot = None,
     as_json: options.Json = False,
 ) -> CommandResult:
     """Test membership inference scores of canaries against the config.
 
     Contradicted are scores that detect more than any attacker could if the run kept to its config. Fix --guesses or
-    --threshold before you see the scores. Exit code 1: the scores contradict the config.
+    --threshold before you see the scores. Exit code 1: the scores contradict the config. `--plot` draws the ROC curve.
 
     Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg
     """
@@ -380,14 +366,10 @@ def audit_sampler(
 def simulate(
     request: Request,
     *,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the random numbers.", parser=options.whole(0))] = 1,
+    seed: Annotated[int, given("N", "Seed of the random numbers.", whole(0))] = 1,
     draws: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Steps to draw from the sampler of each phase; by default a second of all phases.",
-            parser=options.whole(1),
-        ),
+        given("N", "Steps to draw from the sampler of each phase; by default a second of all phases.", whole(1)),
     ] = None,
     as_json: options.Json = False,
 ) -> CommandResult:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import given, nonnegative
 from dpcalc.cli.output import CommandResult, answer
 from dpcalc.cli.progress import costs_in_time
 from dpcalc.cli.sources import Request
@@ -21,18 +22,11 @@ def add(
     ledger: Ledger,
     config: Annotated[str, typer.Argument(metavar="CONFIG", help="The config of the run; - is standard input.")],
     *,
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the run; by default that of its config.")] = "",
-    delta: Annotated[
-        float | None,
-        typer.Option(metavar="D", help="Delta of a new ledger; else the config's.", parser=options.nonnegative),
-    ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="Budget of a new ledger; else the config's.", parser=options.nonnegative),
-    ] = None,
+    name: Annotated[str, given("NAME", "Name of the run; by default that of its config.")] = "",
+    delta: Annotated[float | None, given("D", "Delta of a new ledger; else the config's.", nonnegative)] = None,
+    budget: Annotated[float | None, given("E", "Budget of a new ledger; else the config's.", nonnegative)] = None,
     part: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="The part of the data that the run draws from, of the ledger's partition."),
+        str, given("NAME", "The part of the data that the run draws from, of the ledger's partition.")
     ] = "",
     over_budget: Annotated[
         bool, typer.Option("--over-budget", help="Add the run although it exceeds the budget: it has been done.")
@@ -106,8 +100,7 @@ def check(
     ledger: Ledger,
     *,
     base: Annotated[
-        str | None,
-        typer.Option(metavar="REV", help="A git revision whose entries must all be there.", parser=options.revision),
+        str | None, given("REV", "A git revision whose entries must all be there.", options.revision)
     ] = None,
     max_epsilon: options.MaxEpsilon = None,
     report: options.Reports = None,

@@ -132,6 +132,11 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
     return offered
 
 
+def given(metavar: str, text: str, parser: Callable[[str], Any] | None = None, /, *names: str, **more: Any) -> Any:
+    """Return an option as Typer takes it, by what every one has: the name of its value, its help, what reads it."""
+    return typer.Option(*names, metavar=metavar, help=text, parser=parser, **more)
+
+
 # Options of more than one command.
 
 Config = Annotated[
@@ -148,36 +153,23 @@ SeveralConfigs = Annotated[
 ]
 Reports = Annotated[
     list[str] | None,
-    typer.Option(
+    given(
+        "FORMAT[=PATH]",
+        f"{listed(tuple(REPORTS))}; to PATH or standard output. May be repeated.",
+        None,
         "--report",
-        metavar="FORMAT[=PATH]",
-        help=f"{listed(tuple(REPORTS))}; to PATH or standard output. May be repeated.",
         autocompletion=one_of(REPORTS),
     ),
 ]
-Base = Annotated[
-    str | None, typer.Option("--base", metavar="REV", help="Compare with a git revision.", parser=revision)
-]
+Base = Annotated[str | None, given("REV", "Compare with a git revision.", revision, "--base")]
 MaxEpsilon = Annotated[
-    float | None,
-    typer.Option(
-        "--max-epsilon", metavar="E", help="Fail above E, even if the budget allows more.", parser=nonnegative
-    ),
+    float | None, given("E", "Fail above E, even if the budget allows more.", nonnegative, "--max-epsilon")
 ]
 ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")]
 GATE_SECONDS, GIGABYTES = 600, 4  # for configs that others wrote; no sample config comes near
-Timeout = Annotated[
-    float | None,
-    typer.Option("--timeout", metavar="S", help="Give up after S seconds, with exit code 3.", parser=_seconds),
-]
+Timeout = Annotated[float | None, given("S", "Give up after S seconds, with exit code 3.", _seconds, "--timeout")]
 MemoryLimit = Annotated[
-    float,
-    typer.Option(
-        "--memory-limit",
-        metavar="GB",
-        help="Memory of each worker process; beyond it exit code 3 (Linux).",
-        parser=_gigabytes,
-    ),
+    float, given("GB", "Memory of each worker process; beyond it exit code 3 (Linux).", _gigabytes, "--memory-limit")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON: every number in full, schema dpcalc.result/1.")]
 Quiet = Annotated[
@@ -185,14 +177,17 @@ Quiet = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Show details.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
-Plot = Annotated[str | None, typer.Option("--plot", metavar="FILE", help="Write a picture too: *.svg, *.png, *.pdf.")]
+Plot = Annotated[
+    str | None, given("FILE", "Write a picture too: *.svg, *.png, *.pdf; it needs matplotlib.", None, "--plot")
+]
 FORMATS = ("table", "csv", "markdown", "json")
 Format = Annotated[
     str | None,
-    typer.Option(
+    given(
+        "NAME",
+        f"{listed(FORMATS)}; csv and json have numbers in full.",
+        None,
         "--format",
-        metavar="|".join(FORMATS),
-        help="Print a table, CSV or JSON (numbers in full), or Markdown.",
         show_default="a table on a terminal, else lines",
         autocompletion=one_of(FORMATS),
     ),

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import given, nonnegative, whole
 from dpcalc.cli.output import CommandResult, output_text, refuse_existing, write_file
 from dpcalc.errors import InputError
 
@@ -21,56 +22,34 @@ def pate(
         ),
     ] = None,
     *,
-    gamma: Annotated[
-        float | None,
-        typer.Option(metavar="G", help="LNMax: inverse scale of the Laplace noise.", parser=options.nonnegative),
-    ] = None,
-    sigma: Annotated[
-        float | None,
-        typer.Option(metavar="S", help="GNMax: standard deviation of the noise in votes.", parser=options.nonnegative),
-    ] = None,
+    gamma: Annotated[float | None, given("G", "LNMax: inverse scale of the Laplace noise.", nonnegative)] = None,
+    sigma: Annotated[float | None, given("S", "GNMax: standard deviation of the noise in votes.", nonnegative)] = None,
     threshold: Annotated[
         float | None,
-        typer.Option(
-            metavar="T",
-            help="Confident-GNMax: answer only if the largest noisy count reaches T votes.",
-            parser=options.nonnegative,
-        ),
+        given("T", "Confident-GNMax: answer only if the largest noisy count reaches T votes.", nonnegative),
     ] = None,
     threshold_sigma: Annotated[
-        float | None,
-        typer.Option(
-            metavar="S", help="Standard deviation of the noise of that comparison.", parser=options.nonnegative
-        ),
+        float | None, given("S", "Standard deviation of the noise of that comparison.", nonnegative)
     ] = None,
-    delta: Annotated[
-        float | None, typer.Option(metavar="D", help="The delta of the guarantee.", parser=options.nonnegative)
-    ] = None,
-    teachers: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Teachers; by default the votes of the first row.", parser=options.whole(1)),
-    ] = None,
+    delta: Annotated[float | None, given("D", "The delta of the guarantee.", nonnegative)] = None,
+    teachers: Annotated[int | None, given("N", "Teachers; by default the votes of the first row.", whole(1))] = None,
     classes: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
-            parser=options.whole(2),
+        given(
+            "N",
+            "Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
+            whole(2),
         ),
     ] = None,
-    queries: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Only the first N queries; alone: without VOTES.", parser=options.whole(1)),
-    ] = None,
+    queries: Annotated[int | None, given("N", "Only the first N queries; alone: without VOTES.", whole(1))] = None,
     target_eps: Annotated[
-        float | None,
-        typer.Option(metavar="E", help="Compute how many answers an epsilon of E allows.", parser=options.nonnegative),
+        float | None, given("E", "Compute how many answers an epsilon of E allows.", nonnegative)
     ] = None,
     sanitise: Annotated[
         bool,
         typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
     ] = False,
-    csv: Annotated[str | None, typer.Option(metavar="PATH", help="Write a table of the queries to PATH.")] = None,
+    csv: Annotated[str | None, given("PATH", "Write a table of the queries to PATH.")] = None,
     force: options.Force = False,
     as_json: options.Json = False,
     quiet: Annotated[

@@ -45,9 +45,9 @@ def report_progress(part: float) -> None:
     _state.part = part
 
 
-def report_file(path: str, total: int) -> None:
-    """Set the file that the bar names and the number of results that it counts."""
-    _state.file, _state.total = path, total if total > 1 else 0
+def report_file(path: str) -> None:
+    """Set the file that the bar names."""
+    _state.file = path
 
 
 def announce(label: str, *, total: int = 0) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.options import given, positive, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal
 from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError, NoSolution
@@ -23,42 +24,25 @@ if TYPE_CHECKING:
 
 TargetEpsilon = Annotated[
     float | None,
-    typer.Option(
-        "--target-eps",
-        "--target-epsilon",
-        metavar="E",
-        help="The largest epsilon allowed.",
-        show_default="budget",
-        parser=options.positive,
-    ),
+    given("E", "The largest epsilon allowed.", positive, "--target-eps", "--target-epsilon", show_default="budget"),
 ]
 TargetRate = Annotated[
     float | None,
-    typer.Option(
+    given(
+        "X",
+        "The largest true positive rate allowed, at the false positive rate of --at-fpr.",
+        probability,
         "--target-tpr",
-        metavar="X",
-        help="The largest true positive rate allowed, at the false positive rate of --at-fpr.",
-        parser=options.probability,
     ),
 ]
-AtRate = Annotated[
-    float | None,
-    typer.Option("--at-fpr", metavar="Y", help="The false positive rate for --target-tpr.", parser=options.probability),
-]
+AtRate = Annotated[float | None, given("Y", "The false positive rate for --target-tpr.", probability, "--at-fpr")]
 TargetAdvantage = Annotated[
     float | None,
-    typer.Option(
-        "--target-advantage",
-        metavar="A",
-        help="The largest difference of true and false positive rate allowed.",
-        parser=options.probability,
-    ),
+    given("A", "The largest difference of true and false positive rate allowed.", probability, "--target-advantage"),
 ]
 PhaseName = Annotated[
     str | None,
-    typer.Option(
-        "--phase", metavar="NAME", help="The only phase to change.", autocompletion=options.names_of_config("phases")
-    ),
+    given("NAME", "The only phase to change.", None, "--phase", autocompletion=options.names_of_config("phases")),
 ]
 Write = Annotated[bool, typer.Option("--write", help="Write the value into the config file, keeping its comments.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print one number only, rounded to the safe side.")]

@@ -560,7 +560,9 @@ def _run_contradictions(run: RunSections, config: Sections) -> Iterator[Diagnost
         yield error("DPC108", node.start, message, hint)
     if not run.episodes and not unknown and names[0] not in run.draws:
         message = f"`{sampling.path}.{names[0]}` is missing: how the outermost level is drawn is never assumed"
-        yield error("DPC103", sampling.anchor, message, f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`")
+        hint = f"e.g. `{names[0]}: {{scheme: poisson, rate: 0.01}}`"
+        hint += "; levels are listed outermost first: is their order right?" if run.draws else ""
+        yield error("DPC103", sampling.anchor, message, hint)
     tasks = {TASK: f"`{TASK}` clips each constructed task"} if run.episodes else {}
     others = tasks | {BATCH: f"`{BATCH}` clips the whole batch as one vector"}
     clip = run.node("mechanism", "clip")

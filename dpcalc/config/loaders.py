@@ -247,9 +247,10 @@ def _grain(said: _Said) -> Draw:
 
 
 def _streaming(said: _Said) -> Draw:
-    if said.count is None or said.count % said["num_canonical_nodes"]:
-        problem = "does not divide the number of samples: the last ones of a node come twice in a pass"
-        raise _Uncovered("num_canonical_nodes", problem, _EVEN)
+    for name in ("num_canonical_nodes", "world_size"):
+        if said.count is None or said.count % said[name]:
+            problem = "does not divide the number of samples: the last ones of a node or rank come twice in a pass"
+            raise _Uncovered(name, problem, _EVEN)
     return _in_order(said, "of", "goes by shards and nodes, in no uniform order")
 
 
@@ -387,18 +388,18 @@ LOADERS: dict[str, Loader] = {
         "Grain 0.2.18",
     ),
     "streaming.StreamingDataset": Loader(
-        (BATCH_SIZE, "num_canonical_nodes"),
+        (BATCH_SIZE, "num_canonical_nodes", "world_size"),
         _streaming,
-        "one step in each pass, for zero-out and replace-one, if the canonical nodes divide all samples, without "
-        "`epoch_size` and streams that repeat or choose",
-        "MosaicML Streaming 0.14.0.dev0",
+        "one step in each pass, of `batch_size` from each rank, for zero-out and replace-one, if the canonical nodes "
+        "and the ranks each divide all samples, without `epoch_size` and streams that repeat or choose",
+        "MosaicML Streaming 0.13.0",
     ),
     "pfl.data.FederatedDataset": Loader(
         ("cohort_size", "sample_type"),
         _pfl,
         "`with-replacement` of users for `random`, which its accountants take for Poisson; users in turn for "
         "`minimize_reuse`, if cohorts divide them",
-        "pfl-research 0.5.1",
+        "pfl-research 0.6.0",
     ),
     "tff.simulation.build_uniform_sampling_fn": Loader(
         ("size", "replace", "random_seed"), _afresh, "`fixed` out of all clients, or `with-replacement`", _TFF

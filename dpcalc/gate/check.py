@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 from dpcalc.config.load import Loaded
+from dpcalc.config.normal import stated_terms
 from dpcalc.config.source import Diagnostic, Severity
 from dpcalc.gate.costs import Costs, Request, cost_relevant, is_fallback
 from dpcalc.gate.diff import PLAIN_READER, Case, ConfigReader, at_costliest_change, base_costs, cases, regressions
@@ -65,8 +67,8 @@ def check(
     for index, asked in requests.items():
         noise, *others = values = [costs.fit(each) for each in asked]
         steps = int(others[0]) if others and others[0] else None
-        text = fit_text(values)
-        hint = f"to fit: {text}" if text else ""
+        new = judged[index].new
+        hint = f"to fit: {text}" if new and (text := fit_text(values, new)) else ""
         problems = tuple(
             replace(each, hint=hint or each.hint) if each.code in {"DPC205", "DPC301"} else each
             for each in results[index].problems
@@ -84,15 +86,20 @@ def fits(plan: Plan, limit: float) -> list[Request]:
     return [Request(plan=plan, quantity=each, limit=limit) for each in quantities]
 
 
-def fit_text(values: Sequence[float | None]) -> str:
-    """Return the answers to `fits` as a text such as "noise_multiplier >= 1.461 or steps <= 21363"; "" for none."""
+def fit_text(values: Sequence[float | None], loaded: Loaded) -> str:
+    """Return the answers to `fits`, the length as the config states it: "noise_multiplier >= 1.461 or epochs <= 11"."""
     noise, *others = values
     texts = []
     if noise is not None:
         least = rounded_up(noise, digits=FIT_DIGITS)
         several = f"noise_multiplier of every phase times {least}"  # their noises keep their ratios
         texts.append(f"noise_multiplier >= {least}" if others else several)
-    texts += [f"steps <= {int(steps)}" for steps in others if steps]
+    for steps in filter(None, others):
+        phase = loaded.plan.phases[0]
+        epochs = stated_terms(loaded.tree, 0, phase.hierarchy).epochs
+        passes = "" if epochs is None else rounded_down(epochs * int(steps) / phase.steps, digits=FIT_DIGITS)
+        is_covered = passes and phase.hierarchy.steps_of(Fraction(passes)) <= steps
+        texts.append(f"epochs <= {float(passes):g}" if is_covered else f"steps <= {int(steps)}")
     return " or ".join(texts)
 
 

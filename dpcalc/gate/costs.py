@@ -43,7 +43,7 @@ class Costs:
         seconds: float = math.inf,
         memory: int | None = None,
         on_progress: OnProgress = ignore_progress,
-        on_file: Callable[[str, int], object] = lambda path, total: None,  # noqa: ARG005
+        on_file: Callable[[str], object] = str,  # of the file that is worked on
     ) -> None:
         """Start the clock."""
         self._on_progress = on_progress
@@ -76,7 +76,7 @@ class Costs:
             # The file of the next request, if any is left; a single one does not report the part 0.
             done = round(part * len(batch))
             if done < len(batch):
-                self._on_file(self._files.get(batch[done].plan, ""), len(batch))
+                self._on_file(self._files.get(batch[done].plan, ""))
             if part or len(batch) > 1:
                 self._on_progress(part)
 

@@ -34,11 +34,8 @@ def symmetric_pair(losses: Array, log_masses: Array, *, infinity_mass: float = 0
 
 
 def approximate_pair(epsilon: float, delta: float = 0.0) -> Loss:
-    """Return the pair of every (epsilon, delta)-DP mechanism: infinite loss with mass delta, else +-epsilon.
-
-    References:
-        Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
-    """
+    """Return the pair of every (epsilon, delta)-DP mechanism: infinite loss with mass delta, else +-epsilon."""
+    # Source: Kairouz, Oh, Viswanath 2015 (1311.0776v4), Theorem 3.1.
     if epsilon == 0:
         return symmetric_pair(np.zeros(0), np.zeros(0), infinity_mass=delta)
     # Every such step is post-processing of: tell everything with probability delta, else answer a bit by randomized
@@ -99,12 +96,9 @@ def _log_or_minus_inf(mass: float) -> float:
 
 
 def comonotone_coupling(columns: Sequence[Column]) -> tuple[Array, list[Array]]:
-    """Couple columns in order of falling losses; return (log masses of common cells, losses of each column in them).
-
-    Cells without mass are left out.
-
-    Source: docs/theory.md, Theorem 8.1.
-    """
+    """Couple columns in order of falling losses; return (log masses of common cells, losses of each column in them)."""
+    # Cells without mass are left out.
+    # Source: docs/theory.md, Theorem 8.1.
     spend(10 * ELEMENT * len(columns) * sum(logs.size for logs, _ in columns))
     above = [log_cumsum_exp(logs) for logs, _ in columns]
     below = [np.append(log_cumsum_exp(logs[:0:-1])[::-1], -np.inf) for logs, _ in columns]
@@ -149,10 +143,8 @@ def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
 def of_cells(
     losses: Array, logs: Array, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Loss:
-    """Return Loss of unsorted cells, losses beyond +-FAR as infinite ones, thinned to `max_losses`: an upper bound.
-
-    Masses of equal losses are added up; cells at loss -inf are left out. Without a finite loss, loss 0 is listed.
-    """
+    """Return Loss of unsorted cells, losses beyond +-FAR as infinite ones, thinned to `max_losses`: an upper bound."""
+    # Masses of equal losses are added up; cells at loss -inf are left out. Without a finite loss, loss 0 is listed.
     spend(8 * ELEMENT * losses.size)
     from_cells = float(np.exp(logs[losses > FAR]).sum())
     beyond = (losses < -FAR) & (losses > -np.inf)
@@ -185,13 +177,10 @@ def of_cells(
 def glued(
     above: Column, below: Column, *, infinity_mass: float, only_other: float, max_losses: int = MAX_LOSSES
 ) -> Loss:
-    """Return an upper bound from the P masses of losses > 0 and the Q masses of losses < 0, with round-off covered.
-
-    Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
-    chord over it lies above the profile, too.
-
-    Source: docs/theory.md, Theorem 2.6.
-    """
+    """Return an upper bound from the P masses of losses > 0 and the Q masses of losses < 0, with round-off covered."""
+    # Both bound one convex profile. Where they meet with a corner that no profile has (P masses of more than 1), the
+    # chord over it lies above the profile, too.
+    # Source: docs/theory.md, Theorem 2.6.
     far_above, far_below = above[1] > FAR, below[1] < -FAR
     infinity_mass += float(np.exp(above[0][far_above]).sum())
     only_other += float(np.exp(below[0][far_below]).sum())
@@ -215,10 +204,8 @@ def _of_raised_cells(
 
 
 def _bridge_corner(losses: Array, logs: Array, excess: tuple[float, float], zero: int) -> tuple[Array, Array]:
-    """Replace losses around `zero` by two with their P and Q mass less the excess; return (losses, logs), unsorted.
-
-    Args: increasing losses, log P masses, (P mass above 1, Q mass above 1), index of the first loss >= 0.
-    """
+    """Replace losses around `zero` by two with their masses less the excess; return (losses, logs), unsorted."""
+    # Takes increasing losses, log P masses, (P mass above 1, Q mass above 1), index of the first loss >= 0.
     # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
     # the corner; the range doubles until both masses are positive.
     reach = 1
@@ -235,12 +222,9 @@ def _bridge_corner(losses: Array, logs: Array, excess: tuple[float, float], zero
 
 
 def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Array:
-    """Return the log P masses at `low` and at `high` that together have P mass p and Q mass q; never -inf.
-
-    The mass at `high` is clipped to [0, p].
-
-    Args: P mass > 0 and Q mass in all, two losses low <= high.
-    """
+    """Return the log P masses at `low` and `high` that together have P mass p, Q mass q; never -inf."""
+    # The mass at `high` is clipped to [0, p].
+    # Takes P mass > 0 and Q mass in all, two losses low <= high.
     # P mass x at the low end and y at the high one solve x + y = p and x e^-low + y e^-high = q.
     # Both are rounded up: the mass at `high` decides one direction, that at `low` the other.
     up, down = p - q * math.exp(low) + 8 * _UNIT * p, q - p * math.exp(-high) + 8 * _UNIT * q
@@ -265,8 +249,7 @@ def _thinned(pair: Loss, max_losses: int) -> Loss:
 
 
 def composed(a: Loss, b: Loss) -> Loss:
-    """Return an upper bound on the composition of independent a and b, each thinned to 501 losses, the result
-    to 4001."""
+    """Return an upper bound on a and b composed, each thinned to 501 losses, the result to 4001."""
     (first, p), (second, q) = (_with_zero_loss(_thinned(with_near_losses(pair), _FACTORS)) for pair in (a, b))
     return _of_raised_cells(
         np.add.outer(first, second).ravel(),
@@ -282,12 +265,9 @@ def chained(pair: Loss, links: int) -> Loss:
 
 
 def chain_of(pairs: Sequence[Loss]) -> Loss:
-    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1); loss 0 for no pairs.
-
-    An upper bound on the privacy loss, the smallest that follows from the pairs alone but for round-off.
-
-    Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
-    """
+    """Return an upper bound on (P_0, P_k) if pairs[i] bounds (P_i, P_i+1); loss 0 for no pairs."""
+    # An upper bound on the privacy loss, the smallest that follows from the pairs alone but for round-off.
+    # Source: docs/theory.md, Theorem 11.5; Dong, Roth, Su 2022 (1905.02383v3), Theorem 2.14.
     if len(pairs) > 1:
         pairs = [with_near_losses(pair) for pair in pairs]
     *first, chain = pairs or (Loss(),)

@@ -42,10 +42,8 @@ _IGNORED = 1e-14  # negative mass that is cut (and counted as lost) rather than 
 
 
 def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
-    """Return the loss rounded to a lattice 2^doublings times as wide, negative masses cut and counted in `lost`.
-
-    0 doublings leave it unchanged; the bounds on errors grow with the tilt.
-    """
+    """Return the loss rounded to a lattice 2^doublings times as wide, negative masses cut and counted in `lost`."""
+    # 0 doublings leave it unchanged; the bounds on errors grow with the tilt.
     if doublings == 0:
         return pmf
     spend(ELEMENT * pmf.mass.size)
@@ -154,10 +152,8 @@ def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Arr
 
 
 def _lower_envelope(points: Array, tilt: float, spacing: float) -> Array | None:
-    """Remove negative masses by splitting them over their neighbours, P and Q mass unchanged; None if that fails.
-
-    It fails if the last mass is negative, or if an exponent exceeds 600.
-    """
+    """Remove negative masses by splitting them over their neighbours, P and Q mass unchanged; None if that fails."""
+    # It fails if the last mass is negative, or if an exponent exceeds 600.
     # The chord over a concave corner splits its negative mass over both neighbours, with its P and Q mass; that may
     # make them concave in turn. Below the first point the profile is a chord from e^epsilon = 0, which keeps P mass.
     masses, size = points.tolist(), points.size

@@ -45,10 +45,8 @@ TailCap = Callable[[float, float, float], CappedTail]
 
 
 def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Cap losses at `limit` as far as their Q mass allows, the remaining P mass infinite: an upper bound on delta.
-
-    Source: docs/theory.md, Theorem 9.7.
-    """
+    """Cap losses at `limit` as far as their Q mass allows, the remaining P mass infinite: an upper bound on delta."""
+    # Source: docs/theory.md, Theorem 9.7.
     # P mass x at the limit has Q mass x e^-limit: what the Q mass does not allow becomes infinite. Rounding the limit
     # down only moves more to infinity.
     loss = limit * (1 - _ROUNDED) - _ROUNDED
@@ -57,10 +55,8 @@ def cap_pessimistic(p: float, log_q: float, limit: float) -> CappedTail:
 
 
 def cap_optimistic(p: float, log_q: float, limit: float) -> CappedTail:
-    """Merge losses above `limit` into one loss with their P and Q mass, rounded down: a lower bound on delta.
-
-    Source: docs/theory.md, Theorem 9.7.
-    """
+    """Merge losses above `limit` into one loss with their P and Q mass, rounded down: a lower bound on delta."""
+    # Source: docs/theory.md, Theorem 9.7.
     loss = max(math.log(p) - log_q, limit)
     return loss * (1 - _ROUNDED) - _ROUNDED, p * (1 - _ROUNDED), 0.0
 

@@ -57,10 +57,8 @@ _MARGIN = 1e-15  # relative, for a logarithm and a product
 
 
 def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
-    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats.
-
-    The spacings are those for a mean of `count` ratios.
-    """
+    """Return the law of the likelihood ratio dP/dQ under Q, on lattices; TooLargeError if too few ratios are floats."""
+    # The spacings are those for a mean of `count` ratios.
     pieces = _pieces(curve)
     log_p, losses = _some_losses(curve, pieces)
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
@@ -172,10 +170,8 @@ def _multiples(law: RatioLaw, count: int, fewer: int, estimate: Estimate) -> tup
 
 
 def large_ratio_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Loss | None:
-    """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18.
-
-    Source: docs/theory.md, Theorem 7.9.
-    """
+    """Return the `mean_pair` of ratios that are 0 or so large that one decides; None if others have P mass > 1e-18."""
+    # Source: docs/theory.md, Theorem 7.9.
     log_count, cut = math.log(sum(number for _, number in bins)), []
     for curve, number in bins:
         cut.append((curve, number, _pieces(curve)))
@@ -251,10 +247,8 @@ def _with_share(losses: Array, share: float) -> Array:
 
 
 def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, share: float = 1.0) -> Loss:
-    """Return the pair of 1 - share + share * (mean of the ratios), a bound of the kind that `estimate` says.
-
-    Source: docs/theory.md, Theorem 7.9 and Theorem 9.12.
-    """
+    """Return the pair of 1 - share + share * (mean of the ratios), a bound of the kind that `estimate` says."""
+    # Source: docs/theory.md, Theorem 7.9 and Theorem 9.12.
     if (large := large_ratio_pair(bins, estimate, share=share)) is not None:
         return large
     count = sum(number for _, number in bins)
@@ -281,12 +275,10 @@ def mean_pair(bins: Sequence[tuple[LossCurve, int]], estimate: Estimate, *, shar
 def pair_of(
     law: RatioLaw, count: int, estimate: Estimate, *, share: float = 1.0, rare: tuple[Array, Array] | None = None
 ) -> Loss:
-    """Return the pair of ratio 1 - share + share S / count, S of the law `law`; TooLargeError if round-off decides.
-
-    UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of (P, Q)
-    from below; LOWER_REVERSED: one that bounds delta(D', D) from below, with D' as its first distribution. `rare` are
-    (ratios above e^50 count, their Q masses in all terms) that `law` leaves out.
-    """
+    """Return the pair of ratio 1 - share + share S / count, S of the law `law`; TooLargeError if round-off decides."""
+    # UPPER: a pair that bounds the losses of both directions from above. LOWER: one that bounds delta(D, D') of (P, Q)
+    # from below; LOWER_REVERSED: one that bounds delta(D', D) from below, with D' as its first distribution. `rare` are
+    # (ratios above e^50 count, their Q masses in all terms) that `law` leaves out.
     ratios, q = law.points()
     if rare is not None:
         ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
@@ -347,11 +339,9 @@ def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Arr
 def _lower_bound(
     mean: tuple[Array, Array, Array], infinite: tuple[float, float], margin: Array, estimate: Estimate
 ) -> Loss:
-    """Return the pair of LOWER's or LOWER_REVERSED's direction, each of its losses lowered by `margin`.
-
-    `mean`: losses of the mean ratio, rising, their log P and log Q masses; `infinite`: P mass where it is infinite, Q
-    mass where it is 0.
-    """
+    """Return the pair of LOWER's or LOWER_REVERSED's direction, each of its losses lowered by `margin`."""
+    # `mean`: losses of the mean ratio, rising, their log P and log Q masses; `infinite`: P mass where it is infinite, Q
+    # mass where it is 0.
     losses, log_p, log_q = mean
     if estimate is Estimate.LOWER:
         losses, logs, infinity_mass = losses - margin, log_p, infinite[0]

@@ -196,16 +196,19 @@ def of_falling_pair(pair: MixturePair) -> Loss:
     return Loss(segments=pair.segments)
 
 
-def of_two_halves(*, own: MixturePair, other: MixturePair, shift: float) -> Loss:
+def of_two_halves(*, own: MixturePair, other: MixturePair, ends: tuple[float, float]) -> Loss:
     """Return an upper bound on the loss of one step whose two directions are bounded by different pairs.
 
     At epsilon >= 0 its profile is that of `own`, at epsilon < 0 it follows from that of `other` at -epsilon: losses > 0
-    from `own`, losses < 0 from the swapped `other`, the remaining mass at 0. Both pairs have the form eta N(0) + M
-    against eta N(shift) + M with M on centers >= 0, so {P > e^eps Q} is a half-line for eps >= 0.
+    from `own`, losses < 0 from the swapped `other`, the remaining mass at 0. Of both pairs {P > e^eps Q} is a half-line
+    for eps >= 0, for eps = 0 up to `ends`: for eta N(0) + M against eta N(s) + M with M on centers >= 0 up to s / 2.
 
     Source: docs/theory.md, Theorem 2.6.
     """
-    ahead, back = (Segment(pair=pair, high=shift / 2, max_loss=pair.max_loss, min_loss=0.0) for pair in (own, other))
+    ahead, back = (
+        Segment(pair=pair, high=end, max_loss=pair.max_loss, min_loss=0.0)
+        for pair, end in zip((own, other), ends, strict=True)
+    )
     return Loss(segments=(ahead, back.swapped))
 
 

@@ -24,10 +24,9 @@ _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; be
 
 @dataclass(frozen=True, kw_only=True)
 class PublicDraw:
-    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0.
+    """Steps that share one public draw: with probability `rate` their losses, composed adaptively, else 0."""
 
-    Accountants mix the draw in after they have composed the steps. A draw of one step is in its `Loss` already.
-    """
+    # Accountants mix the draw in after they have composed the steps. A draw of one step is in its `Loss` already.
 
     rate: float  # in (0, 1), the same in D and D'
     counts: "tuple[tuple[Curve, int], ...]"  # (loss of one step, how often), not empty

@@ -22,11 +22,10 @@ _MAX_EXPONENTS = 1 << 22  # of components at points held at once: 32 MB an array
 
 @dataclass(frozen=True, kw_only=True)
 class MixturePair:
-    """P = sum_i p_i N(c_i, sigma^2) against Q = sum_i q_i N(c_i, sigma^2).
+    """P = sum_i p_i N(c_i, sigma^2) against Q = sum_i q_i N(c_i, sigma^2)."""
 
-    The privacy loss at y is log P(y)/Q(y); it is computed from the exact weight differences p_i - q_i,
-    so that it keeps its digits where P and Q nearly agree.
-    """
+    # The privacy loss at y is log P(y)/Q(y); it is computed from the exact weight differences p_i - q_i, so that it
+    # keeps its digits where P and Q nearly agree.
 
     centers: tuple[float, ...]  # c_i, increasing, in clip norms
     weights_p: tuple[float, ...]  # p_i, summing to 1
@@ -186,12 +185,9 @@ class Segment:
 
 
 def half_line_terms(pair: MixturePair, high: float, epsilon: float) -> list[float]:
-    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), with loss epsilon at t <= high; [] from max_loss on.
-
-    Where the loss falls that is delta.
-
-    Source: docs/theory.md, Theorem 4.5.
-    """
+    """Return terms that sum to P(y < t) - e^epsilon Q(y < t), with loss epsilon at t <= high; [] from max_loss on."""
+    # Where the loss falls that is delta.
+    # Source: docs/theory.md, Theorem 4.5.
     if epsilon >= pair.max_loss:
         return []
     spend(60 * TURN * (1 + len(pair.centers)))
@@ -258,10 +254,8 @@ _MAX_POINTS = 1 << 20  # 100 MB in all; runs with so little noise that they need
 
 
 def rough_points(pair: MixturePair, low: float, high: float) -> Array:
-    """Return rising points from low to high, half a sigma apart.
-
-    If those were over 100,000, beyond 50 sigma from any center 1 % of that distance apart.
-    """
+    """Return rising points from low to high, half a sigma apart."""
+    # If those were over 100,000, beyond 50 sigma from any center 1 % of that distance apart.
     number = max(8, math.ceil(2 * (high - low) / pair.deviation))
     spend(ELEMENT * (number if number <= _MAX_ROUGH else len(pair.centers) * 1000))
     if number <= _MAX_ROUGH:
@@ -278,11 +272,9 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
-    """Return, per interval of y, a length <= sigma on which P (P/Q)^z is smooth for z <= `order`; for None, P/Q too.
-
-    Below 1 it may change faster than P and Q do. Where P and Q are one component each, every power times P is the
-    density of one normal variable, times a constant.
-    """
+    """Return, per interval of y, a length <= sigma on which P (P/Q)^z is smooth for z <= `order`; for None, P/Q too."""
+    # Below 1 it may change faster than P and Q do. Where P and Q are one component each, every power times P is the
+    # density of one normal variable, times a constant.
     # The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     # components that matter there; between two points those that matter at either.
     spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))

@@ -82,13 +82,12 @@ class LossPmf:
 
 @dataclass(frozen=True, kw_only=True)
 class SplitPmf:
-    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one.
+    """A loss whose bulk is on a fine lattice and whose rare large values (jumps) are on a coarse one."""
 
-    One step that rarely draws the unit leaks next to nothing most of the time, and sometimes a lot. On one lattice fine
-    enough for the bulk the jumps would span millions of points. The part of (F + C)^m without a jump is F^m on the fine
-    lattice, the remainder (F + C)^m - F^m is on the coarse one. Rounding F to the coarse lattice is weighted by the
-    chance of a jump, so it costs little.
-    """
+    # One step that rarely draws the unit leaks next to nothing most of the time, and sometimes a lot. On one lattice
+    # fine enough for the bulk the jumps would span millions of points. The part of (F + C)^m without a jump is F^m on
+    # the fine lattice, the remainder (F + C)^m - F^m is on the coarse one. Rounding F to the coarse lattice is weighted
+    # by the chance of a jump, so it costs little.
 
     bulk: LossPmf  # on the finer lattice
     jumps: LossPmf  # on the coarser lattice, with the same tilt, origin and log_norm; masses of both sum to about 1

@@ -155,11 +155,9 @@ def _exp_remainder(x: Array) -> Array:
 def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
-    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms.
-
-    L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it. TooLargeError above
-    2^24 densities.
-    """
+    """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms."""
+    # L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it. TooLargeError above
+    # 2^24 densities.
     losses, pieces = np.array(curve.losses), []
     for segment in curve.segments:
         runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
@@ -196,10 +194,8 @@ def loss_moments(
 
 @cached_with_cost(4)
 def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return (runs of rising points, log of a mass that does not matter), cached.
-
-    A run is a stretch whose mass matters, cut into panels on which moments are smooth, or 50,000 wider ones.
-    """
+    """Return (runs of rising points, log of a mass that does not matter), cached."""
+    # A run is a stretch whose mass matters, cut into panels on which moments are smooth, or 50,000 wider ones.
     low, high = reach(segment, max_order, truncated_mass)
     if low >= high:
         return (), _LOG_NEGLIGIBLE

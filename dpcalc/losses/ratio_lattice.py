@@ -47,11 +47,10 @@ _LEAST_MASS = 1e-280  # Q mass of an entry below which it is left out: products 
 
 
 class Estimate(Enum):
-    """The profiles that a law bounds, and from which side.
+    """The profiles that a law bounds, and from which side."""
 
-    UPPER: delta of both directions from above. LOWER: delta(D, D') from below; mass that cannot be merged is rounded
-    down. LOWER_REVERSED: delta(D', D) from below; mass that cannot be merged is rounded up.
-    """
+    # UPPER: delta of both directions from above. LOWER: delta(D, D') from below; mass that cannot be merged is rounded
+    # down. LOWER_REVERSED: delta(D', D) from below; mass that cannot be merged is rounded up.
 
     UPPER = "upper"
     LOWER = "lower"

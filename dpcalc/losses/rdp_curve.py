@@ -103,11 +103,8 @@ def finite_points(rdp: Renyi, orders: Iterable[float]) -> tuple[tuple[float, flo
 
 
 def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s upper bound on the Renyi divergence of whole order >= 2 under a fixed-size draw.
-
-    References:
-        Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9.
-    """
+    """Return Wang et al.'s upper bound on the Renyi divergence of whole order >= 2 under a fixed-size draw."""
+    # Source: Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9.
     pure = rdp(math.inf)
     log_range = math.log(math.expm1(pure)) if 0 < pure < 700 else (math.inf if pure else -math.inf)
     second = min(
@@ -123,13 +120,9 @@ def fixed_size_upper(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
-    """Return Wang et al.'s lower bound on the Renyi divergence of whole order >= 2 under a fixed-size draw, rate < 1.
-
-    It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
-
-    References:
-        Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Proposition 11.
-    """
+    """Return Wang et al.'s lower bound on the divergence of whole order >= 2 under a fixed-size draw, rate < 1."""
+    # It holds for mechanisms that attain `rdp` and can distinguish batches with the record.
+    # Source: Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Proposition 11.
     odds = math.log(rate) - math.log1p(-rate)
     terms = [0.0, math.log(order) + odds]
     terms += [j * odds + _log_comb(order, j) + (j - 1) * rdp(float(j)) for j in range(2, order + 1)]
@@ -137,14 +130,10 @@ def fixed_size_lower(rdp: Renyi, rate: float, order: int) -> float:
 
 
 def poisson_upper(rdp: Renyi, rate: float, order: int, *, factor: float = _FACTOR) -> float:
-    """Return Zhu and Wang's upper bound on the Renyi divergence of whole order >= 2 under a Poisson draw.
-
-    `factor` is 3, or 1 where the odd moments E_Q[(P/Q - 1)^j] of all P, Q on neighbouring batches are known not to be
-    negative, as with Gaussian and Laplace noise; the bound is then exact if some pair attains every rdp(j).
-
-    References:
-        Zhu, Wang 2019, "Poisson subsampled Renyi differential privacy", Theorems 5 and 6.
-    """
+    """Return Zhu and Wang's upper bound on the Renyi divergence of whole order >= 2 under a Poisson draw."""
+    # `factor` is 3, or 1 where the odd moments E_Q[(P/Q - 1)^j] of all P, Q on neighbouring batches are known not to be
+    # negative, as with Gaussian and Laplace noise; the bound is then exact if some pair attains every rdp(j).
+    # Source: Zhu, Wang 2019, "Poisson subsampled Renyi differential privacy", Theorems 5 and 6.
     terms = [
         (order - 1) * math.log1p(-rate) + math.log1p((order - 1) * rate),
         _log_comb(order, 2) + 2 * math.log(rate) + (order - 2) * math.log1p(-rate) + rdp(2.0),

@@ -174,12 +174,10 @@ class Laplace(Noise):
 
 @lru_cache(maxsize=256)
 def laplace_pair(pure: float) -> Loss:
-    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses.
-
-    It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
-    that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
-    `losses.atoms.chained`), and those of two shifts on one line compose to that of their sum.
-    """
+    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses."""
+    # It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
+    # that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
+    # `losses.atoms.chained`), and those of two shifts on one line compose to that of their sum.
     return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
 

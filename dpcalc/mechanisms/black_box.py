@@ -21,6 +21,7 @@ from dpcalc.losses.loss import Loss
 from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly
 from dpcalc.records import dataclass
+from dpcalc.sampling.counts import power_by_squaring
 
 PURE = exact(0, 100, "from 0 to 100")
 POSITIVE = exact("1e-9", 100, "from 1e-9 to 100")
@@ -110,11 +111,9 @@ class RandomizedResponse(PairOnly):
             raise KeyedInputError("truth_probability", f"must be below 1, got {self.truth_probability!r}")
 
     def pair(self, answers: int = 1) -> Loss:
-        """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform.
-
-        Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their
-        sum lies on a grid.
-        """
+        """Return the exact pair of a sum of `answers` losses, each -l, 0 or l; no losses if answers are uniform."""
+        # Each answer has the loss l if it is the own category, -l if it is that of the other record, else 0; their sum
+        # lies on a grid.
         loss = math.log(self.truth_probability * (self.categories - 1) / (1 - self.truth_probability))
         if loss <= 0:
             return Loss()
@@ -122,12 +121,8 @@ class RandomizedResponse(PairOnly):
         log_exchanged = math.log1p(-self.truth_probability) - math.log(self.categories - 1)
         log_third = log_exchanged + math.log(self.categories - 2) if self.categories > 2 else -math.inf
         square = np.array([log_exchanged, log_third, math.log(self.truth_probability)])
-        # Those of the sum, by squaring; a single 0 in log space is the variable that is always 0.
-        logs, left = np.zeros(1), answers
-        while left:
-            logs = _log_convolve(logs, square) if left % 2 else logs
-            left //= 2
-            square = _log_convolve(square, square) if left else square
+        # Those of the sum; a single 0 in log space is the variable that is always 0.
+        logs = power_by_squaring(square, answers, _log_convolve, identity=np.zeros(1))
         return symmetric_pair(loss * np.arange(-answers, answers + 1, dtype=np.float64), logs)
 
 
@@ -151,10 +146,9 @@ def _log_convolve(a: Array, b: Array) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class Zcdp(RdpOnly, Promise):
-    """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega).
+    """Any zero-concentrated DP mechanism, truncated or not: rdp(a) <= rho a at every order a in (1, omega)."""
 
-    Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
-    """
+    # Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
 
     name: ClassVar[str] = "zcdp"
     statement: ClassVar[str] = "the guarantee of each zcdp step"

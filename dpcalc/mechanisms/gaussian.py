@@ -114,11 +114,9 @@ class Gaussian(Mechanism):
 
     @property
     def joint(self) -> "Gaussian":
-        """The Gaussian mechanism equal to all sums together, noise rounded down; itself without other sums or noise.
-
-        Source: docs/theory.md, Theorem 7.5; Andrew, Thakkar, McMahan, Ramaswamy 2021 (1905.03871v5), Theorem 1: a count
-        of bits less 1/2 with noise of deviation sigma_b has the multiplier 2 sigma_b.
-        """
+        """The Gaussian mechanism equal to all sums together, noise rounded down; itself without other sums or noise."""
+        # Source: docs/theory.md, Theorem 7.5; Andrew, Thakkar, McMahan, Ramaswamy 2021 (1905.03871v5), Theorem 1: a
+        # count of bits less 1/2 with noise of deviation sigma_b has the multiplier 2 sigma_b.
         if not self.also or self.noise_multiplier == 0:
             return self
         return Gaussian(noise_multiplier=joint_noise_multiplier(self), max_grad_norm=self.max_grad_norm)

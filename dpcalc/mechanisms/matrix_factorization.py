@@ -100,10 +100,8 @@ def _bounds(value: float, roundings: float) -> Bounds:
 
 @lru_cache(maxsize=16)
 def toeplitz_sensitivity(coefficients: tuple[float, ...], steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a Toeplitz strategy; InputError if overlapping columns have over 1e7 numbers to sum.
-
-    Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
-    """
+    """Return the sensitivity of a Toeplitz strategy; InputError if overlapping columns have over 1e7 numbers to sum."""
+    # Source: docs/theory.md, Theorem 16.3 and Theorem 16.4.
     used = coefficients[:steps]
     times, apart = participation.times(steps), participation.separation
     column = _bounds(math.fsum(value * value for value in used), 2)  # of the first one, which is the largest
@@ -166,10 +164,8 @@ def matrix_bands(matrix: Array) -> int:
 
 
 def matrix_sensitivity(matrix: Array, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of a matrix, exact at least if a unit has only one column or its columns do not overlap.
-
-    Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
-    """
+    """Return the sensitivity of a matrix, exact if a unit has one column or its columns do not overlap."""
+    # Source: docs/theory.md, Theorem 16.4 and Theorem 16.5.
     norms = np.einsum("ij,ij->j", matrix, matrix)
     steps, times, apart = len(matrix), participation.times(len(matrix)), participation.separation
     column = _bounds(float(norms.max()), steps)
@@ -214,10 +210,8 @@ def _max_over_epochs(products: Array, participation: Participation, error: float
 
 
 def largest_separated_sum(values: Array, times: int, apart: int) -> float:
-    """Return the largest sum of at most `times` values >= 0 at places `apart` or more apart, by dynamic programming.
-
-    Source: docs/theory.md, Theorem 16.4; Choquette-Choo et al. 2023 (2306.08153), Algorithm 3.
-    """
+    """Return the largest sum of at most `times` values >= 0 at places `apart` or more apart, by dynamic programming."""
+    # Source: docs/theory.md, Theorem 16.4; Choquette-Choo et al. 2023 (2306.08153), Algorithm 3.
     if apart == 1:
         return math.fsum(np.sort(values)[-times:])
     best = np.zeros((len(values) + 1, times + 1))  # by length of the beginning and number of places
@@ -228,10 +222,7 @@ def largest_separated_sum(values: Array, times: int, apart: int) -> float:
 
 
 def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
-    """Return upper bounds on the `largest_separated_sum` of each column.
-
-    Source: docs/theory.md, Lemma 16.7.
-    """
+    """Return upper bounds on the `largest_separated_sum` of each column. Source: docs/theory.md, Lemma 16.7."""
     count = len(table)
     if apart == 1:
         bound = np.partition(table, count - times, axis=0)[-times:].sum(axis=0)
@@ -496,14 +487,11 @@ def full_steps(strategy: Strategy, steps: int, groups: int) -> int:
 
 
 def even_noise(strategy: Strategy, steps: int, period: int, *, attained: bool) -> float:
-    """Return the factor >= 1 on the noise multiplier with which steps of equal columns stand for those of C.
-
-    The steps i, i + period, ... together then cost at least as much, whatever i; or, if `attained`, each of the first
-    steps - bands + 1 steps costs at most as much. It is C's largest column norm over the RMS norm at a period's worst
-    place, or over its least uncut norm: 1 where norms are equal, for all but a matrix of any numbers.
-
-    Source: docs/theory.md, Theorem 16.10.
-    """
+    """Return the factor >= 1 on the noise multiplier with which steps of equal columns stand for those of C."""
+    # The steps i, i + period, ... together then cost at least as much, whatever i; or, if `attained`, each of the first
+    # steps - bands + 1 steps costs at most as much. It is C's largest column norm over the RMS norm at a period's worst
+    # place, or over its least uncut norm: 1 where norms are equal, for all but a matrix of any numbers.
+    # Source: docs/theory.md, Theorem 16.10.
     if not isinstance(strategy, Matrix):
         return 1.0
     part, margin = strategy.entries[:steps, :steps], 1e-11  # above the round-off of sums of MAX_SIDE squares

@@ -50,10 +50,8 @@ class Votes:
         return np.asarray(self.counts.max(axis=1), dtype=np.int64)
 
     def union_bound(self, overtake: Array) -> Array:
-        """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels.
-
-        `overtake` has the probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes.
-        """
+        """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels."""
+        # `overtake` has the probability that the noise makes up for a lead of 0, 1, ..., `teachers` votes.
         leads = self.top[:, None] - self.counts
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
@@ -98,15 +96,11 @@ _LATTICE = ((-4.0, 0.004), (-12.0, 0.04), (-40.0, 0.4))  # (log of q over the la
 
 
 def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
-    """Return upper bounds on log moments (D||D', D'||D) of an epsilon-DP step with an outcome of probability >= 1 - q.
-
-    For q in [0, 1] of shape (n,) and orders z > 0 of shape (m,), shape (n, m) each; those of randomized response for q
-    from 1/(1 + e^epsilon) on.
-
-    References:
-        Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
-        losses both at once and is never smaller than the first of these.
-    """
+    """Return upper bounds on log moments (both ways) of an epsilon-DP step, an outcome having at least 1 - q."""
+    # For q in [0, 1] of shape (n,) and orders z > 0 of shape (m,), shape (n, m) each; those of randomized response for
+    # q from 1/(1 + e^epsilon) on.
+    # Source: Papernot et al. 2017 (1610.05755v4), Theorem 3, lets the certain outcome and the others have their worst
+    # losses both at once and is never smaller than the first of these.
     # The pair has two losses only, epsilon and -epsilon. So the other outcomes have one of them each, all the same at
     # an extreme point: (M) is the larger of the two, as long as q < 1/(1 + e^epsilon), where the certain outcome
     # reaches the other loss. From there on the step is no better than randomized response.
@@ -133,11 +127,9 @@ def pure_dp_moments(q: Array, orders: Array, *, epsilon: float) -> BothWays:
 
 
 def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
-    """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q.
-
-    Shapes as of `pure_dp_moments`; `shift` is the distance of the two means in standard deviations. They are at most
-    z (z + 1) shift^2 / 2, the Gaussian step itself.
-    """
+    """Return upper bounds on log moments (D||D', D'||D) of a Gaussian step with an outcome of probability >= 1 - q."""
+    # Shapes as of `pure_dp_moments`; `shift` is the distance of the two means in standard deviations. They are at most
+    # z (z + 1) shift^2 / 2, the Gaussian step itself.
     # (M) in closed form, the upper tail beyond u and the lower one below v. Their shares of q run through cells, of
     # which each is bounded by its larger upper tail with its larger lower tail; q is rounded up to a lattice.
     log_q = np.log(np.clip(q, MIN_MASS, 1.0))
@@ -271,10 +263,9 @@ class GNMax(Mechanism):
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidentGNMax(GNMax):
-    """GNMax only where the largest count after a first noise reaches a threshold; else that it did not is released.
+    """GNMax only where the largest count after a first noise reaches a threshold; else that it did not is released."""
 
-    Papernot et al. 2018 (1802.08908v1), Algorithm 1.
-    """
+    # Papernot et al. 2018 (1802.08908v1), Algorithm 1.
 
     name: ClassVar[str] = "pate-confident-gnmax"
     threshold: float = key(
@@ -355,4 +346,4 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
 def _gaussian_profile(shift: float) -> Loss:
     """Return the profile of N(0, 1) against N(shift, 1), which is symmetric."""
     pair = MixturePair.of({0: Fraction(1)}, {1: Fraction(1)}, deviation=1 / shift)
-    return of_two_halves(own=pair, other=pair, shift=1.0)
+    return of_two_halves(own=pair, other=pair, ends=(0.5, 0.5))

@@ -15,11 +15,8 @@ _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 
 def bracket_root(f: Callable[[float], float], low: float, high: float, *, tolerance: float) -> tuple[float, float]:
-    """Return a narrow bracket (left, right) of a sign change of f, by Chandrupatla's method.
-
-    References:
-        Chandrupatla 1997, Advances in Engineering Software 28(3), 145-149.
-    """
+    """Return a narrow bracket (left, right) of a sign change of f, by Chandrupatla's method."""
+    # Source: Chandrupatla 1997, Advances in Engineering Software 28(3), 145-149.
     # a is the newest point, b the end of the bracket opposite to it, c the point before; t is the place of the next
     # one between a and b. The rounded width ends the loop also where the root is 0: hence the tiny absolute term.
     a, b = high, low
@@ -103,10 +100,8 @@ def inverse_at_zero(samples: list[Sample]) -> float:
 def zoomed_minimum(
     f: Callable[[Array], Array], points: Array, *, rounds: int, count: int
 ) -> tuple[float, float, tuple[float, float]]:
-    """Return (smallest value of f, its place, neighbours of that on the last grid).
-
-    Over `points` > 0 and `rounds` - 1 finer grids around the best point.
-    """
+    """Return (smallest value of f, its place, neighbours of that on the last grid)."""
+    # Over `points` > 0 and `rounds` - 1 finer grids around the best point.
     # Each round evaluates some points at once and goes on between the two neighbours of the best one. For bounds that
     # hold at every order: whatever place is found, the value there is a bound.
     smallest, place = math.inf, float(points[0])

@@ -5,6 +5,7 @@ Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 """
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from typing import NamedTuple
 
@@ -116,15 +117,12 @@ def max_queries(aggregation: PateMechanism, *, target: float, delta: float) -> i
     def keeps(queries: int) -> bool:
         return data_independent_guarantee(aggregation, queries, delta=delta).epsilon <= target
 
-    # Epsilon rises with the queries: doubling and bisection find the last number that fits.
-    low, high = 0, 1
+    # Epsilon rises with the queries: doubling and bisection find the first number that is too large.
+    high = 1
     while high <= MAX_QUERIES and keeps(high):
-        low, high = high, 2 * high
-    high = min(high, MAX_QUERIES + 1)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if keeps(middle) else (low, middle)
-    return low
+        high *= 2
+    numbers = range(high // 2 + 1, min(high, MAX_QUERIES + 1))
+    return high // 2 + bisect_left(numbers, True, key=lambda queries: not keeps(queries))
 
 
 def max_queries_by_votes(aggregation: PateMechanism, votes: Votes, *, target: float, delta: float) -> int:
@@ -195,15 +193,11 @@ def _refuse_target(target: float) -> None:
 
 # A data-dependent epsilon of PATE that may be published: noise as large as the smooth sensitivity, rounded up.
 #
-# Only the lead of a query counts: the lead at which `labels - 1` equally strong rivals together would win as likely as
-# the union bound says. One teacher moves it by two votes at most (ours): with h(lead) the probability that one rival
-# wins, the map y -> h(h^-1(y) - 2) is concave, because the density of the difference of two log-concave noises is
-# log-concave and so h'(x - 2) / h'(x) rises with x; by Jensen's inequality the rivals' probability after the move, at
-# most sum h(lead_j - 2), is no larger than that of equal rivals. (Papernot et al. 2018, Propositions 18 and 19, have
-# this for Gaussian noise.) Under Confident-GNMax the votes of the most frequent label count as well, which one teacher
-# changes by one at most; a query is then in a cell of both.
+# Only the lead of a query counts: that at which `labels - 1` equally strong rivals together would win as likely as the
+# union bound says. One teacher moves it by two votes at most; under Confident-GNMax the votes of the most frequent
+# label count as well, which one teacher changes by one at most, and a query is in a cell of both.
 #
-# Source: docs/theory.md, Theorem 12.4.
+# Source: docs/theory.md, Theorem 12.4, which has the proofs.
 
 _CELLS_PER_VOTE = 4  # grid points of the lead for one vote; leads are rounded down to them, so fewer only cost more
 _LEAD_REACH = 2 * _CELLS_PER_VOTE + 1  # cells by which one teacher moves a lead: two votes, one cell for round-off
@@ -264,16 +258,9 @@ def draw_sanitised_epsilon(
 ) -> SanitisedEpsilon:
     """Draw a data-dependent epsilon that covers its own release; publish it once, since each draw costs.
 
-    With f(D) the divergence of the labels, S(D) its smooth sensitivity, Z_1, Z_2 standard normal and c the value that Z
-    exceeds with probability delta/10, B = S(D) e^{beta noise (Z_1 + c)} and U = f(D) + noise B (Z_2 + c) are released.
-    At order a, B costs a / (2 noise^2), since log S changes by beta at most. B >= S(D) and U >= f(D) but for delta/10
-    each; then f changes by at most B, so that U costs as much again, and the labels cost at most U. A user who
-    publishes only if the epsilon drawn here keeps to a target that was fixed before is (target, delta)-DP with all that
-    is published. The seed of `rng` must stay secret. UnsupportedError: too many teachers under Confident-GNMax.
-
-    Papernot et al. 2018 (1802.08908v1), appendix B, for the smooth sensitivity; Redberg, Zhu, Wang 2023 (2301.00301v1),
-    Algorithm 3, for the noisy logarithm. (Theorem 23 of the former scales the noise by S(D) itself; the divergence it
-    states is too small for orders above 1/(4 beta), see the tests.)
+    Released are B and U of Theorem 12.4. A user who publishes only if the epsilon drawn here keeps to a target that was
+    fixed before is (target, delta)-DP with all that is published. The seed of `rng` must stay secret.
+    UnsupportedError: too many teachers under Confident-GNMax.
     """
     divergences, cells = _divergence_grid(aggregation, votes, terms.order)
     sensitivity = _smooth_sensitivity(divergences, cells, terms.smoothness)

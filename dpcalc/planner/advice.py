@@ -1,5 +1,6 @@
 """Notes beside a result: numbers of other tools that are lower, and changes of the run that would lower epsilon."""
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -44,11 +45,9 @@ def advice_work(composition: Composition) -> float:
 
 
 def advice(composition: Composition, epsilon: float, cost: _Cost) -> tuple[Note, ...]:
-    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon.
-
-    Tools and changes for Gaussian noise, promises and odd moments for other noise, neither where it is correlated.
-    Changes of the run are named where they would lower epsilon by more than a tenth.
-    """
+    """Return the notes on what caps on batches cost, then those on other tools and on changes that lower epsilon."""
+    # Tools and changes for Gaussian noise, promises and odd moments for other noise, neither where it is correlated.
+    # Changes of the run are named where they would lower epsilon by more than a tenth.
     uncut = _uncut(composition)
     others: list[Note] = []
     if composition.has_correlated_noise:
@@ -119,23 +118,30 @@ def _promise_notes(composition: Composition, epsilon: float, cost: _Cost) -> Ite
         yield Note(text=text, epsilons=(epsilon, lower))
 
 
-def unused_order(composition: Composition) -> tuple[str, ...]:
-    """Say, of the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
+def places_of_unused_order(composition: Composition) -> list[int]:
+    """Return the places of the phases where a secret order lowers nothing."""
     plan = composition.plan
     if plan.adjacency is Adjacency.ADD_REMOVE or plan.parts:  # DPC202 says so for any order
-        return ()
-    unused = (
-        (place, phase, phase.hierarchy.level(1), phase.hierarchy.level(1).scheme)
+        return []
+    return [
+        place
         for place, phase in enumerate(plan.phases)
         if phase in releasing_phases(plan)
         and phase.hierarchy.level(1).scheme.is_secret
         and not any(bounds[place].secret for bounds in composition.bounds)
-    )
-    place, phase, level, shuffle = next(unused, (0, None, None, None))
-    if phase is None or level is None or not isinstance(shuffle, Shuffle):
+    ]
+
+
+def unused_order(composition: Composition) -> tuple[str, ...]:
+    """Say, of the first phase where a secret order lowers nothing, from which noise or batch size on it would."""
+    plan, places = composition.plan, places_of_unused_order(composition)
+    phase = plan.phases[places[0] if places else 0]
+    level = phase.hierarchy.level(1)
+    shuffle = level.scheme
+    if not places or not isinstance(shuffle, Shuffle):
         return ()
     protected, where = composition.likeliest, f"in {phase.name}" if plan.phases[1:] else "here"
-    if not any(each.secret for each in valid_bounds(plan, phase, protected.choices[place])):
+    if not any(each.secret for each in valid_bounds(plan, phase, protected.choices[places[0]])):
         text = f"no bound is known that counts the secret order {where}: each pass is one release, as in any order"
         return (text,)
 
@@ -168,13 +174,9 @@ def unused_order(composition: Composition) -> tuple[str, ...]:
 
 def _first(values: list[_Value], is_enough: Callable[[_Value], bool]) -> _Value | None:
     """Return the first of the values that is enough, where all later ones are, too; None if the last one is not."""
-    low, high = -1, len(values) - 1
     if not values or not is_enough(values[-1]):
         return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(values[middle]) else (middle, high)
-    return values[high]
+    return values[bisect_left(values, 1, hi=len(values) - 1, key=is_enough)]
 
 
 # Caps on batches.
@@ -246,10 +248,7 @@ def _nearly_free_cap(
     low, high, max_chance = scheme.max_batch_size or level.count, candidates, plan.delta / max(steps, 1)
     with suppress(WorkExceededError):
         while high - low > 1:
-            seldom, cap = low, high - 1
-            while cap - seldom > 1:
-                middle = (seldom + cap) // 2
-                seldom, cap = (seldom, middle) if chance(middle) <= max_chance else (middle, cap)
+            cap = bisect_left(range(high - 1), 1, low + 1, key=lambda cap: chance(cap) <= max_chance)
             excess = (epsilon_factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1)
             max_chance = chance(cap) / max(excess, 1e-3)
             low, high = (low, cap) if excess <= 1 else (cap, high)
@@ -261,10 +260,8 @@ def _nearly_free_cap(
 
 
 def changes(composition: Composition) -> Iterator[tuple[str, Composition]]:
-    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins.
-
-    Runs equal to the plan are left out, and clip levels that surely shorten no distance.
-    """
+    """Yield (description, changed run) for other clip levels, for Poisson draws and for balls in bins."""
+    # Runs equal to the plan are left out, and clip levels that surely shorten no distance.
     plan = composition.plan
     names = plan.phases[0].clip_names
     for clip in range(1, len(names) if not any(phase.hierarchy.summed for phase in composition.stated.phases) else 0):

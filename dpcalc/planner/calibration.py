@@ -63,11 +63,9 @@ _ROUND_OFF = 1e-6  # relative, of a Renyi divergence as the libraries compute it
 
 
 def classical_noise(*, epsilon: float, delta: float) -> float:
-    """Return sqrt(2 ln(1.25 / delta)) / epsilon, rounded down: what code draws by it, whether or not it is private.
-
-    References:
-        Dwork, Roth 2014, theorem A.1, which needs epsilon < 1; `LocalDpMod` of Flower and `Gaussian` of FedML draw so.
-    """
+    """Return sqrt(2 ln(1.25 / delta)) / epsilon, rounded down: what code draws by it, whether or not it is private."""
+    # Source: Dwork, Roth 2014, theorem A.1, which needs epsilon < 1; `LocalDpMod` of Flower and `Gaussian` of FedML
+    # draw so.
     return math.sqrt(2 * math.log(1.25 / delta)) / epsilon * (1 - 1e-14)
 
 

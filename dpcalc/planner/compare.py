@@ -63,10 +63,8 @@ def inversion_row(plan: Plan | Composition) -> Row:
 
 
 def gdp_row(plan: Plan | Composition) -> Row:
-    """Return the row of the central limit approximation; its epsilon is None, with the reason, if it does not apply.
-
-    The limit is one for flat add-remove Gaussian steps of single units.
-    """
+    """Return the row of the central limit approximation; its epsilon is None, with the reason, if it does not apply."""
+    # The limit is one for flat add-remove Gaussian steps of single units.
     row = Row(method="gdp", bound=FLAT_POISSON, epsilon=None, kind=Kind.APPROXIMATION, valid=False)
     composition = composed(plan)
     run = composition.plan
@@ -176,14 +174,10 @@ def cross_checks(plan: Plan | Composition) -> tuple[CrossCheck, ...]:
 
 
 def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return two rows of Opacus and four of TF-Privacy; one that refuses if noise is correlated or not Gaussian.
-
-    One row an accountant or statement. Valid where what the tool assumes is what the plan does.
-
-    References:
-        Opacus 1.6.0, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9.0, both numbers of
-        `compute_dp_sgd_privacy_statement`, with and without `used_microbatching`; orders as both list them.
-    """
+    """Return two rows of Opacus and four of TF-Privacy; one that refuses if noise is correlated or not Gaussian."""
+    # One row an accountant or statement. Valid where what the tool assumes is what the plan does.
+    # Source: Opacus 1.6.0, accountants `prv` (its default) and `rdp`; TensorFlow Privacy 0.9.0, both numbers of
+    # `compute_dp_sgd_privacy_statement`, with and without `used_microbatching`; orders as both list them.
     composition = composed(plan)
     if found := composition.stated.calibrations:  # they print the target for noise of which only the least is known
         promised = composition.stated.promised_epsilon
@@ -236,15 +230,11 @@ def tool_rows(plan: Plan | Composition) -> tuple[Row, ...]:
 
 
 def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
-    """Return the four rows of TF-Privacy: Poisson sampling and once per epoch, each without and with microbatches.
-
-    Those without sampling are valid for one contribution of a unit in each pass: for a rate of 1, and for shuffled
-    single examples under zero-out.
-
-    References:
-        TF-Privacy 0.9.0, `compute_dp_sgd_privacy_lib`: ceil(epochs * examples / batch_size) Poisson steps or
-        ceil(epochs) releases.
-    """
+    """Return the four rows of TF-Privacy: Poisson sampling and once per epoch, each without and with microbatches."""
+    # Those without sampling are valid for one contribution of a unit in each pass: for a rate of 1, and for shuffled
+    # single examples under zero-out.
+    # Source: TF-Privacy 0.9.0, `compute_dp_sgd_privacy_lib`: ceil(epochs * examples / batch_size) Poisson steps or
+    # ceil(epochs) releases.
     run = composition.plan
     phases, delta = releasing_phases(run), run.delta
     bounds = ("flat Poisson", "once per epoch", "flat Poisson, microbatches", "once per epoch, microbatches")
@@ -299,13 +289,10 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
 
 
 def renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: float) -> float:
-    """Return the epsilon that tools compute for flat Poisson draws, at the best of their orders; it may be negative.
-
-    References:
-        Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
-        Steinke 2020 (2004.00010v4), Proposition 12. All tools but Opacus return 0 where 1 - exp(-divergence) is below
-        delta^2 (dp_accounting 0.6, `compute_epsilon`); their divergence of a step has a round-off of about 1e-13.
-    """
+    """Return the epsilon that tools compute for flat Poisson draws, at the best of their orders; it may be negative."""
+    # Source: Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
+    # Steinke 2020 (2004.00010v4), Proposition 12. All tools but Opacus return 0 where 1 - exp(-divergence) is below
+    # delta^2 (dp_accounting 0.6, `compute_epsilon`); their divergence of a step has a round-off of about 1e-13.
     counts: Counter[Curve] = Counter()
     for rate, noise, number in steps:
         counts[MixturePair.of(*flat_pair(rate, 1, at=1), deviation=noise)] += number
@@ -379,4 +366,9 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         if not row.valid and lower is not None and row.epsilon is not None and row.epsilon < lower:
             rows[place] = replace(row, note=f"{row.note}; an actual data set costs more")
     # Valid rows first: whoever reads one number reads a guarantee.
-    return tuple(sorted(rows, key=lambda row: (not row.valid, row.epsilon is None, row.epsilon or 0.0)))
+
+    def rank(row: Row) -> tuple[bool, bool, float, bool, float]:
+        epsilon = row.epsilon or 0.0  # of equal ones the row with a lower end first: it is dpcalc's own answer
+        return not row.valid, row.epsilon is None, float(f"{epsilon:.6g}"), row.epsilon_lower is None, epsilon
+
+    return tuple(sorted(rows, key=rank))

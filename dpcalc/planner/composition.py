@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -60,23 +61,14 @@ _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each pha
 
 @dataclass(frozen=True, kw_only=True)
 class ProtectedUnit:
-    """A unit, or a group of units, that may be the costliest to protect; the same one in every phase.
+    """A unit, or a group of units, that may be the costliest to protect; the same one in every phase."""
 
-    Attributes:
-        place: where it is, "task 2, session 1" (the first of its like), or how a group lies; "" where all are alike.
-        paths: the way to it, one for each phase.
-        group: how many units it is, and where they are.
-        choices: for each phase the valid bounds, the protected level's own first; the same for equal draws.
-        is_rough: whether bounds on probabilities are in the place of exact ones, which need too much work.
-        shares: units or groups of the run that may be the costliest, itself too; the work is shared among them.
-    """
-
-    place: str
-    paths: tuple[Path, ...]
-    group: Group
-    choices: tuple[tuple[PhaseBound, ...], ...]
-    is_rough: bool = False
-    shares: int = 1
+    place: str  # "task 2, session 1" (the first of its like), or how a group lies; "" where all are alike
+    paths: tuple[Path, ...]  # the way to it, one for each phase
+    group: Group  # how many units it is, and where they are
+    choices: tuple[tuple[PhaseBound, ...], ...]  # of each phase the valid bounds, the protected level's own first
+    is_rough: bool = False  # bounds on probabilities are in the place of exact ones, which need too much work
+    shares: int = 1  # units or groups of the run that may be the costliest, itself too, which share the work
 
     @property
     def bounds(self) -> tuple[Bound, ...]:
@@ -91,11 +83,9 @@ class ProtectedUnit:
 
 
 def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
-    """Return the protected units or groups one of which costs most; InputError if the plan is not covered.
-
-    Single units, one for each worst path, or groups on the merged path, one for each placement. Noise, steps and delta
-    do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
-    """
+    """Return the protected units or groups one of which costs most; InputError if the plan is not covered."""
+    # Single units, one for each worst path, or groups on the merged path, one for each placement. Noise, steps and
+    # delta do not matter. Probabilities are exact while their allowance of work lasts, then bounds.
     if plan.parts:  # no unit takes part in every phase
         raise UnsupportedError(
             "part: expected a question about epsilon or delta, the only ones answered for runs on parts of the data, "
@@ -103,7 +93,7 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
         )
     units = []
     with own_allowance(_LAWS_WORK) as meter:
-        draws = [_draw(plan, phase) for phase in plan.phases]
+        draws = _draws(plan)
         first: dict[tuple[Hierarchy, int], int] = {}
         places = [first.setdefault(draw, place) for place, draw in enumerate(draws)]  # many phases have equal draws
         # Where units choose their steps, the path is that of a step which they have chosen.
@@ -118,14 +108,24 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
         is_averaged = len(placed) <= MAX_AVERAGED and (plan.is_gaussian if is_group else plan.adds_noise)
         single = 1 if shared else len(ways)
         sharing = 2 * len(placed) if is_group else single
+        common: dict[object, tuple[PhaseBound, ...]] = {}
         for paths, group in product(ways, placed):
             bounds: dict[int, tuple[PhaseBound, ...]] = {}
             for place in dict.fromkeys(places):
                 (hierarchy, clip), path = draws[place], paths[place]
                 bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
                 if is_averaged:
-                    both_paths = path, shared[place] if shared else None
-                    averaged = averaged_choices(bounds[place], (hierarchy, clip), both_paths, group, plan.adjacency)
+                    # The averages on a path that single units share depend on nothing else of them.
+                    own, key = bounds[place], (place, len(bounds[place]) > 1) if shared and not is_group else None
+                    averaged = (
+                        (*own, *common[key])
+                        if key in common
+                        else averaged_choices(
+                            own, (hierarchy, clip), (path, shared[place] if shared else None), group, plan.adjacency
+                        )
+                    )
+                    if key is not None:
+                        common[key] = averaged[len(own) :]
                     bounds[place] = tuple(bound.one_of(sharing) for bound in averaged)
             units.append(
                 ProtectedUnit(
@@ -140,9 +140,9 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
     return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
 
 
-def _draw(plan: Plan, phase: Phase) -> tuple[Hierarchy, int]:
-    """Return (levels and schemes, level whose drawn units count) of a phase."""
-    return phase.hierarchy, plan.counted_level(phase)
+def _draws(plan: Plan) -> tuple[tuple[Hierarchy, int], ...]:
+    """Return (levels and schemes, level whose drawn units count) of each phase."""
+    return tuple((phase.hierarchy, plan.counted_level(phase)) for phase in plan.phases)
 
 
 def _place(hierarchy: Hierarchy, path: Path) -> str:
@@ -178,11 +178,9 @@ def is_noiseless(plan: Plan) -> bool:
 
 
 def releases_of(plan: Plan, protected: ProtectedUnit, place: int, bound: PhaseBound) -> tuple[Steps, Steps]:
-    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered.
-
-    Passes in secret order are bounded for use at about delta, a bound at every epsilon; where they are not amplified
-    the first of the valid bounds is taken. Where work runs out a Gaussian phase takes the largest part of each kind.
-    """
+    """Return the upper releases (forward, backward) of a phase; UnsupportedError if it is not covered."""
+    # Passes in secret order are bounded for use at about delta, a bound at every epsilon; where they are not amplified
+    # the first of the valid bounds is taken. Where work runs out a Gaussian phase takes the largest part of each kind.
     phase = plan.phases[place]
     mechanism, hierarchy = phase.mechanism, phase.hierarchy
     if isinstance(mechanism, PateMechanism):
@@ -264,10 +262,8 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
 
 
 def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBound:
-    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared.
-
-    Each may take an equal share of the work that is left; one that needs more is not taken.
-    """
+    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared."""
+    # Each may take an equal share of the work that is left; one that needs more is not taken.
     phase = plan.phases[place]
     mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
     first, has_secret = choices[0], any(bound.secret for bound in choices)
@@ -398,10 +394,8 @@ class Composition:
         return self.likeliest.bounds[self.plan.phases.index(phase)]
 
     def inclusion(self, phase: Phase) -> Fraction:
-        """Return the largest exact probability of any unit to be drawn in a step; for built tasks that of the bound.
-
-        Batches that are cut count as drawn before the cut, of which the tools that this is for know nothing.
-        """
+        """Return the largest exact probability of any unit to be drawn in a step; for built tasks that of the bound."""
+        # Batches that are cut count as drawn before the cut, of which the tools that this is for know nothing.
         place = self.plan.phases.index(phase)
         if phase.hierarchy.episodes is not None:
             return self.likeliest.bounds[place].inclusion
@@ -456,10 +450,8 @@ class Composition:
 
     @cached_property
     def statements(self) -> tuple["Composition", ...]:
-        """This composition, and one of the same run with exponential mechanisms as the pure ones that they are, too.
-
-        Each of them bounds the run.
-        """
+        """This composition, and one of the same run with exponential mechanisms as the pure ones that they are, too."""
+        # Each of them bounds the run.
         phases = tuple(
             replace(phase, mechanism=ApproximateDp(epsilon=phase.mechanism.epsilon, relation=phase.mechanism.relation))
             if isinstance(phase.mechanism, Exponential)
@@ -469,10 +461,8 @@ class Composition:
         return (self,) if phases == self.stated.phases else (self, self.changed(replace(self.stated, phases=phases)))
 
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
-        """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas, if others.
-
-        Each of them bounds the run at every epsilon; which is the smallest depends on the question.
-        """
+        """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
+        # Each of them bounds the run at every epsilon; which is the smallest depends on the question.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         for delta, each in product((self.plan.delta, *deltas), self.statements):
             is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
@@ -485,40 +475,37 @@ class Composition:
 
     @cached_property
     def steps(self) -> dict[str, Steps]:
-        """Counts of step losses (upper) by name of the direction; UnsupportedError for tuning and phases not covered.
-
-        Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
-        """
+        """Upper counts of step losses by name of the direction; UnsupportedError for tuning and what is not covered."""
+        # Upper bounds; the plan must have noise. Directions with equal losses hold the same object.
         if self.plan.tuning is not None:
             raise UnsupportedError(
                 "tuning: expected a question about epsilon, the only bound for the best of several runs, got another "
                 "one; --unset tuning asks about one run"
             )
         bounds = () if self.plan.parts else self.bounds  # whose choice has an allowance of its own
+
+        def releases(number: int, place: int) -> tuple[Steps, Steps]:
+            return releases_of(self.plan, self.units[number], place, bounds[number][place])
+
         with own_allowance(_STEPS_WORK):
             # Directions of equal losses share one object, by whose id their moment bound is remembered.
-            steps = self._steps_of_parts() if self.plan.parts else self._steps_of_units(bounds)
+            steps = self._steps_of_parts() if self.plan.parts else self.steps_of_units(releases)
             distinct: dict[frozenset[tuple[object, int]], Steps] = {}
             return {name: distinct.setdefault(frozenset(counts.items()), counts) for name, counts in steps.items()}
 
-    def _steps_of_units(self, bounds_of_units: tuple[tuple[PhaseBound, ...], ...]) -> dict[str, Steps]:
-        """Return the counts of step losses of each unit by direction name."""
+    def steps_of_units(self, releases: Callable[[int, int], tuple[Steps, Steps]]) -> dict[str, Steps]:
+        """Return counts of step losses by direction name, of the releases by (number of the unit, of the phase)."""
         steps: dict[str, Steps] = {}
-        for each_unit, bounds in zip(self.units, bounds_of_units, strict=True):
-            pairs = [
-                releases_of(self.plan, each_unit, place, bound)
-                for place, bound in enumerate(bounds)
-                if _releases(self.plan, self.plan.phases[place])
-            ]
+        drawing = [place for place, phase in enumerate(self.plan.phases) if _releases(self.plan, phase)]
+        for number, each_unit in enumerate(self.units):
+            pairs = [releases(number, place) for place in drawing]
             for at, name in enumerate(each_unit.direction_names):
                 steps[name] = together(pair[at] for pair in pairs)
         return steps
 
     def _steps_of_parts(self) -> dict[str, Steps]:
-        """Return the counts of step losses of a unit of each part and, if units move, of each ordered pair of parts.
-
-        A unit pays for the runs on its own part and on all data. Source: docs/theory.md, Theorem 13.3.
-        """
+        """Return the counts of step losses of a unit of each part and, if units move, of each ordered pair of parts."""
+        # A unit pays for the runs on its own part and on all data. Source: docs/theory.md, Theorem 13.3.
         plan = self.plan
 
         def both_directions(run: Plan, part: str) -> tuple[Steps, Steps]:
@@ -554,10 +541,8 @@ class Composition:
         return self._moment_bounds[id(counts)]
 
     def costliest(self, direction: str = "") -> tuple[ProtectedUnit, float]:
-        """Return (unit with the largest moment bound on epsilon, its order); only the unit in a named `direction`.
-
-        The plan must release something and have noise.
-        """
+        """Return (unit with the largest moment bound on epsilon, its order); only the unit in a named `direction`."""
+        # The plan must release something and have noise.
         named = self.by_direction.get(direction)
         directions = named.direction_names if named is not None else self.by_direction
         costliest = max(directions, key=lambda name: self.moment_bound(self.steps[name])[0])
@@ -571,5 +556,4 @@ def composed(plan: Plan | Composition) -> Composition:
 
 def _unit_facts(plan: Plan) -> tuple[object, ...]:
     """Return all that units and their bounds depend on: draws, clips, unit, adjacency, group, kind of noise."""
-    draws = tuple(_draw(plan, phase) for phase in plan.phases)
-    return plan.unit, plan.adjacency, plan.group_size, plan.adds_noise, plan.is_gaussian, draws
+    return plan.unit, plan.adjacency, plan.group_size, plan.adds_noise, plan.is_gaussian, _draws(plan)

@@ -132,14 +132,19 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
         return replace(main, notes=(_infinite_note(composition),))
     with _run_in_errors(run if tuning else composition.stated), allowance(math.inf):
         if tuning is not None:
-            runs = tuple(counts for counts in composition.one_run.steps.values() if counts)
-            epsilon, note = 0.0, ""
-            if runs:
-                epsilon, note = first_within_work(
-                    (_SHARP_WORK, ConvergenceError, lambda: tuning.epsilon(runs, delta=delta), ""),
-                    last=lambda: tuning.epsilon(runs, delta=delta, renyi=CLOSED_FORM_RENYI),
-                    note=CLOSED_FORM_NOTE,
+            epsilon, note = math.inf, ""
+            for one in composition.one_run.alternatives(delta / tuning.mean):
+                runs = tuple(counts for counts in one.steps.values() if counts)
+                found = (
+                    first_within_work(
+                        (_SHARP_WORK, ConvergenceError, partial(tuning.epsilon, runs, delta=delta), ""),
+                        last=partial(tuning.epsilon, runs, delta=delta, renyi=CLOSED_FORM_RENYI),
+                        note=CLOSED_FORM_NOTE,
+                    )
+                    if runs
+                    else (0.0, "")
                 )
+                epsilon, note = min((epsilon, note), found)
             main = replace(main, epsilon=epsilon, method="rdp", bound=f"{BOUND}, best of several runs")
         else:
             stated = composition
@@ -271,12 +276,12 @@ def _infinite_note(composition: Composition) -> str:
     )
 
 
-def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluation:
+def evaluate(plan: Plan | Composition) -> Evaluation:
     """Return the guarantee with the lower bound, rows, advice and assumptions that stand beside it, as work allows."""
     with allowance(EVALUATION_WORK):
         composition = composed(plan)
         with own_allowance(math.inf):  # it has allowances of its own, and always answers
-            main = guarantee(composition, method=method)
+            main = guarantee(composition)
         tuning, rows, notes = composition.plan.tuning, list[Row](), tuple[Note, ...]()
         if tuning is not None and main.finite:
             alone = guarantee(composition.one_run)
@@ -305,7 +310,8 @@ def evaluate(plan: Plan | Composition, *, method: str | None = None) -> Evaluati
             def cost(changed: Composition) -> float:
                 spend(1.0)  # nothing once the allowance for advice is used up
                 if changed.plan.method == "auto" and changed.plan.tuning is None and not is_noiseless(changed.plan):
-                    rough = guarantee(changed, method="rdp").epsilon
+                    # The moment bound, which the sharp one computes first.
+                    rough = max((changed.moment_bound(counts)[0] for counts in changed.steps.values()), default=0.0)
                     if rough > _FAR_ABOVE_FACTOR * known:
                         return rough
                 return guarantee(changed).epsilon

@@ -124,7 +124,7 @@ def _one_hit(bound: Bound) -> int:
     if isinstance(bound, Average):
         return min(_one_hit(part) for _, part in bound.parts)
     if isinstance(bound, ExchangedPair):
-        return 2 * min(place for place, _ in bound.own if place)
+        return (1 if bound.adjacency is Adjacency.ZERO_OUT else 2) * min(place for place, _ in bound.own if place)
     return (
         bound.shift * min((number for number, _ in bound.law if number), default=1)
         if isinstance(bound, CountPair)
@@ -138,10 +138,8 @@ def _fraction(probability: Fraction) -> str:
 
 
 def other_choices(composition: Composition) -> tuple[tuple[str, float], ...]:
-    """Return (one choice made otherwise, epsilon then: an upper bound) for each that the run allows and a bound covers.
-
-    Those that leave epsilon as it is are left out.
-    """
+    """Return (one choice made otherwise, upper bound on epsilon then) for each that the run allows."""
+    # Those that leave epsilon as it is are left out.
     run, own, found = composition.stated, guarantee(composition).epsilon, []
     if run.tuning is None:
         epsilon, _ = optional("", lambda: unsampled_epsilon(composition), own, units=EVALUATION_WORK)

@@ -89,31 +89,29 @@ class _Bound:
     is_exact: bool = False  # the direction is a Gaussian mechanism of this mu, or nothing for mu 0
 
 
-def gaussian_summary(plan: Plan | Composition, *, floor: float | None = None) -> GaussianSummary:
-    """Return the smallest mu certified for all units, its regret and misfit; infinite without noise.
-
-    mu is an upper bound, exact for Gaussian noise without sampling.
-    """
+def gaussian_summary(plan: Plan | Composition) -> GaussianSummary:
+    """Return the smallest mu certified for all units at the plan's delta, regret and misfit; infinite without noise."""
+    # mu is an upper bound, exact for Gaussian noise without sampling.
     composition = composed(plan)
-    lowest = composition.plan.delta if floor is None else floor
+    floor = composition.plan.delta
     if is_noiseless(composition.plan):
-        return GaussianSummary(mu=math.inf, floor=lowest, regret=0.0, misfit=0.0)
+        return GaussianSummary(mu=math.inf, floor=floor, regret=0.0, misfit=0.0)
     steps, known = composition.steps, dict[int, _Bound]()
 
     def bound(counts: Steps) -> _Bound:
         if id(counts) not in known:
-            known[id(counts)] = _sharp_bound(counts, lowest)
+            known[id(counts)] = _sharp_bound(counts, floor)
         return known[id(counts)]
 
     def ceiling(counts: Steps) -> float:  # of a single unit both directions are needed, whichever costs more
-        return _rough_bound(counts, lowest).mu if counts and len(composition.units) > 1 else math.inf
+        return _rough_bound(counts, floor).mu if counts and len(composition.units) > 1 else math.inf
 
     _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
     mu = bound(steps[name]).mu
     ahead, back = (bound(steps[each]) for each in composition.by_direction[name].direction_names)
     is_exact, is_rough = ahead.is_exact and back.is_exact, ahead.is_rough or back.is_rough
     regret, misfit = (0.0, 0.0) if is_exact else _regret_and_misfit(mu, ahead, back)
-    return GaussianSummary(mu=mu, floor=lowest, regret=regret, misfit=misfit, is_rough=is_rough)
+    return GaussianSummary(mu=mu, floor=floor, regret=regret, misfit=misfit, is_rough=is_rough)
 
 
 def _sharp_bound(counts: Steps, floor: float) -> _Bound:

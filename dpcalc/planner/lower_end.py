@@ -21,13 +21,14 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.accountants.rdp import trimmed_epsilon
+from dpcalc.accountants.rdp import log_peak, trimmed_epsilon
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, CountPair, count_mixtures
 from dpcalc.amplification.data_sets import (
     Contributions,
+    DrawnNumbers,
     Mixture,
     Pair,
     data_set_atoms,
@@ -37,10 +38,11 @@ from dpcalc.amplification.data_sets import (
 )
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
+from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import LossCurve
-from dpcalc.losses.moments import Curve, composed_moments
+from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.gaussian import Gaussian
@@ -56,11 +58,16 @@ from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
-_LENGTH_WORK = 0.08 * SECOND  # for other lengths of contributions
+_LAWS_WORK = 0.35 * SECOND  # for the numbers of vectors that a phase's steps draw
 _LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
-_FINEST_LENGTH = Fraction(1, 8)  # of a clip norm: epsilon is flat near the best length
-_MAX_CENTERS = 200  # of a mixture with other lengths: twice as many take twice as long to compose
-_MIN_GAIN_FACTOR = 1.001  # factor on the moment bound below which another length may not raise epsilon
+_ORDERS = np.geomspace(0.5, 8.0, 24)  # of data sets, over that of the upper bound
+_FULL, _HALF_TURN = 8, 32  # steps of a length up to 1, and of half a turn: epsilon is flat near the best ones
+# The contributions (length, angle) that are tried first of each level, on the line and in the plane, and their moves.
+_ON_THE_LINE = (_FULL, 0), (-_FULL, 0), (0, 0)
+_IN_THE_PLANE = (*_ON_THE_LINE, (_FULL, _HALF_TURN // 2))
+_MOVES = (1, 0), (-1, 0), (0, 1), (0, -1)
+_MAX_CENTERS = 200  # of a mixture on the line: twice as many take twice as long to compose
+_MIN_GAIN_FACTOR = 1.0002  # factor on the moment bound below which other contributions may not raise epsilon
 _NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
 _COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
@@ -85,37 +92,50 @@ def epsilon_lower(plan: Plan | Composition, *, direction: str = "") -> LowerEpsi
     composition = bounding.attained
     if not releasing_phases(composition.plan):
         return LowerEpsilon(value=0.0, is_tight=True)
-    worst = _worst_data_set(composition, direction)
-    if worst is None:
+    (runs, is_tight), delta = _worst_data_sets(composition, direction), composition.plan.delta
+    if not runs:
         return None
-    (counts, is_tight), delta = worst, composition.plan.delta
-    two_outcomes = partial(two_outcome_epsilon, counts, delta=delta)
-    value, is_composed = _lower_bound(two_outcomes, lambda: epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0])
-    return LowerEpsilon(value or two_outcomes(), is_tight=is_composed and is_tight and bounding.is_attained)
+
+    def compose(counts: Steps) -> float:
+        return epsilon_bounds(counts, delta=delta, sides=(LOWER,))[0]
+
+    value, is_composed = _lower_bound(runs, compose, partial(two_outcome_epsilon, delta=delta))
+    value = value or max(two_outcome_epsilon(counts, delta=delta) for counts in runs)
+    return LowerEpsilon(value, is_tight=is_composed and is_tight and bounding.is_attained)
 
 
 def delta_lower(plan: Plan | Composition, *, epsilon: float, direction: str = "") -> float:
     """Return a certified lower bound on delta, that of the worst data set known; 0 if none is known."""
     composition = composed(plan).attained
-    worst = _worst_data_set(composition, direction) if releasing_phases(composition.plan) else None
-    if worst is None:
+    runs, _ = _worst_data_sets(composition, direction) if releasing_phases(composition.plan) else ([], False)
+    if not runs:
         return 0.0
-    counts, _ = worst
-    two_outcomes = partial(two_outcome_delta, counts, epsilon=epsilon)
-    value, is_composed = _lower_bound(two_outcomes, lambda: delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0])
-    return max(value, two_outcomes()) if is_composed else value
+
+    def compose(counts: Steps) -> float:
+        return delta_bounds(counts, epsilon=epsilon, sides=(LOWER,))[0]
+
+    two_outcomes = partial(two_outcome_delta, epsilon=epsilon)
+    value, is_composed = _lower_bound(runs, compose, two_outcomes)
+    return max(value, *map(two_outcomes, runs)) if is_composed else value
 
 
-def _lower_bound(two_outcomes: Callable[[], float], compose: Callable[[], float]) -> tuple[float, bool]:
-    """Return (bound by composition, True) or, if that fails, (two_outcomes(), False); raise its error if that is 0."""
-    try:
-        with allowance(_COMPOSITION_WORK):
-            return compose(), True
-    except _COMPOSITION_FAILURES:
-        value = two_outcomes()
-        if not value:
-            raise
-        return value, False
+def _lower_bound(
+    runs: Sequence[Steps], compose: Callable[[Steps], float], two_outcomes: Callable[[Steps], float]
+) -> tuple[float, bool]:
+    """Return (largest bound of a run by composition, True) or, if that of the first one fails, (that by two outcomes of
+    any, False); raise its error if that is 0."""
+    with allowance(_COMPOSITION_WORK):
+        try:
+            value = compose(runs[0])
+        except _COMPOSITION_FAILURES:
+            value = max(map(two_outcomes, runs))
+            if not value:
+                raise
+            return value, False
+        for counts in runs[1:]:
+            with suppress(*_COMPOSITION_FAILURES):
+                value = max(value, compose(counts))
+    return value, True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,50 +144,72 @@ class _Candidate:
 
     phase: int  # its number among those that release something
     is_swapped: bool  # True for D'||D
-    others: tuple[Fraction, ...]  # by level
+    others: tuple[int, ...]  # +1, -1 or 0, by level
     counts: dict[Curve, int]  # {} if D and D' look the same
     is_tight: bool  # they attain the unit's bound
-    observations: "tuple[_Observation, ...]"
 
 
 _Run = tuple[_Candidate, ...]  # of each phase, all in one direction
+_Polar = dict[tuple[int, int], tuple[int, int]]  # by place of a phase and level: signed length, angle
 
 
-def _worst_data_set(composition: Composition, direction: str) -> tuple[dict[Curve, int], bool] | None:
-    """Return (losses of the costliest known data set of all phases, whether they attain the bound); None without any.
+def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dict[Curve, int]], bool]:
+    """Return (losses of the costliest known data sets of all phases, whether the first attains the bound).
 
-    It is one of the unit in `direction`, or of the costliest unit.
+    They are of the unit in `direction`, or of the costliest unit: one on the line, and perhaps one in the plane.
     """
     plan = composition.plan
     if not plan.adds_noise:  # for other mechanisms no worst data set is known
-        return None
+        return [], False
     # That order decides the upper bound; of a data set that costs much less it is a larger one.
     protected, order = composition.costliest(direction)
-    orders = np.array([order, _LARGER_ORDER * order])
+    orders, phases = np.array([order, _LARGER_ORDER * order]), releasing_phases(plan)
+    data_sets = _data_sets(plan, phases, protected)
+    if data_sets is None:
+        return [], False
 
     # Log moments add up, and the data may change from phase to phase: the largest of each phase is in the costliest.
     best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
+
+    def runs() -> list[_Run]:  # the costliest at each order
+        found = []
+        for index in range(orders.size):
+            by_direction = [
+                [best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)
+            ]
+            complete = [run for run in by_direction if len(run) == len(phases)]
+            if complete:
+                largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
+                found.append(tuple(candidate for _, _, candidate in largest))
+        return found
+
+    # Siblings whose contributions are random make many centers: data sets on the line in which they contribute come
+    # last, and only where those in the plane cannot be searched.
+    in_plane: list[dict[Curve, int]] | None = None
     with suppress(TooLargeError), allowance(_SEARCH_WORK):
-        for candidate in _candidates(plan, protected, direction):
-            log_moments = [0.0] * orders.size
-            if candidate.counts:
-                log_moments = composed_moments(candidate.counts, max_order=orders.max()).cumulants(orders)[0].tolist()
-            for index, log_moment in enumerate(log_moments):
-                place = (index, candidate.is_swapped, candidate.phase)
-                if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
-                    best[place] = log_moment, candidate.is_tight, candidate
-    runs: list[_Run] = []
-    for index in range(orders.size):
-        by_direction = [[best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)]
-        complete = [run for run in by_direction if len(run) == len(releasing_phases(plan))]
-        if complete:
-            largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
-            runs.append(tuple(candidate for _, _, candidate in largest))
-    if not runs or not any(candidate.counts for candidate in runs[0]):
-        return None
-    if all(candidate.is_tight for candidate in runs[0]):
-        return _total_counts(runs[0]), bool(direction) or len(composition.units) == 1
-    return _with_best_lengths(plan, runs), False
+        for has_random in (False, True):
+            for candidate in _candidates(plan, protected, data_sets, direction, has_random=has_random):
+                log_moments = [0.0] * orders.size
+                if candidate.counts:
+                    moments = composed_moments(candidate.counts, max_order=orders.max())
+                    log_moments = moments.cumulants(orders)[0].tolist()
+                for index, log_moment in enumerate(log_moments):
+                    place = (index, candidate.is_swapped, candidate.phase)
+                    if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
+                        best[place] = log_moment, candidate.is_tight, candidate
+            if any(candidate.counts for candidate in runs()[0]):
+                if all(candidate.is_tight for candidate in runs()[0]):
+                    return [_total_counts(runs()[0])], bool(direction) or len(composition.units) == 1
+                in_plane = in_plane or _in_the_plane(plan, phases, data_sets, order)
+                if in_plane is not None:
+                    break
+    costliest = [_total_counts(run) for run in runs()]
+    if not costliest or not costliest[0]:
+        return [], False
+    if len(costliest) > 1 and costliest[0] != costliest[1]:
+        with suppress(TooLargeError), allowance(_SEARCH_WORK):
+            costliest.sort(key=lambda counts: trimmed_epsilon(counts, delta=plan.delta).value, reverse=True)
+    return [costliest[0], *(counts for counts in in_plane or () if counts != costliest[0])], False
 
 
 def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
@@ -178,72 +220,141 @@ def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
     return dict(counts)
 
 
-def _with_best_lengths(plan: Plan, starts: Sequence[_Run]) -> dict[Curve, int]:
-    """Return the costliest run's step losses, after varying what other units contribute to raise its epsilon.
+def _in_the_plane(
+    plan: Plan, phases: Sequence[Phase], data_sets: "Sequence[_DataSet]", order: float
+) -> list[dict[Curve, int]] | None:
+    """Return step losses of the costliest run found in which others contribute +1, -1 or 0, and of that in which they
+    contribute vectors of the plane; None if the numbers that steps draw are not known, or noise is not Gaussian.
 
-    What others contribute tells whether their parent was drawn, and hides the unit if their number is random; of a
-    length below 1 they may tell enough and hide less. One level of one phase after the other is moved by a step that is
-    doubled after a success and halved otherwise.
+    Across the line on which the unit contributes, others show whether their parent was drawn and do not hide it; on it,
+    of a length below 1, they may tell enough and hide less. From the best pattern of few directions on one level of one
+    phase after the other is lengthened, shortened or turned, in smaller and smaller steps, as long as a bound by
+    moments rises.
     """
+    if not all(isinstance(phase.mechanism, Gaussian) and not phase.hierarchy.allocated for phase in phases):
+        return None
+    seen = [
+        (place, each, phase.gaussian.noise_multiplier * each.factor)
+        for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True))
+        for each in data_set.observations
+    ]
+    # Others of outer levels contribute where cases are few, and if they depend on the unit's draw: what is beside an
+    # outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
+    laws: list[DrawnNumbers] = []
+    for place, each, _ in seen:
+        hierarchy, law = phases[place].hierarchy, None
+        first = 2 if hierarchy.episodes is None and hierarchy.levels[0].scheme.is_independent else 1
+        for least in range(plan.unit + 1, first - 1, -1):
+            with suppress(TooLargeError), allowance(_LAWS_WORK) as work:
+                law = DrawnNumbers.of(each.pair, plan.unit, range(least, plan.unit + 1))
+            if work.spent > _LAWS_WORK / 8:
+                break
+        if law is None:
+            return None
+        laws.append(law)
+    rough = [law.merged(max(1, round(deviation / 2))) for law, (_, _, deviation) in zip(laws, seen, strict=True)]
+    free = {
+        (place, level)
+        for (place, _, _), law in zip(seen, laws, strict=True)
+        for level in range(1, plan.unit + 1)
+        if law.numbers[:, level].any()
+    }
 
-    def moment_bound(run: _Run) -> float:
-        return trimmed_epsilon(_total_counts(run), delta=plan.delta).value
+    def vectors(place: int, data: _Polar) -> Array:
+        polar = np.array([data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)])
+        lengths, angles = (1 - 2.0**-50) / _FULL * polar[:, 0], math.pi / _HALF_TURN * polar[:, 1]
+        return np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=1)
 
-    phases, best = releasing_phases(plan), starts[0]
-    with suppress(TooLargeError), allowance(_LENGTH_WORK):
-        bound = moment_bound(best)
-        for start in starts[1:]:
-            if _total_counts(start) != _total_counts(best) and (value := moment_bound(start)) > bound:
-                bound, best = value, start
+    orders = order * _ORDERS
+    constant = log_peak(orders) - math.log(plan.delta)
+    moments: dict[int, Array] = {}
 
-        step = _FINEST_LENGTH
-        while step >= _FINEST_LENGTH:
-            is_better = False
-            for place, level, move in product(range(len(best)), reversed(range(len(best[0].others))), (-step, step)):
-                candidate, others = best[place], [*best[place].others]
-                others[level] += move
-                phase = phases[candidate.phase]
-                if abs(others[level]) > 1 or not isinstance(phase.mechanism, Gaussian) or phase.hierarchy.allocated:
-                    continue
-                length = math.lcm(*(each.denominator for each in others))
-                contributions = Contributions(tuple(int(each * length) for each in others), length)
-                pairs = [each.pair(contributions) for each in candidate.observations]
-                if max((len(side) for pair in pairs for side in pair), default=0) > _MAX_CENTERS:
-                    continue
-                counts = _losses(phase, candidate.observations, contributions, is_swapped=candidate.is_swapped)
-                if not counts or counts == candidate.counts:
-                    continue
-                changed = replace(candidate, others=tuple(others), counts=counts)
-                run = (*best[:place], changed, *best[place + 1 :])
-                if (value := moment_bound(run)) > _MIN_GAIN_FACTOR * bound:
-                    bound, best, is_better = value, run, True
-            step = step * 2 if is_better else step / 2
-    return _total_counts(best)
+    def epsilons(data: _Polar, changed: int) -> Array:  # in both directions, if the data of one phase are new
+        moments[changed] = np.zeros((2, orders.size))
+        for (place, each, deviation), law in zip(seen, rough, strict=True):
+            if place == changed:
+                moments[place] += each.number * law.log_moments(vectors(place, data), orders, deviation=deviation)
+        return np.asarray(((sum(moments.values()) + constant) / orders).min(axis=1))
+
+    best: _Polar = {}
+    values = [epsilons(best, place) for place in range(len(phases))][-1:]
+
+    def improve(data: _Polar, place: int) -> bool:
+        nonlocal best
+        before = moments[place]
+        found = epsilons(data, place)
+        if found.max() <= _MIN_GAIN_FACTOR * values[-1].max():
+            moments[place] = before
+            return False
+        best = data
+        values.append(found)
+        return True
+
+    costliest: list[tuple[_Polar, bool]] = []  # on the line and in the plane, and whether in D'||D
+    for directions, moves in ((_ON_THE_LINE, ()), (_IN_THE_PLANE, _MOVES)):
+        with suppress(TooLargeError):
+            for place in range(len(phases)):
+                levels = [key for key in sorted(free) if key[0] == place]
+                for pattern in product(directions, repeat=len(levels)):
+                    improve(best | dict(zip(levels, pattern, strict=True)), place)
+            step = _FULL
+            while step:
+                is_better = False
+                for key, (longer, turn) in product(sorted(free), moves):
+                    length, angle = best.get(key, (0, 0))
+                    turned, angle_now = divmod(angle + turn * step, _HALF_TURN)
+                    other = (-1) ** turned * max(-_FULL, min(length + longer * step, _FULL)), angle_now
+                    is_better |= other != (length, angle) and improve(best | {key: other}, key[0])
+                step = step if is_better else step // 2
+        costliest.append((best, bool(values[-1].argmax())))
+
+    runs = []
+    for data, is_swapped in costliest if costliest[0] != costliest[1] else costliest[:1]:
+        counts = Counter[Curve]()
+        for (place, each, deviation), law in zip(seen, laws, strict=True):
+            loss: LossCurve = (law.swapped if is_swapped else law).loss(vectors(place, data), deviation=deviation)
+            polar = [data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)]
+            if not any(angle for _, angle in polar):  # the exact pair is as good, unless fewer others contribute to it
+                lengths = [length for length, _ in polar]
+                shared = math.gcd(_FULL, *lengths)
+                on_line = Contributions(tuple(length // shared for length in lengths), _FULL // shared)
+                p, q = each.pair(on_line)[:: -1 if is_swapped else 1]
+                if len(p) <= _MAX_CENTERS and p != q:
+                    exact = _observed_loss(phases[place], p, q, each.factor * on_line.length)
+                    bounds = [trimmed_epsilon({one: each.number}, delta=plan.delta).value for one in (loss, exact)]
+                    loss = exact if bounds[1] > bounds[0] / _MIN_GAIN_FACTOR else loss
+            counts[loss] += each.number
+        runs.append(dict(counts))
+    return runs
 
 
-def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterator[_Candidate]:
-    """Yield the data sets of each phase that differ in their losses, in both directions.
-
-    Only in a named direction if a phase has an allocation, which is slow.
-    """
-    phases = releasing_phases(plan)
+def _data_sets(plan: Plan, phases: Sequence[Phase], protected: ProtectedUnit) -> "list[_DataSet] | None":
+    """Return the known data sets of each phase; None if those of one are not."""
     for phase in phases:  # the copies of a unit that draws with replacement can make
         schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
         sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
         if math.prod(sizes) > _MAX_COPIES:
-            return
-    data_sets = [_data_set(plan, phase, protected) for phase in phases]
-    known = [each for each in data_sets if each is not None]
-    if len(known) < len(phases):
-        return
+            return None
+    found = [_data_set(plan, phase, protected) for phase in phases]
+    known = [each for each in found if each is not None]
+    return known if len(known) == len(phases) else None
+
+
+def _candidates(
+    plan: Plan, protected: ProtectedUnit, data_sets: "Sequence[_DataSet]", direction: str, *, has_random: bool
+) -> Iterator[_Candidate]:
+    """Yield the data sets of each phase that differ in their losses, in both directions.
+
+    Those in which others contribute a random number of vectors, or those in which none do; only in a named direction if
+    a phase has an allocation, which is slow.
+    """
+    phases = releasing_phases(plan)
     directions: tuple[bool, ...] = (False, True)
     if direction and any(phase.hierarchy.allocated for phase in phases):
         directions = (direction.startswith(BACKWARD),)
-
-    # Siblings whose contributions are random make many centers: data sets in which they contribute come last.
     seen = set[tuple[int, bool, frozenset[tuple[Curve, int]]]]()
-    for is_random, signs, (place, data_set) in product((False, True), sign_patterns(plan.unit), [*enumerate(known)]):
-        if any(signs.others[level] for level in data_set.random_levels) is not is_random:
+    for signs, (place, data_set) in product(sign_patterns(plan.unit), [*enumerate(data_sets)]):
+        if any(signs.others[level] for level in data_set.random_levels) is not has_random:
             continue
         phase_bound = protected.choices[plan.phases.index(phases[place])][0]
         is_tight = data_set.is_complete and _attains_bound(phase_bound, data_set.observations, signs)
@@ -253,12 +364,7 @@ def _candidates(plan: Plan, protected: ProtectedUnit, direction: str) -> Iterato
             if key not in seen:
                 seen.add(key)
                 yield _Candidate(
-                    phase=place,
-                    is_swapped=is_swapped,
-                    others=tuple(map(Fraction, signs.others)),
-                    counts=counts,
-                    is_tight=is_tight,
-                    observations=data_set.observations,
+                    phase=place, is_swapped=is_swapped, others=signs.others, counts=counts, is_tight=is_tight
                 )
 
 

@@ -60,14 +60,10 @@ _PRV_LARGEST = 650.0  # above it the exponentials of the accountant overflow, an
 
 
 def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = None) -> Row | None:
-    """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing.
-
-    It is about add-remove, independent Gaussian noise and draws that are made afresh in every step.
-
-    References:
-        CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
-        levels: when the record's unit is not drawn, another unit's records are in the batch and can tell.
-    """
+    """Return the row of Theorem 3 of Tombs et al. 2022, valid if it is the one-step bound; None if it says nothing."""
+    # It is about add-remove, independent Gaussian noise and draws that are made afresh in every step.
+    # Source: CEUR Vol-3318 short 3, Theorem 3. Its proof needs a coupling that does not exist for two or more random
+    # levels: when the record's unit is not drawn, another unit's records are in the batch and can tell.
     composition = composed(plan)
     run = composition.plan
     if run.adjacency is not Adjacency.ADD_REMOVE or composition.has_correlated_noise or not composition.is_plain:
@@ -103,17 +99,12 @@ def flat_poisson_row(plan: Plan | Composition) -> Row:
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
-    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if it does not apply.
-
-    A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k of
-    them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
-
-    Not valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1.
-
-    References:
-        Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q = .01,
-        sigma = 4, k = 10000, delta = 1e-5, where the last term with e^(q e) - 1 for q e would give 9.353.
-    """
+    """Return the row of strong composition as in Abadi et al. 2016, never valid; epsilon None if it does not apply."""
+    # A Gaussian step is (e, d)-DP with e = sqrt(2 ln(1.25 / d)) / sigma, a sampled one is called (q e, q d)-DP, and k
+    # of them (q e sqrt(2 k ln(1 / d')) + k (q e)^2, k q d + d')-DP, the split of delta optimised.
+    # Not valid: e^(q e) - 1 is put where q (e^e - 1) is due, and the first line needs e < 1.
+    # Source: Abadi et al. 2016 (1607.00133v2), section 3.1 with theorem A.1 and 3.20 of Dwork, Roth 2014; 9.34 at q =
+    # .01, sigma = 4, k = 10000, delta = 1e-5, where the last term with e^(q e) - 1 for q e would give 9.353.
     composition = composed(plan)
     refused = _refused_note(composition)
     if refused:
@@ -138,16 +129,12 @@ def strong_composition_row(plan: Plan | Composition) -> Row:
 
 
 def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
-    """Return the rows of both published group bounds, each noted as valid here or not; () unless Gaussian and flat.
-
-    The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any of
-    them for one with all of them, so that tools for one example can be used with k times the sensitivity.
-    For batches of a fixed size neither is a bound: what is drawn in place of a missing example is left out.
-
-    References:
-        Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis" and
-        "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
-    """
+    """Return the rows of both published group bounds, each noted as valid here or not; () unless Gaussian and flat."""
+    # The mixture is N(0) against sum_j Pr[j of the k in the batch] N(j); the quick variant takes every batch with any
+    # of them for one with all of them, so that tools for one example can be used with k times the sensitivity. For
+    # batches of a fixed size neither is a bound: what is drawn in place of a missing example is left out.
+    # Source: Sommer 2021, "Group Privacy for Deep Learning with Differential Privacy", sections "the privacy analysis"
+    # and "over-approximation"; for Poisson draws the mixture is that of Schuchardt et al. 2024 (2403.04867).
     composition = composed(plan)
     run = composition.plan
     phases, members = releasing_phases(run), run.group_size
@@ -202,12 +189,9 @@ def _refused_note(composition: Composition) -> str:
 
 
 def opacus_steps(composition: Composition, *, told: str = "loader") -> list[FlatStep] | None:
-    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws; None without one.
-
-    References:
-        Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for
-        `poisson_sampling=False`), `torch.utils.data.DataLoader.__len__` (rounded up, down with `drop_last`).
-    """
+    """Return the steps that Opacus counts: at the rate 1 / len(loader), whatever the loader draws; None without one."""
+    # Source: Opacus 1.6.0, `PrivacyEngine.make_private` (`sample_rate = 1 / len(data_loader)`, also for
+    # `poisson_sampling=False`), `torch.utils.data.DataLoader.__len__` (rounded up, down with `drop_last`).
     steps = []
     for phase in releasing_phases(composition.plan):
         rate = loader_share(composition, phase, told)
@@ -218,11 +202,8 @@ def opacus_steps(composition: Composition, *, told: str = "loader") -> list[Flat
 
 
 def opacus_epsilon(composition: Composition) -> float | None:
-    """Return the epsilon that Opacus prints by `prv`, its default; None if it prints none.
-
-    References:
-        Opacus 1.6.0, `accountants/prv.py`: epsilon at delta - delta / 1000, plus `eps_error`.
-    """
+    """Return the epsilon that Opacus prints by `prv`, its default; None if it prints none."""
+    # Source: Opacus 1.6.0, `accountants/prv.py`: epsilon at delta - delta / 1000, plus `eps_error`.
     steps = opacus_steps(composition, told="hook")
     if not steps:
         return None
@@ -231,12 +212,10 @@ def opacus_epsilon(composition: Composition) -> float | None:
 
 
 def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction | None:
-    """Return the share of the data in a step as a tool is told it: the product over the levels, largest for any unit.
-
-    The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
-    level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
-    probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
-    """
+    """Return the share of the data in a step as a tool is told it: the product over the levels; None without one."""
+    # The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
+    # level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
+    # probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
     place = composition.plan.phases.index(phase)
     if phase.hierarchy.episodes is not None:
         return composition.likeliest.bounds[place].inclusion
@@ -256,12 +235,10 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
 
 
 def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
-    """Return the share of the children in a step as a tool is told it, before any cut; None if there is no such share.
-
-    "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 / length
-    of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts it, 1/233
-    where its Poisson loader draws with 1/234.
-    """
+    """Return the share of the children in a step as a tool is told it, before any cut; None if there is none."""
+    # "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 /
+    # length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
+    # it, 1/233 where its Poisson loader draws with 1/234.
     if scheme.amount_key == "size" and not scheme.is_shuffled and told in {"loader", "hook"}:
         return Fraction(1, -(-count // scheme.size))
     if scheme.is_shuffled and told == "batch":
@@ -297,10 +274,8 @@ def _is_flat(bound: StepBound, rate: Fraction, shift: int) -> bool:
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:
-    """Return (P, Q) of one flat draw: 0 in P and `shift` in Q with probability `rate`, else `at` in both.
-
-    Weights by mean, in clip norms, each summing to 1.
-    """
+    """Return (P, Q) of one flat draw: 0 in P and `shift` in Q with probability `rate`, else `at` in both."""
+    # Weights by mean, in clip norms, each summing to 1.
     p: dict[int, Fraction] = {0: rate}
     q: dict[int, Fraction] = {shift: rate}
     if rate < 1:
@@ -355,16 +330,12 @@ class PublishedRdpBound:
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return the published Renyi bounds of a plan with one flat phase, upper ones first; () if none applies.
-
-    For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3
-    where its condition is proved (Gaussian and Laplace noise) or stated; and a lower bound, the divergence of an
-    actual pair, where the mechanism is not known by upper bounds alone.
-
-    References:
-        Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9 for draws of a fixed size under replacement and
-        Proposition 11; Zhu, Wang 2019 (PMLR 97), Theorems 5 and 6 for Poisson draws.
-    """
+    """Return the published Renyi bounds of a plan with one flat phase, upper ones first; () if none applies."""
+    # For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3 where
+    # its condition is proved (Gaussian and Laplace noise) or stated; and a lower bound, the divergence of an actual
+    # pair, where the mechanism is not known by upper bounds alone.
+    # Source: Wang, Balle, Kasiviswanathan 2019 (1808.00087v2), Theorem 9 for draws of a fixed size under replacement
+    # and Proposition 11; Zhu, Wang 2019 (PMLR 97), Theorems 5 and 6 for Poisson draws.
     phases, replaces = releasing_phases(plan), plan.adjacency is Adjacency.REPLACE_ONE
     if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
         return ()

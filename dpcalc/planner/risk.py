@@ -65,11 +65,9 @@ class Profiles:
     is_rough: bool = False  # a composition needed too much work, so that Renyi divergences bound it
 
     def attack_rates(self, rates: Array) -> tuple[Array, Array]:
-        """Return (true positive rates at most, false negative rates at least) at n false positive rates, shape (2, n).
-
-        First of the attackers that detect D, then of those that detect D'. What is missed is 1 - what is detected, with
-        all digits where that is next to nothing.
-        """
+        """Return (true positive rates at most, false negative rates at least) at n rates, shape (2, n)."""
+        # First of the attackers that detect D, then of those that detect D'. What is missed is 1 - what is detected,
+        # with all digits where that is next to nothing.
         detected, missed = [], []
         for forward in (True, False):
             by_own, by_opposite = self.lines(rates, forward=forward)
@@ -79,10 +77,8 @@ class Profiles:
         return np.array(detected), np.array(missed)
 
     def lines(self, rates: Array, *, forward: bool) -> tuple[Array, Array]:
-        """Return what each epsilon proves at each rate, shape (rates, n): bounds on detected units, and on missed ones.
-
-        The former by the profile of the direction itself, the latter, rounded down, by the opposite one.
-        """
+        """Return what each epsilon proves at each rate, shape (rates, n): bounds on detected and on missed units."""
+        # The former by the profile of the direction itself, the latter, rounded down, by the opposite one.
         own, other = (self.forward, self.backward) if forward else (self.backward, self.forward)
         a = rates[:, None]
         detected = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * a + own

@@ -133,11 +133,9 @@ class AdvantageGoal(Goal):
 
 
 def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:
-    """Return (upper bound on a goal's measure of a plan, the plan's guarantee without a lower end).
-
-    A looser bound that does not meet the goal gives way to the sharp one: no search ends without a value for want of
-    work.
-    """
+    """Return (upper bound on a goal's measure of a plan, the plan's guarantee without a lower end)."""
+    # A looser bound that does not meet the goal gives way to the sharp one: no search ends without a value for want of
+    # work.
     composition, is_epsilon = composed(plan), isinstance(goal, EpsilonGoal)
     with own_allowance(math.inf) if goal.looser else nullcontext():
         main = guarantee(composition, method=goal.looser if is_epsilon and goal.looser else None)
@@ -195,10 +193,8 @@ def largest_whole(
     growth: int = 16,
     start: int | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest number that meets the goal, next one, which fails, or None at the end); NoSolution if none does.
-
-    The measure must grow with the number.
-    """
+    """Return (largest number that meets the goal, next one or None at the end); NoSolution if none does."""
+    # The measure must grow with the number.
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
     certified = cache(lambda value: goal.certified(at(value)))

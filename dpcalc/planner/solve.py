@@ -121,14 +121,11 @@ class Solution(Result):
 def solve(
     plan: Plan, quantity: str, *, goal: Goal, phase: str | None = None, epochs: Fraction | None = None
 ) -> Solution:
-    """Return the least noise or largest steps, rate, batch or group for a goal, by looser bounds if work runs out.
-
-    Only a search for epsilon by auto has looser bounds, those by rdp; they are noted.
-
-    The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
-    With `epochs`, and for discrete Gaussian noise of less than half a unit, a value that meets the goal beside one
-    that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
-    """
+    """Return the least noise or largest steps, rate, batch or group for a goal, by looser bounds if work runs out."""
+    # Only a search for epsilon by auto has looser bounds, those by rdp; they are noted.
+    # The smallest noise (within 1e-4 relative), the most steps (exactly), the largest rate, size or group (exactly).
+    # With `epochs`, and for discrete Gaussian noise of less than half a unit, a value that meets the goal beside one
+    # that fails: others beyond may meet it too (docs/theory.md, Remark 14.2).
     if quantity not in SOLVABLES:
         raise one_of("quantity", SOLVABLES, quantity, noise="sigma", noise_multiplier="sigma")
     search = SOLVABLES[quantity]
@@ -195,11 +192,6 @@ def _most(
     return _solution(with_value(value), (value, fails_at), names, goal)
 
 
-def _at_end(plan: Plan | Composition, goal: Goal) -> float:
-    """Return the certified measure at the end of a range, by the sharp bound where a looser one fails."""
-    return certified_measure(plan, goal)[0] if goal.looser else goal.certified(plan)
-
-
 def _disagreement_error(name: str, root: float) -> ConvergenceError:
     return ConvergenceError(
         f"{name}: expected the estimate and the certified bound to agree near {root:.6g}, they do not; try --method rdp"
@@ -226,6 +218,9 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
         start, change = chosen.noise_multiplier or 1.0, partial(with_noise, plan, chosen)
         least, largest = _noise_range(chosen)
 
+    # A pass in secret order is rounded in steps far above a nudge.
+    is_secret = any(each.hierarchy.level(1).scheme.is_secret for each in plan.phases)
+
     def with_value(value: float) -> Composition:
         return base.changed(change(value))
 
@@ -237,14 +232,15 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
             nonlocal looked_at
             noise = min(max(math.exp(log_noise), least), largest)
             nudged = min(noise * (1 + _NUDGE), largest)  # at the largest one there is no change to be told
-            estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=with_value(nudged))
+            nearby = None if is_secret else with_value(nudged)
+            estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=nearby)
             looked_at = estimate.direction
             value = max(estimate.value, 1e-300)
             return math.log(value / goal.limit), estimate.change / (value * _NUDGE)
 
         ends = math.log(least), math.log(largest)
         root = falling_root(excess, min(max(math.log(start), ends[0]), ends[1]), ends, value_tolerance=_NEAREST)
-        if root == ends[1] and (reached := _at_end(with_value(largest), goal)) > goal.limit:
+        if root == ends[1] and (reached := certified_measure(with_value(largest), goal)[0]) > goal.limit:
             raise NoSolution(name, goal, largest, reached)
         return {ends[0]: least, ends[1]: largest}.get(root, math.exp(root)), looked_at
 
@@ -412,7 +408,7 @@ def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     while estimated(low) > goal.limit:
         high, low = low, low / 8
         if low < 1e-15:
-            reached = _at_end(with_rate(Fraction(low)), goal)
+            reached, _ = certified_measure(with_rate(Fraction(low)), goal)
             if reached > goal.limit:
                 raise NoSolution("rate", goal, low, reached)
             return _solution(with_rate(Fraction(low)), (Fraction(low), Fraction(high)), names, goal)

@@ -22,7 +22,7 @@ from functools import partial
 from dpcalc.amplification.any_mechanism import unamplified_releases
 from dpcalc.amplification.schedule import unamplified_phase
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.moments import together
+from dpcalc.losses.moments import Steps
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.numerics.roots import bracket_root
@@ -33,7 +33,6 @@ from dpcalc.planner.composition import (
     ensemble_release,
     gaussian_releases,
     is_noiseless,
-    releasing_phases,
     valid_bounds,
 )
 from dpcalc.planner.evaluate import Evaluation, evaluate, guarantee, within_work
@@ -51,11 +50,9 @@ _ESTIMATE_ERROR = 1e-6  # what the estimate may be too low by
 
 
 def chain_epsilon(plan: Plan | Composition, size: int) -> float | None:
-    """Return an upper bound on a group's epsilon by a chain of `size` units; inf if none was found, None if not proved.
-
-    Not proved: fewer units than the group removes, removal from frames of unequal sizes, or draws of the unit that are
-    not all fixed or all not.
-    """
+    """Return an upper bound on a group's epsilon by a chain of units; inf if none was found, None if not proved."""
+    # Not proved: fewer units than the group removes, removal from frames of unequal sizes, or draws of the unit that
+    # are not all fixed or all not.
     composition = composed(plan)
     single = composition if composition.plan.group_size == 1 else composed(replace(composition.plan, group_size=1))
     if size == 1:
@@ -142,10 +139,8 @@ class Statement:
 
 
 def statement(plan: Plan) -> Statement:
-    """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs.
-
-    For the best of several runs they follow from epsilon and delta alone, without groups.
-    """
+    """Return the numbers of a privacy statement; those that fail are missing, with a note; few for repeated runs."""
+    # For the best of several runs they follow from epsilon and delta alone, without groups.
     composition = composed(plan)
     evaluation = evaluate(composition)
     main = evaluation.guarantee
@@ -202,27 +197,20 @@ def has_secret_order(plan: Plan) -> bool:
 
 
 def unsampled_epsilon(plan: Plan | Composition) -> float:
-    """Return an upper bound on epsilon without amplification by sampling; infinite without noise.
-
-    Every step, or a whole pass of a shuffle, is the mechanism with the shift s of the one-step bound.
-    """
+    """Return an upper bound on epsilon without amplification by sampling; infinite without noise."""
+    # Every step, or a whole pass of a shuffle, is the mechanism with the shift s of the one-step bound.
     composition = composed(plan)
     run = composition.plan
     if is_noiseless(run):
         return math.inf
-    releasing, steps = releasing_phases(run), {}
-    for unit in composition.units:
-        pairs = []
-        for place, phase in enumerate(run.phases):
-            if phase not in releasing:
-                continue
-            own = valid_bounds(run, phase, unit.choices[place])[0]
-            if isinstance(phase.mechanism, Gaussian):
-                pairs.append(gaussian_releases(phase, unamplified_phase(own)))
-            elif isinstance(phase.mechanism, PateMechanism):
-                pairs.append(ensemble_release(run, phase))
-            else:
-                pairs.append(unamplified_releases(black_box_steps(run, unit, place, own)))
-        for at, name in enumerate(unit.direction_names):
-            steps[name] = together(pair[at] for pair in pairs)
-    return within_work(steps, "auto", delta=run.delta).result.epsilon
+
+    def releases(number: int, place: int) -> tuple[Steps, Steps]:
+        phase, unit = run.phases[place], composition.units[number]
+        own = valid_bounds(run, phase, unit.choices[place])[0]
+        if isinstance(phase.mechanism, Gaussian):
+            return gaussian_releases(phase, unamplified_phase(own))
+        if isinstance(phase.mechanism, PateMechanism):
+            return ensemble_release(run, phase)
+        return unamplified_releases(black_box_steps(run, unit, place, own))
+
+    return within_work(composition.steps_of_units(releases), "auto", delta=run.delta).result.epsilon

@@ -55,11 +55,9 @@ CLOSED_FORM_RENYI = RenyiBounds(
 
 @dataclass(frozen=True, kw_only=True)
 class TruncatedNegativeBinomial:
-    """Number of runs k >= 1 with probability proportional to Gamma(k + shape) / (k! Gamma(shape)) (1 - gamma)^k.
+    """Number of runs k >= 1 with probability proportional to Gamma(k + shape) / (k! Gamma(shape)) (1 - gamma)^k."""
 
-    References:
-        Papernot, Steinke 2022 (2110.03620v2), Definition 1, Theorem 2.
-    """
+    # Source: Papernot, Steinke 2022 (2110.03620v2), Definition 1, Theorem 2.
 
     shape: float  # > -1; 1 is the geometric distribution, 0 the logarithmic one
     mean: float  # runs on average, > 1
@@ -99,12 +97,10 @@ class TruncatedNegativeBinomial:
         return math.exp(bracket_root(lambda x: mean(x) - self.mean, low, 0.0, tolerance=1e-12)[0])
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best run by Theorem 2: a run's at delta / mean, plus a penalty.
-
-        Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
-        first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
-        losses may be infinite it grows by (1 + shape) log(1 + infinite / gamma).
-        """
+        """Return an upper bound on epsilon of the best run by Theorem 2: a run's at delta / mean, plus a penalty."""
+        # Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
+        # first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
+        # losses may be infinite it grows by (1 + shape) log(1 + infinite / gamma).
         alone = max(renyi.epsilon(counts, delta / self.mean) for counts in runs)
         log_inverse_gamma = -math.log(self.gamma)
         grown = math.log1p(_infinity_mass(runs) / self.gamma)
@@ -115,11 +111,9 @@ class TruncatedNegativeBinomial:
 
 @dataclass(frozen=True, kw_only=True)
 class Poisson:
-    """A Poisson number of runs; none at all releases nothing.
+    """A Poisson number of runs; none at all releases nothing."""
 
-    References:
-        Papernot, Steinke 2022 (2110.03620v2), Theorem 6.
-    """
+    # Source: Papernot, Steinke 2022 (2110.03620v2), Theorem 6.
 
     mean: float  # runs on average, > 1
     distribution: ClassVar[str] = "poisson"
@@ -134,11 +128,9 @@ class Poisson:
         return f"poisson, {self.mean:g} on average"
 
     def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
-        """Return an upper bound on epsilon of the best run by Theorem 6; infinite if infinite losses use up delta.
-
-        Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
-        Infinite losses count in delta_a, and mean times their mass is taken from delta.
-        """
+        """Return an upper bound on epsilon of the best run by Theorem 6; infinite if infinite losses use up delta."""
+        # Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
+        # Infinite losses count in delta_a, and mean times their mass is taken from delta.
         infinite = _infinity_mass(runs)
         left = delta - self.mean * infinite
         if left <= 0:
@@ -171,10 +163,9 @@ def _infinity_mass(runs: Runs) -> float:
 
 
 def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
-    """Return the least value of a bound over orders z, in a range that is widened while its largest order is best.
-
-    `bound` takes z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above z.
-    """
+    """Return the least value of a bound over orders z, in a range that is widened while its largest order is best."""
+    # `bound` takes z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above
+    # z.
     max_order, best = 32.0, math.inf
     while True:
         cumulants = [renyi.cumulants(counts, max_order) for counts in runs]

@@ -32,21 +32,14 @@ def replace_phase(plan: Plan, old: Phase, new: Phase) -> Plan:
 
 
 def first_steps(plan: Plan, steps: int) -> Plan:
-    """Return the plan that ends after its first `steps` steps; InputError if it has fewer.
-
-    The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
-    """
+    """Return the plan that ends after its first `steps` steps; InputError if it has fewer."""
+    # The first phases, the last of them cut short; draws and passes that are not finished count as what they are.
     expected = f"a whole number from 0 to {plan.steps}, the length of the run"
-    left = require_whole("steps", steps, expected)
-    if left > plan.steps:
+    if require_whole("steps", steps, expected) > plan.steps:
         raise InputError(f"steps: expected {expected}, got {steps}")
-    phases: list[Phase] = []
-    for phase in plan.phases:
-        phases.append(replace(phase, steps=min(left, phase.steps)))
-        left -= phases[-1].steps
-        if not left:
-            break
-    return replace(plan, phases=tuple(phases))
+    phases = with_total_steps(plan, steps).phases
+    last = max((at for at, phase in enumerate(phases) if phase.steps), default=0)
+    return replace(plan, phases=phases[: last + 1])
 
 
 def with_total_steps(plan: Plan, steps: int) -> Plan:

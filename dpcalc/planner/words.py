@@ -5,18 +5,15 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
+from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import AnyOrder, BallsInBins, CheckIn, CyclicPoisson
-
-if TYPE_CHECKING:  # few plans need them
-    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 
 MAX_DENOMINATOR = 10**7  # of a probability that is printed as a fraction; longer ones are rounded, to be readable
 _COUNT = re.compile(
@@ -47,8 +44,8 @@ def sampling_text(phase: Phase) -> str:
         level.scheme.words(level) + (f", held for {level.redraw_every} steps" if level.redraw_every > 1 else "")
         for level in levels
     ]
-    mechanism = _correlated(phase.mechanism)
-    if mechanism is not None and isinstance(levels[0].scheme, AnyOrder):
+    mechanism = phase.mechanism
+    if isinstance(mechanism, MatrixFactorization) and isinstance(levels[0].scheme, AnyOrder):
         times, apart = mechanism.limits.times(phase.steps), mechanism.limits.separation
         if times <= 1:
             texts[0] += ", a unit in at most 1 step"
@@ -57,15 +54,6 @@ def sampling_text(phase: Phase) -> str:
         else:
             texts[0] += f", a unit in at most {times} steps, at least {apart} apart"
     return "; then ".join(texts)
-
-
-def _correlated(mechanism: Mechanism) -> "MatrixFactorization | None":
-    """Return the mechanism if its noise is correlated over the steps, else None."""
-    if not mechanism.is_correlated:
-        return None
-    from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
-
-    return mechanism if isinstance(mechanism, MatrixFactorization) else None
 
 
 def mechanism_text(phase: Phase) -> str:
@@ -135,15 +123,18 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
     lines = []
     if not all(isinstance(scheme, AnyOrder) for scheme in outermost):
         shuffles = [level.scheme for level in levels if level.scheme.is_shuffled]
+        begins = ", and each phase begins with a new pass" if phases[1:] else ""
         if shuffles:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
-            when = "in every pass" + ("" if is_used else _ANY_ORDER)
+            when = f"in every pass{begins}{'' if is_used else _ANY_ORDER}"
             if is_used:
-                lines.append(UNKNOWN_ORDER + (", and each phase begins with a new pass" if phases[1:] else ""))
+                lines.append(UNKNOWN_ORDER)
         elif any(level.scheme.is_allocated for level in levels):
-            when = "in every pass or phase; no unit's steps depend on another's, and they stay secret"
+            when = f"in every pass or phase{begins}; no unit's steps depend on another's, and they stay secret"
+        elif any(level.redraw_every > 1 for level in levels):
+            when = "whenever a level is redrawn" + begins.replace("a new pass", "new draws")
         else:
-            when = "whenever a level is redrawn" if any(level.redraw_every > 1 for level in levels) else "in every step"
+            when = "in every step"
         lines.append(f"the sampler draws exactly as stated, afresh and independently {when}")
     if plan.partition is not None and plan.parts:
         name = phases[0].hierarchy.level(1).name
@@ -278,7 +269,7 @@ class PhaseSummary:
     joint_noise_multiplier: float | None = None  # of all of them as one; None but for Gaussian noise
     other_sums: str | None = None  # these sums in words, "" for none; None but for Gaussian noise that is stated
     clips: bool = True  # whether anything is clipped
-    sensitivity: "Sensitivity | None" = None  # of a strategy of correlated noise where units take part within limits
+    sensitivity: Sensitivity | None = None  # of a strategy of correlated noise where units take part within limits
     strategy: str = ""  # a config's `mechanism.strategy` where noise is correlated
 
 
@@ -303,13 +294,12 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
                 sampling += f" and {added} {'additions' if added > 1 else 'addition'}" if added else ""
         sampling += f"; costliest: {protected.place}" if protected.place else ""
 
-        correlated, sensitivity, joint = _correlated(mechanism), None, None
-        if correlated is not None:
-            joint = joint_noise_multiplier(correlated)
+        joint = joint_noise_multiplier(mechanism) if isinstance(mechanism, Gaussian | MatrixFactorization) else None
+        sensitivity, strategy = None, ""
+        if isinstance(mechanism, MatrixFactorization):
+            strategy = mechanism.strategy.text
             if phase.steps and isinstance(phase.hierarchy.level(1).scheme, AnyOrder):
-                sensitivity = correlated.strategy.sensitivity(phase.steps, correlated.limits)
-        elif isinstance(mechanism, Gaussian):
-            joint = joint_noise_multiplier(mechanism)
+                sensitivity = mechanism.strategy.sensitivity(phase.steps, mechanism.limits)
         is_gaussian = isinstance(composed.mechanism, Gaussian)  # distances are those of Gaussian mixtures
         chosen = allocation.rate if isinstance(allocation, CheckIn) else phase.hierarchy.chosen_rate
         summaries.append(
@@ -332,7 +322,7 @@ def phase_summaries(composition: Composition, direction: str) -> tuple[PhaseSumm
                 other_sums=None if phase.calibration else other_sums_text(mechanism),
                 clips=phase.clips,
                 sensitivity=sensitivity,
-                strategy="" if correlated is None else correlated.strategy.text,
+                strategy=strategy,
             )
         )
     return tuple(summaries)

@@ -9,19 +9,12 @@ from dpcalc.records import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """Texts on one rule.
+    """Texts on one rule."""
 
-    Attributes:
-        title: a few words.
-        rule: the condition that it finds.
-        reason: why the condition matters.
-        fix: what to do.
-    """
-
-    title: str
-    rule: str
-    reason: str
-    fix: str
+    title: str  # a few words
+    rule: str  # the condition that it finds
+    reason: str  # why the condition matters
+    fix: str  # what to do
 
 
 RULES: dict[str, Rule] = {

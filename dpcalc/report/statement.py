@@ -226,37 +226,8 @@ def _percent(part: float) -> str:
 # The formats of `statement --format`; `dpcalc.report.formats` lists them
 
 
-LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
-
-
 def statement_json(view: StatementView, width: int = 80) -> str:  # noqa: ARG001  JSON has no columns
     return json_document("statement", view.result)
-
-
-def statement_text(view: StatementView, width: int = 80) -> str:
-    """Return a statement as plain text, wrapped between words at `width` > LABEL_WIDTH + 2; no word is cut."""
-    lines = [view.title, "=" * min(len(view.title), width)]
-
-    def add(text: str, first_indent: str, other_indent: str) -> None:
-        wrapped = textwrap.wrap(
-            text,
-            width,
-            initial_indent=first_indent,
-            subsequent_indent=other_indent,
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        lines.extend(wrapped or [first_indent.rstrip()])
-
-    for section in view.sections:
-        lines += ["", section.heading]
-        for paragraph in section.prose:
-            add(paragraph, "  ", "  ")
-        for label, text in section.rows:
-            add(text, f"  {label:<{LABEL_WIDTH}}", " " * (LABEL_WIDTH + 2))
-        for point in section.points:
-            add(point, "  - ", "    ")
-    return "".join(f"{line}\n" for line in lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,6 +258,29 @@ class Markup:
         return "".join([*parts, self.end])
 
 
+LABEL_WIDTH = 22  # columns of the longest label, "without amplification", and a space
+_PLAIN = Markup(  # a tab stands where the further lines of a text begin; no text of a view has one
+    escape=str,
+    title="\t{}\n",
+    heading="\n\t{}\n",
+    paragraph="  \t{}\n",
+    rows=("", f"  {{:<{LABEL_WIDTH}}}\t{{}}\n", ""),
+    points=("", "  - \t{}\n", ""),
+)
+
+
+def statement_text(view: StatementView, width: int = 80) -> str:
+    """Return a statement as plain text, wrapped between words at `width` > LABEL_WIDTH + 2; no word is cut."""
+    wrapper = textwrap.TextWrapper(width, break_long_words=False, break_on_hyphens=False)
+    lines = []
+    for line in _PLAIN(view).split("\n"):
+        wrapper.initial_indent, _, text = line.partition("\t")
+        wrapper.subsequent_indent = " " * len(wrapper.initial_indent)
+        lines += wrapper.wrap(text) or [wrapper.initial_indent.rstrip()]
+    lines.insert(1, "=" * min(len(view.title), width))
+    return "\n".join(lines)
+
+
 # Names of a config make no heading, link or image.
 MARKDOWN = Markup(
     escape=escaped,
@@ -313,7 +307,7 @@ body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem aut
 h1 {{ font-size: 1.6rem; }} h2 {{ font-size: 1.15rem; margin-top: 2rem; }}
 table {{ border-collapse: collapse; width: 100%; }}
 th, td {{ text-align: left; vertical-align: top; padding: .3rem .8rem .3rem 0; border-top: 1px solid #8884; }}
-th {{ font-weight: 600; width: 11rem; }} td {{ overflow-wrap: anywhere; }}
+th {{ font-weight: 600; width: min(11rem, 36%); }} td {{ overflow-wrap: anywhere; }}
 img {{ width: 100%; background: #fff; border-radius: 8px; }}
 @media print {{ body {{ font-size: 11px; margin: 0; }} h2 {{ break-after: avoid; }} }}
 </style>

@@ -43,13 +43,17 @@ def terminal_text(output: Output, *, width: int, styled: bool) -> str:
             parts += _labelled([pair for pair in zip(titles[1:], others, strict=True) if pair[1]], width)
         return _rendered(parts, width=width, styled=styled)
     grid = RichTable(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
-    notes = RichTable.grid(padding=(0, _GAP))
     for title, size in zip(titles[:-1], widths, strict=True):
         grid.add_column(Text(title), width=size)
+    of_note: dict[str, list[str]] = {}  # the rows that have it, by as many cells as tell them apart
+    told = 1 if len({line[0] for line in lines}) == len(lines) else 2
     for *texts, note in lines:
         grid.add_row(*map(Text, texts))
+        of_note.setdefault(note, []).append(", ".join(filter(None, texts[:told])))
+    notes = RichTable.grid(padding=(0, _GAP))
+    for note, rows_of_it in of_note.items():
         if note:
-            notes.add_row(Text(", ".join(filter(None, texts[:2])), style="dim"), Text(note))
+            notes.add_row(Text("\n".join(rows_of_it), style="dim"), Text(note))
     parts.append(grid)
     if notes.row_count:
         parts += [Text("notes", style="bold"), notes]
@@ -78,7 +82,7 @@ def _column_widths(rows: Sequence[Sequence[str]], width: int) -> list[int] | Non
     """Return column widths that fit into `width`, cut no word and keep cells to three lines; None if there are none."""
     columns = list(zip(*rows, strict=True))
     widths = [max(len(word) for text in texts for word in (text.split() or [""])) for texts in columns]
-    room = width - _GAP * len(widths)
+    room = width - _GAP * (len(widths) - 1)
     while True:
         # The column whose cells have most lines becomes wider by one.
         lines = [

@@ -23,6 +23,7 @@ from dpcalc.sampling.counts import (
     convolve_power,
     nonzero_probability,
     power,
+    sum_of_draws,
 )
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import Path, fewest_in_frame, level_rows
@@ -48,8 +49,7 @@ def nonempty_probability(levels: Iterable[tuple[Scheme, int]], *, is_rounded_up:
 
 
 def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) -> Fraction:
-    """Return an upper bound on Pr[a drawn unit holds a record]: draws held longer are whole, shorter ones
-    never empty."""
+    """Bound Pr[a drawn unit holds a record] from above: draws held longer are whole, shorter ones never empty."""
     below: list[tuple[Scheme, int]] = []
     for level in hierarchy.levels[number:]:
         if level.redraw_every < hold:
@@ -61,10 +61,8 @@ def max_nonempty_probability(hierarchy: Hierarchy, number: int, *, hold: int) ->
 def contribution_distribution(
     hierarchy: Hierarchy, *, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return an upper law of the contributions that a step draws of a drawn unit; None if only their maximum is known.
-
-    `unit` is the protected level, `clip` the same or one below, and no unit makes more than `max_contributions`.
-    """
+    """Return an upper law of the contributions drawn of a drawn unit; None if only their maximum is known."""
+    # `unit` is the protected level, `clip` the same or one below, and no unit makes more than `max_contributions`.
     below, hold = hierarchy.levels[unit:clip], hierarchy.level(unit).redraw_every
     is_known = all(level.is_equal and (level.scheme.is_simple or level.scheme.is_cut) for level in below)
     in_step = [level.redraw_every == hold for level in below]
@@ -145,11 +143,9 @@ class CoSampled:
 
 
 def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int = 1) -> CoSampled:
-    """Return the certain contributions of a path's unit and its siblings, frame sizes and Pr[nonempty] in actual data.
-
-    Sizes only known to lie between two ends are at their largest off the path. If the units of the frame differ, each
-    of several members contributes as the smallest one.
-    """
+    """Return what a path's unit and its siblings surely contribute, frame sizes, Pr[nonempty] in actual data."""
+    # Sizes only known to lie between two ends are at their largest off the path. If the units of the frame differ, each
+    # of several members contributes as the smallest one.
     levels, unit = level_rows(hierarchy), len(path.counts)
     schemes = [level.scheme for level in hierarchy.levels]
 
@@ -233,14 +229,16 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
 
 
 def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt.
-
-    Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
-    """
+    """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt."""
+    # Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
+    # With `limit` 0 as many as it has, in sums as `sum_of_draws` has them.
     if not co_sampled.frames:
         return {0: Fraction(1)}
     law = binomial(1, co_sampled.nonempty[co_sampled.clip])
     for level, fewest in reversed(co_sampled.frames[number:]):
+        if not limit:
+            law = sum_of_draws(law, *level.scheme.tried(fewest))
+            continue
         # Which of the units of a larger Fixed draw contribute would be random, too.
         (drawn, rate), most = level.scheme.tried(fewest), limit // max(1, *law)
         contributing = 0 if level.scheme.has_stand_in and most < drawn else min(drawn, most)

@@ -28,14 +28,13 @@ _DEVIATIONS = (*(0.25 * i for i in range(17)), *(4 * 1.1**i for i in range(1, 60
 _LOG_2 = math.log(2)
 _FEW_PAIRS = 4096  # pairs of counts up to which short probabilities are summed exactly
 _SUM_BITS = 1600  # of a probability in a sum of many counts; the remainders, 2^-1500 in all, are below 2^-_VANISHING
+_WHOLE_BITS = 160  # of a probability in a sum of all that is drawn, for which an absolute error is taken into account
 _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed again
 
 
 def binomial(trials: int, rate: Fraction) -> CountDistribution:
-    """Return an upper law of Binomial(trials, rate): by recurrence from Pr[0], or Chernoff where that is below 2^-2048.
-
-    Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
-    """
+    """Return an upper law of Binomial(trials, rate): by recurrence, or by Chernoff where Pr[0] is below 2^-2048."""
+    # Exact if the probabilities have at most 4096 bits, but that counts that together have less than 2^-200 are one.
     if rate in {0, 1} or not trials:
         return {trials if rate else 0: Fraction(1)}
     a, b = rate.numerator, rate.denominator
@@ -84,8 +83,7 @@ class FullBatch(NamedTuple):
 
 
 def full_batch(others: int, rate: Fraction, cap: int) -> FullBatch | None:
-    """Return Pr[`others` fill a batch], and Pr[one more unit is in the batch] given that they do; None if too
-    costly."""
+    """Return Pr[`others` fill a batch], and Pr[one more unit is in it] given that they do; None if too costly."""
     if others < cap or not rate:
         return FullBatch(Fraction(0), Fraction(0))
     if rate == 1:
@@ -229,9 +227,24 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
     return power_by_squaring(law, number, convolve, identity={0: Fraction(1)})
 
 
+def sum_of_draws(each: dict[int, Fraction], number: int, rate: Fraction = Fraction(1)) -> dict[int, Fraction]:
+    """Return the law of a sum of `number` values that each enter with `rate`, of weights in multiples of 2^-160.
+
+    What is rounded off goes to the likeliest value: the law differs from the true one by less than 1e-40 in all.
+    """
+    entered = mixture([(1 - rate, {0: Fraction(1)}), (rate, each)])
+    if len(entered) == 1:
+        return {number * value: chance for value, chance in entered.items()}
+    return power_by_squaring(entered, number, lambda a, b: to_whole_bits(convolve(a, b)), identity={0: Fraction(1)})
+
+
+def to_whole_bits(law: dict[int, Fraction]) -> dict[int, Fraction]:
+    """Return the law with weights in multiples of 2^-160; what is rounded off goes to the likeliest value."""
+    return rounded(law, _WHOLE_BITS, lambda law: max(law, key=law.__getitem__), above=_WHOLE_BITS)
+
+
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:
-    """Return an upper law, at most 64 counts, of the sum of `number` independent counts by repeated
-    `convolve_upper`."""
+    """Return an upper law, at most 64 counts, of the sum of `number` independent counts."""
     return power_by_squaring(law, number, convolve_upper, identity={0: Fraction(1)})
 
 

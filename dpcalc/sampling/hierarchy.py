@@ -89,9 +89,11 @@ class Level:
             raise InputError(f"level {self.name}: expected a least count from 1 to {self.count}, got {self.min_count}")
         if self.redraw_every < 1:
             raise InputError(f"level {self.name}: expected redraw_every >= 1, got {self.redraw_every}")
-        for fault in size_faults(self.name, _size_needed(self.scheme), self.min_count, self.count):
+        scheme = self.scheme
+        size = scheme.size if scheme.is_shuffled or (scheme.has_stand_in and not scheme.at_most) else 0
+        for fault in size_faults(self.name, size, self.min_count, self.count):
             raise fault
-        object.__setattr__(self, "scheme", self.scheme.for_counts(self.min_count, self.count))
+        object.__setattr__(self, "scheme", scheme.for_counts(self.min_count, self.count))
 
     @property
     def is_equal(self) -> bool:
@@ -263,11 +265,6 @@ def episode_faults(episodes: Episodes, levels: Sequence["Level"], tree: Tree | N
         yield KeyedInputError("episodes", problem, "lower `shots` or `queries`")
 
 
-def _size_needed(scheme: Scheme) -> int:
-    """Return the fewest units that every parent must have."""
-    return scheme.size if scheme.is_shuffled or (scheme.has_stand_in and not scheme.at_most) else 0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Hierarchy:
     """The levels, outermost first."""
@@ -296,19 +293,6 @@ class Hierarchy:
         if self.tree is not None and all(level.is_equal for level in self.levels):
             object.__setattr__(self, "tree", None)
 
-    @classmethod
-    def of_tree(cls, tree: Tree, names: Sequence[str], schemes: Sequence[Scheme]) -> "Hierarchy":
-        """Return the hierarchy of a tree of unequal sizes; InputError if a unit holds fewer than a step draws."""
-        for number, (name, scheme) in enumerate(zip(names, schemes, strict=True), start=1):
-            sizes, smallest = tree.sizes[number - 1], tree.smallest_parent(number)
-            for fault in size_faults(name, _size_needed(scheme), min(sizes), max(sizes), smallest_parent=smallest):
-                raise fault
-        levels = (
-            Level(name=name, count=max(sizes), min_count=min(sizes), scheme=scheme)
-            for name, sizes, scheme in zip(names, tree.sizes, schemes, strict=True)
-        )
-        return cls(levels=tuple(levels), tree=tree)
-
     @property
     def depth(self) -> int:
         """Number of levels; the records are level `depth`."""
@@ -331,10 +315,8 @@ class Hierarchy:
         return Fraction(1) if self.allocation is None else self.level(self.allocated).rate
 
     def given_allocation(self) -> "Hierarchy":
-        """Return the hierarchy in a step that the unit chose: the allocated level, if any, is drawn whole.
-
-        Bounds of one step are those of this hierarchy.
-        """
+        """Return the hierarchy in a step that the unit chose: the allocated level, if any, is drawn whole."""
+        # Bounds of one step are those of this hierarchy.
         if self.allocation is None:
             return self
         levels = (replace(level, scheme=All()) if level.scheme.is_allocated else level for level in self.levels)
@@ -353,10 +335,8 @@ class Hierarchy:
         return next((at for at, level in enumerate(self.levels, start=1) if level.scheme.is_summed), 0)
 
     def with_copies(self) -> "Hierarchy":
-        """Return the hierarchy with each unit of the summed level as so many copies, each drawn by itself.
-
-        Source: docs/theory.md, Theorem 4.10.
-        """
+        """Return the hierarchy with each unit of the summed level as so many copies, each drawn by itself."""
+        # Source: docs/theory.md, Theorem 4.10.
         number = self.summed
         level, above, below = self.level(number), self.levels[: number - 1], self.levels[number:]
         if not isinstance(level.scheme, SummedPoisson):
@@ -372,13 +352,10 @@ class Hierarchy:
         return replace(self, levels=(*above, replace(level, scheme=All()), copy, *below), tree=tree)
 
     def with_drawn_periods(self) -> "Hierarchy":
-        """Return the hierarchy with each level drawn whole in the rhythm of a drawn one: its own changes no batch.
-
-        Above all that is drawn it is the rhythm of the first one, below it that of the last. A level in between keeps
-        its own: the rhythm of either can give the smaller bound.
-
-        Source: docs/theory.md, Theorem 7.1.
-        """
+        """Return the hierarchy with each level drawn whole in the rhythm of a drawn one: its own changes no batch."""
+        # Above all that is drawn it is the rhythm of the first one, below it that of the last. A level in between keeps
+        # its own: the rhythm of either can give the smaller bound.
+        # Source: docs/theory.md, Theorem 7.1.
         drawn = [at for at, level in enumerate(self.levels) if level.scheme != All()]
         nearest = [min(max(at, drawn[0]), drawn[-1]) if drawn else None for at in range(self.depth)]
         periods = [1 if at is None else self.levels[at].redraw_every for at in nearest]

@@ -130,11 +130,10 @@ class Rows:
 
 @lru_cache(maxsize=4)
 def alike_units(sizes: tuple[tuple[int, ...], ...]) -> tuple[Rows, ...]:
-    """Return, for each level, outermost first, a row per kind of siblings under the first unit of each kind of parent.
-
-    Two sweeps. Upwards: units of a level are of one kind if they hold equally many children of each kind. Downwards: of
-    each kind of parent only the first unit is followed, so that the rows are as many as there are kinds, not units.
-    """
+    """Return for each level, outermost first, a row per kind of siblings under the first unit of each kind."""
+    # Two sweeps. Upwards: units of a level are of one kind if they hold equally many children of each kind. Downwards:
+    # of each kind of parent only the first unit is followed, so that the rows are as many as there are kinds, not
+    # units.
     records = np.array(sizes[-1], dtype=np.int64)
     kinds = np.unique(records, return_inverse=True)[1]
     grouped = []
@@ -229,11 +228,9 @@ def fewest_in_frame(scheme: Scheme, count: int) -> int:
 
 
 def one_pass(path: Path) -> Path:
-    """Return the path with the innermost shuffle as one draw of all that its pass holds, and those above it as `All`.
-
-    A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
-    innermost one are assumed public.
-    """
+    """Return the path with the innermost shuffle as one draw of what its pass holds, those above it as `All`."""
+    # A pass with drop_last draws a fixed number, any other pass draws everything. The draws of shuffles above the
+    # innermost one are assumed public.
     shuffled, schemes = [at for at, x in enumerate(path.schemes) if x.is_shuffled], list(path.with_whole_passes.schemes)
     if shuffled:
         scheme, count = path.schemes[shuffled[-1]], path.counts[shuffled[-1]]
@@ -242,13 +239,11 @@ def one_pass(path: Path) -> Path:
 
 
 def path_table(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> PathTable:
-    """Return a table of the paths to level `unit` that differ: a row for each kind in a tree, else for ranges of sizes.
-
-    One row for each kind of units of a tree, in order of the first of each. Of sizes only known to lie between two
-    ends every larger one means a smaller rate, so that the smallest size, which a fixed draw may exhaust, and the
-    next one stand for all; where a draw is of at most some number, the first size of which it leaves something out
-    does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
-    """
+    """Return a table of the paths to level `unit` that differ: a row a kind in a tree, else for ranges of sizes."""
+    # One row for each kind of units of a tree, in order of the first of each. Of sizes only known to lie between two
+    # ends every larger one means a smaller rate, so that the smallest size, which a fixed draw may exhaust, and the
+    # next one stand for all; where a draw is of at most some number, the first size of which it leaves something out
+    # does too. A capped Poisson draw may cost more for a larger size: there a row stands for a range of sizes.
     hierarchies = tuple(phase for phase, _ in draws)
     levels, tree = level_rows(hierarchies[0]), hierarchies[0].tree
 

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 
 class Scheme:
-    """A draw: facts, and what follows from them for bounds, data sets, words, configs, simulation and audits.
+    """A draw: facts, and what follows from them for bounds, data sets, words, configs, simulation and audits."""
 
-    A new scheme is a class here, listed in SCHEMES, that states its facts and its `rate`; it answers a question itself
-    where what follows is wrong. `count` is always the number of children of the one parent from which they are drawn.
-    """
+    # A new scheme is a class here, listed in SCHEMES, that states its facts and its `rate`; it answers a question
+    # itself where what follows is wrong. `count` is always the number of children of the one parent from which they are
+    # drawn.
 
     name: ClassVar[str]
     keys: ClassVar[tuple[str, ...]] = ()  # that a draw in a config takes beside `scheme`; amounts are required
@@ -218,11 +218,10 @@ class Fixed(_Sized):
 
 @dataclass(frozen=True, kw_only=True)
 class FixedAtRate(Fixed):
-    """A draw of a fixed size from a frame that is itself random, so that a child's probability is not size / count.
+    """A draw of a fixed size from a frame that is itself random, so that a child's probability is not size / count."""
 
-    Bounds of single units take a full batch of a `CappedPoisson` draw for it (docs/theory.md, Theorem 4.9); no config
-    states it.
-    """
+    # Bounds of single units take a full batch of a `CappedPoisson` draw for it (docs/theory.md, Theorem 4.9); no config
+    # states it.
 
     probability: Fraction  # that the child on the path is drawn, exact, in (0, 1]
 
@@ -275,10 +274,9 @@ class Poisson(Independent):
 
 @dataclass(frozen=True, kw_only=True)
 class SummedPoisson(Independent):
-    """So many independent Poisson draws in one step, added up: a child is in it Binomial(`draws`, `probability`) times.
+    """So many Poisson draws in one step, added up: a child is in it Binomial(`draws`, `probability`) times."""
 
-    Source: docs/theory.md, Theorem 4.10.
-    """
+    # Source: docs/theory.md, Theorem 4.10.
 
     name = Poisson.name
     keys = Poisson.keys
@@ -318,11 +316,10 @@ class SummedPoisson(Independent):
 
 @dataclass(frozen=True, kw_only=True)
 class CappedPoisson(Independent):
-    """Each child independently with one probability; of more than `max_batch_size` drawn ones a uniform subset stays.
+    """Each child independently with one probability; of more than `max_batch_size` a uniform subset stays."""
 
-    What holds for independent draws does not hold for it. A draw that can take no more children than it may keep is
-    one, and becomes one (`for_counts`).
-    """
+    # What holds for independent draws does not hold for it. A draw that can take no more children than it may keep is
+    # one, and becomes one (`for_counts`).
 
     name = Poisson.name
     keys = Poisson.keys
@@ -377,11 +374,10 @@ class WithReplacement(_Sized):
 
 @dataclass(frozen=True, kw_only=True)
 class Shuffle(_Sized):
-    """Pass after pass over all children in random order, `size` of them in each step.
+    """Pass after pass over all children in random order, `size` of them in each step."""
 
-    The reader may know in which step of a pass a child is, unless the order is secret. The number of steps of a pass
-    follows from the data; `changes_passes` says whether removing children changes it.
-    """
+    # The reader may know in which step of a pass a child is, unless the order is secret. The number of steps of a pass
+    # follows from the data; `changes_passes` says whether removing children changes it.
 
     name = "shuffle"
     keys = ("size", "drop_last", "order")
@@ -392,10 +388,8 @@ class Shuffle(_Sized):
     is_secret: bool = False  # the order: uniform, a new one for each pass, with each child once
 
     def places(self, count: int) -> tuple[tuple[Fraction, int], ...]:
-        """Return (chance, batches over which a child's place is uniform) of each public case of a pass; else no place.
-
-        Source: docs/theory.md, Theorem 7.10.
-        """
+        """Return (chance, batches over which a child's place is uniform) of each public case of a pass."""
+        # Source: docs/theory.md, Theorem 7.10. With the chance that is left it has no place.
         full, odd = divmod(count, self.size)
         if not odd or self.drop_last:
             return ((Fraction(full * self.size, count), full),) if full else ()
@@ -427,10 +421,9 @@ class All(Scheme):
 
 @dataclass(frozen=True, kw_only=True)
 class AnyOrder(All):
-    """Batches in any order: nothing is assumed of it but in how many steps one unit takes part, and how far apart.
+    """Batches in any order: nothing is assumed of it but in how many steps one unit takes part, and how far apart."""
 
-    The mechanism, which spans the steps, states these limits; to everything else it is as if all children were drawn.
-    """
+    # The mechanism, which spans the steps, states these limits; to everything else it is as if all children were drawn.
 
     name = "any-order"
     keys = ()
@@ -467,10 +460,8 @@ class CyclicPoisson(Scheme):
         return max(1, min_count - (self.groups - 1) * largest), largest
 
     def group_draw(self, min_count: int, count: int) -> Poisson | CappedGroup:
-        """Return the draw from one group: a CappedGroup if the largest group exceeds the cap, else a Poisson.
-
-        Source: docs/theory.md, Theorem 16.8.
-        """
+        """Return the draw from one group: a CappedGroup if the largest group exceeds the cap, else a Poisson."""
+        # Source: docs/theory.md, Theorem 16.8.
         smallest, largest = self.group_sizes(min_count, count)
         if self.max_batch_size is None or self.max_batch_size >= largest:
             return Poisson(probability=self.probability)
@@ -587,10 +578,8 @@ class RandomAllocation(Allocation):
         return min(self.times, steps)
 
     def passes(self, steps: int) -> tuple[AllocatedPass, ...]:
-        """Return passes that cost at least as much as the first `steps` of the phase; () for 0 steps.
-
-        Source: docs/theory.md, Theorem 7.7.
-        """
+        """Return passes that cost at least as much as the first `steps` of the phase; () for 0 steps."""
+        # Source: docs/theory.md, Theorem 7.7.
         if self.times == 1:
             return BallsInBins(bins=self.steps).passes(steps)
         # The whole phase as `times` passes of near-equal length, in each of which the unit chooses one step: in which

@@ -50,10 +50,8 @@ class _Masses(NamedTuple):
 
 
 def independent_sum(each: CountDistribution, number: int, *, rate: Fraction) -> CountDistribution:
-    """Return an upper law, in floats on a grid, of the sum of `number` independent counts that each enter with `rate`.
-
-    At most about 8192 counts; their tails are at least the true ones, and larger by 1e-7, relative.
-    """
+    """Return an upper law, in floats on a grid, of the sum of `number` counts that each enter with `rate`."""
+    # At most about 8192 counts; their tails are at least the true ones, and larger by 1e-7, relative.
     largest = number * max(each)
     if not largest or not rate:
         return {0: Fraction(1)}
@@ -237,8 +235,7 @@ _MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the 
 
 
 def cut_sum(scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution | None) -> CountDistribution:
-    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` of the
-    others."""
+    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` other's."""
     nothing = {0: Fraction(1)}
     each = each if count <= _MAX_INDEPENDENT else nothing
     # Where others add nothing, one case stands for all their numbers below the cap.

@@ -117,10 +117,7 @@ def unchecked_tree(counts: object, names: Sequence[str]) -> Tree:
 
 
 def faults(counts: object, names: Sequence[str]) -> Iterator[Fault]:
-    """Yield, in order, each place where `counts` is no tree over these levels; one fault for fewer than two levels.
-
-    One fault for each wrong place, in order.
-    """
+    """Yield, in order, each place where `counts` is no tree over these levels; one fault for fewer than two levels."""
     if len(names) < 2:
         yield Fault(at=(), text="over two levels or more, got one", hint="the `count` of a single level says how many")
         return

@@ -18,6 +18,7 @@ from dpcalc.config.tree import split_path
 from dpcalc.errors import FIX_INPUT, NO_VERDICT, ConvergenceError, InputError
 from dpcalc.gate.workers import OnProgress, Workers, ignore_progress
 from dpcalc.guarantee import Kind
+from dpcalc.planner.advice import places_of_unused_order
 from dpcalc.planner.compare import inversion_row
 from dpcalc.planner.composition import composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
@@ -89,6 +90,7 @@ class Outcome:
     method: str = ""
     budget: float | None = None  # that of the point's config
     error: str = ""
+    note: str = ""  # where the epsilon is that of the config with another word, and the word
     code: int = 0  # of the point: 0, 2 for a config that is not valid, 3 for no verdict
 
     @property
@@ -195,7 +197,7 @@ def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> 
     """Return the outcomes of points; pure, so that other processes and machines can run it by name."""
     outcomes = []
     for values in points:
-        epsilon, kind, method = None, Kind.ESTIMATE, "inversion"
+        epsilon, kind, method, note = None, Kind.ESTIMATE, "inversion", ""
         try:
             plan = base.plan(keys, values)
             composition = composed(plan)
@@ -206,7 +208,9 @@ def chunk_outcomes(base: SweptConfig, keys: tuple[str, ...], points: Points) -> 
             if epsilon is None or (budget is not None and abs(epsilon - budget) <= NEAR_BUDGET * budget):
                 main = guarantee(composition)
                 epsilon, kind, method = main.epsilon, main.kind, main.method
-            outcome = Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget)
+            if places_of_unused_order(composition.one_run):
+                note = "as with order: any"
+            outcome = Outcome(values=values, epsilon=epsilon, kind=kind, method=method, budget=budget, note=note)
         except (InputError, ConvergenceError) as error:
             text = error.diagnostics[0].message if isinstance(error, ConfigError) else str(error)
             code = FIX_INPUT if isinstance(error, InputError) else NO_VERDICT

@@ -50,14 +50,14 @@ def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width:
     keys = [axis.key for axis in axes]
     rows = [(*keys, *SHOWN), *map(_row, outcomes)]
     if not width:  # errors stand behind the aligned columns, which their length would tear apart
-        notes = ["", *(f"  {visible(outcome.error)}" if outcome.error else "" for outcome in outcomes)]
-        return "".join(f"{line}{note}\n" for line, note in zip(aligned(rows), notes, strict=True))
+        ends = ["", *(f"  {visible(each.error or each.note)}".rstrip() for each in outcomes)]
+        return "".join(f"{line}{end}\n" for line, end in zip(aligned(rows), ends, strict=True))
     names = [key.rpartition(".")[2] for key in keys]
     short = names if len({*names}) == len(names) else keys
     fitting = fitted(rows, short=(*short, *SHOWN), width=width)
-    errors = Counter(visible(outcome.error) for outcome in outcomes if outcome.error)
-    for error, count in errors.items():
-        fitting += textwrap.wrap(f"{error} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
+    times = Counter(note for outcome in outcomes if (note := visible(outcome.error or outcome.note)))
+    for note, count in times.items():
+        fitting += textwrap.wrap(f"{note} ({counted(count, 'point', ',')})", width, subsequent_indent="  ")
     return "".join(f"{line}\n" for line in fitting)
 
 
@@ -109,7 +109,7 @@ def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path:
         table=Table(
             headline=summary(outcomes),
             columns=(*(axis.key for axis in axes), *SHOWN, "note"),
-            rows=[(*_row(outcome), visible(outcome.error)) for outcome in outcomes],
+            rows=[(*_row(outcome), visible(outcome.error or outcome.note)) for outcome in outcomes],
         ),
         csv=sweep_csv(axes, outcomes),
     )
@@ -131,6 +131,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
         )
     words += [f"{fits[True]:,} within the budget", f"{fits[False]:,} over it"] if fits[True] or fits[False] else []
     words += [f"{unknown:,} without an answer"] if unknown else []
+    unused = sum(bool(outcome.note) for outcome in outcomes)
+    words += [f"{unused:,} where the secret order lowers nothing, as with order: any"] if unused else []
     return ", ".join(words)
 
 

@@ -13,27 +13,21 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.plain import closed_form_profile
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, upper_profile
 from dpcalc.accountants.result import costliest_release
-from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
-from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Poisson
 from tests.oracles.exact_gaussian import DIGITS, exact_delta
+from tests.runs import run_of
 from tests.thinning import thinned
 
 HERE, THERE = {0: Fraction(1)}, {1: Fraction(1)}
 
 
 def plan_of(rate, noise, steps, delta=1e-5):
-    level = Level(name="example", count=10**9, scheme=Poisson(probability=Fraction(rate)))
-    hierarchy = Hierarchy(levels=(level,))
-    phase = Phase(name="training", hierarchy=hierarchy, mechanism=Gaussian(noise_multiplier=noise), clip=1, steps=steps)
-    return Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=delta)
+    return run_of((10**9, Poisson(probability=Fraction(rate))), noise=noise, steps=steps, delta=delta)
 
 
 def directions(plan):

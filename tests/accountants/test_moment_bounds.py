@@ -38,7 +38,7 @@ def flat(rate, sigma):
 
 
 def unsampled(sigma):
-    return of_two_halves(own=flat(1, sigma).swapped, other=flat(1, sigma).swapped, shift=1.0)
+    return of_two_halves(own=flat(1, sigma).swapped, other=flat(1, sigma).swapped, ends=(0.5, 0.5))
 
 
 def log_moment(rate, sigma, order):

@@ -9,13 +9,12 @@ import pytest
 from dpcalc.amplification.groups import contexts, large_group, max_group_size, members_in_batch, placements
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
+from tests.runs import of_tree, run_of
 
 
 @pytest.mark.parametrize("placement", placements(4, (9, 9)))
@@ -37,16 +36,14 @@ def test_a_large_group_is_drawn_no_less_than_any_placement(placement):
 NAMES = ("user", "record")
 
 
-def plan(hierarchy, *, unit=2, group_size=1, clip=2, adjacency=Adjacency.REPLACE_ONE, noise=10.0):
-    mechanism = Gaussian(noise_multiplier=noise, max_grad_norm=1.0)
-    phase = Phase(name="a", hierarchy=hierarchy, mechanism=mechanism, clip=clip, steps=10)
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-5, group_size=group_size)
+def plan(hierarchy, *, adjacency=Adjacency.REPLACE_ONE, noise=10.0, **more):
+    return run_of(hierarchy, adjacency=adjacency, noise=noise, steps=10, **more)
 
 
 def users(*sizes):
     """Users of some sizes: one of them is drawn, then each record with probability .9."""
     schemes = (Fixed(size=1), Poisson(probability=Fraction(9, 10)))
-    return Hierarchy.of_tree(tree_of(list(sizes), NAMES), NAMES, schemes)
+    return of_tree(tree_of(list(sizes), NAMES), NAMES, schemes)
 
 
 def built(*sizes):
@@ -103,7 +100,7 @@ def test_groups_without_room_are_refused():
 @pytest.mark.parametrize("adjacency", [Adjacency.REPLACE_ONE, Adjacency.ZERO_OUT])
 def test_a_group_costs_its_whole_shift_where_all_is_drawn(sizes, adjacency):
     size, most = 3, 2 if adjacency is Adjacency.REPLACE_ONE else 1
-    drawn = Hierarchy.of_tree(tree_of(list(sizes), NAMES), NAMES, (All(), All()))
+    drawn = of_tree(tree_of(list(sizes), NAMES), NAMES, (All(), All()))
     epsilon = guarantee(plan(drawn, group_size=size, adjacency=adjacency)).epsilon
     mu = size * most * 10**0.5 / 10  # ten steps under noise of 10
     below = NormalDist().cdf

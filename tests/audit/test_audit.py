@@ -2,10 +2,13 @@
 
 import math
 import re
+from functools import partial
 from itertools import chain, count, cycle, islice, product, repeat
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy.stats import binom
 
 from dpcalc.audit import draws
@@ -15,6 +18,7 @@ from tests.audit import loaders
 from tests.audit.loaders import BATCH, STEPS, UNITS, flat_config, jsonl, nested, nested_config
 from tests.thinning import thinned
 
+ROWS = yaml.safe_load(Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"))
 TREE = [3, 5, 9, 12, 4, 7] * 10
 
 
@@ -57,51 +61,22 @@ def correlated(sampling, limits, *, steps=STEPS, units=UNITS, bands=4):
     return text.replace("add-remove", "zero-out")
 
 
+def declared(key):
+    """By name: a config, a loader, and what else the table says."""
+    builders = {"flat": flat_config, "correlated": correlated}
+    return {
+        name: (builders[kind](*given, **options), partial(getattr(loaders, loader), **more), *said)
+        for name, (kind, given, options, loader, more, *said) in ROWS[key].items()
+    }
+
+
 CUT_GROUPS = "{scheme: cyclic-poisson, groups: 7, rate: 0.1, max_batch_size: 10, max_group_size: 150}"
 FIXED_EPOCHS = ", min_separation: 60, participation: fixed-epochs"
 HONEST = {
-    "any order": (correlated("any-order", ", min_separation: 60"), loaders.same_passes),
-    "any order, fixed epochs": (correlated("any-order", FIXED_EPOCHS), loaders.same_passes),
-    "cyclic poisson": (
-        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
-        lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600),
-    ),
+    **declared("honest"),
     "cyclic poisson, cut": (
         correlated(CUT_GROUPS, "", units=600),
         lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=10),
-    ),
-    "bins with bands": (
-        correlated("{scheme: balls-in-bins, bins: 60, assignment: held}", ""),
-        lambda rng: loaders.balls_in_bins(rng, is_held=True),
-    ),
-    "poisson": (flat_config("poisson"), loaders.poisson),
-    "fixed": (flat_config("fixed"), loaders.fixed),
-    "with-replacement": (flat_config("with-replacement"), loaders.with_replacement),
-    "shuffle": (flat_config("shuffle", batch=70), lambda rng: loaders.shuffled(rng, size=70)),
-    "shuffle, drop_last": (
-        flat_config("{scheme: shuffle, drop_last: true}", batch=70),
-        lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
-    ),
-    "shuffle, secret": (
-        flat_config("{scheme: shuffle, order: secret}", batch=70),
-        lambda rng: loaders.shuffled(rng, size=70),
-    ),
-    "shuffle, secret, of few": (
-        flat_config("{scheme: shuffle, order: secret}", batch=1, units=4, steps=40),
-        lambda rng: loaders.shuffled(rng, units=4, size=1),
-    ),
-    "balls in bins": (flat_config("{scheme: balls-in-bins, bins: 60}", length=""), loaders.balls_in_bins),
-    "balls in bins, held": (
-        flat_config("{scheme: balls-in-bins, bins: 60, assignment: held}", length=""),
-        lambda rng: loaders.balls_in_bins(rng, is_held=True),
-    ),
-    "few balls in bins": (
-        flat_config("{scheme: balls-in-bins, bins: 149}", units=20, length="", steps=150),
-        lambda rng: loaders.balls_in_bins(rng, units=20, bins=149),
-    ),
-    "random allocation": (
-        flat_config("{scheme: random-allocation, times: 4}", units=300, length="", steps=150),
-        lambda rng: loaders.random_allocation(rng, times=4, steps=150, units=300),
     ),
     "balls in bins, poisson": (
         nested_config("{scheme: balls-in-bins, bins: 11}", "{scheme: poisson, rate: 0.1}"),
@@ -120,22 +95,6 @@ HONEST = {
         lambda rng: tasks_of_bins(rng, 7, 12, 5),
     ),
     "all": (flat_config("all", units=20, length=""), lambda _: repeat(list(range(20)))),
-    "poisson of half of the data": (
-        flat_config("poisson", units=30, batch=15),
-        lambda rng: loaders.poisson(rng, units=30, rate=0.5),
-    ),
-    "nearly empty batches": (
-        flat_config("poisson", units=3000, batch=1),
-        lambda rng: loaders.poisson(rng, rate=1 / 3000),
-    ),
-    "held": (
-        flat_config("{scheme: poisson, redraw_every: 7}"),
-        lambda rng: loaders.held(rng, period=7),
-    ),
-    "capped": (
-        flat_config("{scheme: poisson, max_batch_size: 55}"),
-        lambda rng: loaders.capped(rng, most=55),
-    ),
     "fixed, capped": (
         nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.2, max_batch_size: 3}"),
         lambda rng: nested(rng, some(60, 6), cut(each(12, 0.2), 3)),
@@ -218,64 +177,15 @@ def test_a_thousand_honest_logs_pass(audited, name):
     assert binom.sf(alarms - 1, 1000, 0.05) > 1e-6
 
 
-SHUFFLE = "each example once per pass of about 60 batches: this is `shuffle`, not `poisson`"
 DISHONEST = {
-    "shuffled, declared poisson": ("poisson", loaders.shuffled, SHUFFLE),
-    "shuffled, declared fixed": ("fixed", loaders.shuffled, "this is `shuffle`, not `fixed`"),
-    "shuffled, declared with replacement": ("with-replacement", loaders.shuffled, "not `with-replacement`"),
-    "held bins, declared fresh": (
-        "{scheme: balls-in-bins, bins: 60}",
-        lambda rng: loaders.balls_in_bins(rng, is_held=True),
-        "at the same step of every pass: this is `assignment: held`, not `fresh`",
-    ),
-    "fresh bins, declared held": (
-        "{scheme: balls-in-bins, bins: 60, assignment: held}",
-        loaders.balls_in_bins,
-        "is at another step than in the pass before: this is `assignment: fresh`, not `held`",
-    ),
-    "shuffled, declared balls in bins": (
-        "{scheme: balls-in-bins, bins: 60}",
-        loaders.shuffled,
-        "exactly 50 units of level example: this is `shuffle`, not `balls-in-bins`",
-    ),
-    "poisson, declared balls in bins": (
-        "{scheme: balls-in-bins, bins: 60}",
-        loaders.poisson,
-        "this is `poisson`, not `balls-in-bins`",
-    ),
-    "balls in bins, declared shuffle": ("shuffle", loaders.balls_in_bins, "this is `balls-in-bins`, not `shuffle`"),
-    "balls in bins, declared poisson": ("poisson", loaders.balls_in_bins, "this is `balls-in-bins`, not `poisson`"),
+    **{
+        name: (scheme, partial(getattr(loaders, loader), **options), sentence)
+        for name, (scheme, loader, options, sentence) in ROWS["dishonest"].items()
+    },
     "balls in bins, declared random allocation": (
         "{scheme: random-allocation, times: 33}",
         lambda rng: islice(loaders.balls_in_bins(rng), 1980),
         "this is `balls-in-bins`, not `random-allocation`",
-    ),
-    "poisson, declared random allocation": (
-        "{scheme: random-allocation, times: 33}",
-        loaders.poisson,
-        "times, declared 33",
-    ),
-    "fixed, declared poisson": ("poisson", loaders.fixed, "exactly 50 units of level example: this is `fixed`"),
-    "poisson, declared fixed": ("fixed", loaders.poisson, "this is `poisson`, not `fixed`"),
-    "poisson, declared shuffle": ("shuffle", loaders.poisson, "this is `poisson`, not `shuffle`"),
-    "fixed, declared shuffle": ("shuffle", loaders.fixed, "this is `fixed`, not `shuffle`"),
-    "fixed, declared with replacement": ("with-replacement", loaders.fixed, "units repeated within a draw"),
-    "with replacement, declared fixed": ("fixed", loaders.with_replacement, "this is `with-replacement`"),
-    "a tenth more": (
-        "poisson",
-        lambda rng: loaders.poisson(rng, rate=1.1 * BATCH / UNITS),
-        "a batch holds 54.9",
-    ),
-    "a tenth fewer": (
-        "poisson",
-        lambda rng: loaders.poisson(rng, rate=0.9 * BATCH / UNITS),
-        "50 are declared (-1",
-    ),
-    "one fewer in each batch": ("fixed", lambda rng: loaders.fixed(rng, size=49), "every batch holds 49 units"),
-    "two workers with the same seed, each half of the data": (
-        "poisson",
-        loaders.duplicated_rank,
-        "do several workers draw with the same seed?",
     ),
     "two workers with the same seed, all data": (
         "poisson",
@@ -296,34 +206,10 @@ DISHONEST = {
         ),
         "neighbouring units of level example come together",
     ),
-    "the same seed in every pass": ("poisson", loaders.same_seed_in_every_pass, ""),
-    "blocks of neighbours": ("fixed", loaders.blocks, "are batches cut from blocks?"),
-    "a shuffle buffer": ("fixed", loaders.buffered, "this is `shuffle`, not `fixed`"),
-    "held": (
-        "poisson",
-        lambda rng: loaders.held(rng, period=4),
-        "75% of draws take the same units of level example as the draw before: the loader holds a draw for about 4",
-    ),
-    "cut to a maximum": ("poisson", lambda rng: loaders.capped(rng, most=56), "none holds more: they are cut"),
-    "not cut, declared cut": (
-        "{scheme: poisson, max_batch_size: 60}",
-        loaders.poisson,
-        "more than `max_batch_size: 60`",
-    ),
-    "cut lower than declared": (
-        "{scheme: poisson, max_batch_size: 60}",
-        lambda rng: loaders.capped(rng, most=58),
-        "batches hold 58 units of level example and none holds more",
-    ),
     "cut to the first ones, declared cut at random": (
         "{scheme: poisson, max_batch_size: 50}",
         lambda rng: (batch[:50] for batch in loaders.poisson(rng)),
         "draws of one part of a frame",
-    ),
-    "a hundred examples never drawn": (
-        "poisson",
-        lambda rng: loaders.poisson(rng, units=UNITS - 100, rate=BATCH / (UNITS - 100)),
-        "100 units of level example are never drawn, first example 2900",
     ),
     "one example drawn twice as often": (
         "poisson",
@@ -345,15 +231,16 @@ def test_other_loaders_are_contradicted(audited, name):
 
 def seeded_passes(order):
     """Shuffled passes of 70 in an order that follows from the number of the pass."""
-    return (order(number)[begin : begin + 70].tolist() for number in count() for begin in range(0, UNITS, 70))
+    orders = (list(map(int, order(number))) for number in count())
+    return (one[begin : begin + 70] for one in orders for begin in range(0, UNITS, 70))
 
 
 def torch_order(number):
     """Python's generator, seeded as PyTorch seeds its own, and PyTorch's way to shuffle."""
-    twister, order = np.random.RandomState(number), np.arange(UNITS)
-    for place in range(UNITS - 1):
-        other = place + twister.randint(0, 2**32, dtype=np.uint32) % (UNITS - place)
-        order[[place, other]] = order[[other, place]]
+    numbers, order = np.random.RandomState(number).randint(0, 2**32, UNITS - 1, dtype=np.uint32), list(range(UNITS))
+    for place, drawn in enumerate(numbers.tolist()):
+        other = place + drawn % (UNITS - place)
+        order[place], order[other] = order[other], order[place]
     return order
 
 
@@ -391,35 +278,16 @@ def delayed(rng):
 
 
 CORRELATED = {
-    "too often": (
-        correlated("any-order", ", max_participations: 33, min_separation: 60"),
-        loaders.same_passes,
-        "is in 34 steps, at most 33 are declared",
-    ),
-    "too soon": (
-        correlated("any-order", ", min_separation: 60"),
-        loaders.shuffled,
-        "is fewer than 60 steps after its step before",
-    ),
+    **declared("beyond limits"),
     "not at its place": (
         correlated("any-order", FIXED_EPOCHS),
         delayed,
         "is not at its place of the epoch before",
     ),
-    "not in its group": (
-        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
-        lambda rng: loaders.poisson(rng, units=600, rate=0.1 / 7),
-        "is drawn in steps of several of the 7 groups",
-    ),
     "not cut": (
         correlated(CUT_GROUPS, "", units=600),
         lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=12),
         "draws hold more than `max_batch_size: 10`",
-    ),
-    "another rate in groups": (
-        correlated("{scheme: cyclic-poisson, groups: 7, rate: 0.1}", "", units=600),
-        lambda rng: loaders.cyclic_poisson(rng, groups=7, rate=0.12, units=600),
-        "units drawn in all",
     ),
 }
 

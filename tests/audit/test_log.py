@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from dpcalc.audit import log as reader
 from dpcalc.audit.log import LogForm, read_blocks
 from dpcalc.errors import InputError
 from tests.audit.loaders import jsonl
+
+ROWS = yaml.safe_load(Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"))
 
 FLAT = LogForm(names=("example",), steps=4)
 NESTED = LogForm(names=("task", "example"), steps=2)
@@ -61,47 +65,10 @@ def test_both_formats(log, text, form):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "log: expected 4 steps, as the config says, got 0"),
-        ("\n\n", "log: expected 4 steps, as the config says, got 0"),
-        (
-            "[1]\n[2]\n",
-            "log: expected 4 steps, as the config says, got 2; for a shorter run, state its length: --steps N",
-        ),
-        ("[1]\n" * 5, "log:5: expected 4 steps, as the config says, got more"),
-        ("[1]\n[NaN]\n", "log:2: expected a whole number >= 0 for each entry, got NaN"),
-        ("[1]\n[1.0]\n", "log:2: expected a whole number >= 0 for each entry, got 1.0"),
-        ("[1]\n[true]\n", "log:2: expected a whole number >= 0 for each entry, got true"),
-        ("[1]\n[-1]\n", "log:2: expected a whole number >= 0 for each entry, got -1"),
-        ("[1]\n[1e3]\n", "log:2: expected a whole number >= 0 for each entry, got 1000.0"),
-        ('[1]\n["2"]\n', "log:2: expected a whole number >= 0 for each entry, got 2"),
-        ("[1]\n[null]\n", "log:2: expected a whole number >= 0 for each entry, got null"),
-        ("[1]\n[99999999999999999999]\n", "log:2: expected a whole number >= 0 for each entry, got 9999"),
+        *ROWS["wrong logs"],
         (f"[1]\n[{'9' * 5000}]\n", "log:2: expected a JSON array, the batch of one step, got [999"),
-        ("[1]\n[[1, 2]]\n", "log:2: expected an index of example for each entry, got [1, 2]"),
-        ("[1]\n7\n", "log:2: expected an array, the batch of one step, got 7"),
-        ('[1]\n{"a": 1}\n', 'log:2: expected an array, the batch of one step, got {"a": 1}'),
-        ("[1]\n[2,\n", "log:2: expected a JSON array, the batch of one step, got [2,"),
         ("[1]\n" + "[" * 100_000 + "\n", "log:2: expected a JSON array, the batch of one step, got [[["),
         (b"[1]\n[\xff]\n", "log:2: expected UTF-8 text, got other bytes"),
-        ("a,b\n0,1\n", "log:1: expected the header step,example, got a,b"),
-        ("step,index,more\n", "log:1: expected the header step,example, got step,index,more"),
-        ("step,index\n", "log: expected 4 steps, as the config says, got 0; steps count from 0"),
-        ("step,index\n0,1\n2,1\n", "log: expected 4 steps, as the config says, got 3"),
-        ("step,index\n0,1\n4,1\n", "log:3: expected 4 steps, as the config says, got step 4; steps count from 0"),
-        ("step,index\n0,1\n2,1\n1,1\n", "log:4: expected the steps in ascending order, got 1 after 2"),
-        ("step,index\n0,1\n1,2,3\n", "log:3: expected 2 columns (step, example), got 3"),
-        ("step,index\n0,1\n1\n", "log:3: expected 2 columns (step, example), got 1"),
-        ("step,index\n0,1\n1,2\n1,2,3\n4\n", "log:4: expected 2 columns (step, example), got 3"),
-        ("step,index\n0,1\n1,nan\n", "log:3: expected a whole number >= 0 in column `example`, got nan"),
-        ("step,index\n0,1\n1,2.0\n", "log:3: expected a whole number >= 0 in column `example`, got 2.0"),
-        ("step,index\n0,1\n1,-2\n", "log:3: expected a whole number >= 0 in column `example`, got -2"),
-        ("step,index\n0,1\n,2\n", "log:3: expected a whole number >= 0 in column `step`, got nothing"),
-        (
-            "step,index\n0,1\n1,99999999999999999999\n",
-            "log:3: expected a whole number >= 0 in column `example`, got 999",
-        ),
-        ("step,index\n0,1\n1,\x1b[31m\n", "log:3: expected a whole number >= 0 in column `example`, got \\x1b[31m"),
-        ("PK\x03\x04\x00\x00", "log:1: expected the header step,example, got PK\\x03\\x04"),
     ],
 )
 def test_unusable_logs(log, monkeypatch, text, message):
@@ -113,17 +80,7 @@ def test_unusable_logs(log, monkeypatch, text, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[[1, 2]]\n[[1]]\n", ":2: expected a path [task, example] for each entry, got [1]"),
-        ("[[1, 2]]\n[[1, 2, 3]]\n", ":2: expected a path [task, example] for each entry, got [1, 2, 3]"),
-        ("[[1, 2]]\n[3]\n", ":2: expected a path [task, example] for each entry, got 3"),
-        ("[[1, 2]]\n[[1, [2]]]\n", ":2: expected a whole number >= 0 for each entry, got [2]"),
-        ("step,index\n0,1\n", ":1: expected the header step,task,example, got step,index"),
-        ("step,task,example\n0,1,1\n1,,1\n", ":3: expected a whole number >= 0 in column `task`, got nothing"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), ROWS["wrong nested logs"])
 def test_unusable_nested_logs(log, text, message):
     with pytest.raises(InputError) as caught:
         rows(log(text), NESTED)

@@ -5,9 +5,11 @@ import json
 import math
 import time
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy.stats import binom
 
 from dpcalc.audit.p_values import Guesses, PrivacyCurve
@@ -17,6 +19,8 @@ from dpcalc.errors import InputError
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.risk import both_profiles
+
+ROWS = yaml.safe_load(Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"))
 
 CONFIG = """\
 version: 1
@@ -242,17 +246,7 @@ def read(tmp_path):
     return result
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "member,score\n1,0.5\n0,-2e-3\n",
-        "\ufeffmember,score\r\n1,0.5\r\n0,-2e-3\r\n",
-        "score;member\n0.5;1\n-.002;0",
-        '"member"\t"score"\nTrue\t+.5\n\nfalse\t"-0.002"\n',
-        "\n\nmember,score\nin,5E-1\nout,-0.002\n",
-        "run,member,score\n7,1,0.5\n7,0,-0.002\n",
-    ],
-)
+@pytest.mark.parametrize("text", ROWS["scores"])
 def test_forms_of_a_file(read, text):
     scores = read(text)
     assert scores.included.tolist() == [True, False]
@@ -262,41 +256,7 @@ def test_forms_of_a_file(read, text):
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [
-        ("", ":1: expected the columns member and score, and run if there are several runs, got nothing"),
-        ("\n", ":1: expected the columns"),
-        ("member,score\n", ": expected a row for each canary, got none"),
-        ("member,score\n\n \n", ": expected a row for each canary, got none"),
-        ("1,0.5\n", ":1: expected the columns"),
-        ("member,score,member\n", ":1: expected the columns"),
-        ("a,member,score\n", ":1: expected the columns"),
-        ("member,score\n1,0.5\n0\n", ":3: expected 2 columns (member, score), got 1"),
-        ("member,score\n1,0.5,\n", ":2: expected 2 columns (member, score), got 3"),
-        ("member,score\n1,nan\n", ":2: expected a finite number in column `score`, got nan"),
-        ("member,score\n1,NaN\n", ":2: expected a finite number in column `score`, got NaN"),
-        ("member,score\n1,Infinity\n", ":2: expected a finite number"),
-        ("member,score\n1,-inf\n", ":2: expected a finite number"),
-        ("member,score\n1,1e999\n", ":2: expected a finite number in column `score`, got 1e999"),
-        ("member,score\n1,0x1\n", ":2: expected a finite number"),
-        ("member,score\n1,1_0\n", ":2: expected a finite number"),
-        ("member,score\n1,\u0661\n", ":2: expected a finite number"),
-        ("member,score\n1,\n", ":2: expected a finite number in column `score`, got nothing"),
-        ("member,score\n2,1\n", ":2: expected 0 (out) or 1 (in) in column `member`, got 2"),
-        ("member,score\n0.5,1\n", ":2: expected 0 (out) or 1 (in)"),
-        ("member,score\n,1\n", ":2: expected 0 (out) or 1 (in) in column `member`, got nothing"),
-        ("run,member,score\n-1,1,1\n", ":2: expected a whole number in column `run`, got -1"),
-        ("run,member,score\n1e3,1,1\n", None),
-        ("run,member,score\n0.5,1,1\n", ":2: expected a whole number in column `run`, got 0.5"),
-        ("member,score\n1,\x1b[31m\n", "\\x1b"),
-        ('member,score\n1,"0.5\n', ':2: expected a finite number in column `score`, got "0.5'),
-        ('member,score\n1,0.5"\n', ':2: expected a finite number in column `score`, got 0.5"'),
-        ('member,score\n1,""0.5""\n', ':2: expected a finite number in column `score`, got ""0.5""'),
-        ('member,score\n"1,0.5"\n', ':2: expected 0 (out) or 1 (in) in column `member`, got "1'),
-        ('member,score\n1,"\n', ':2: expected a finite number in column `score`, got "'),
-        ('"member,score\n1,0.5\n', ":1: expected the columns"),
-        (b"member,score\n1,1\n\xff,1\n", ":3: expected UTF-8 text"),
-        ("member,score\n" + "1,1\n" * 5 + "x,1\n", ":7: expected 0 (out) or 1 (in) in column `member`, got x"),
-    ],
+    [*ROWS["wrong scores"], (b"member,score\n1,1\n\xff,1\n", ":3: expected UTF-8 text")],
 )
 def test_what_is_wrong_in_a_file(read, text, words):
     if words is None:  # a plain number: as whole as any
@@ -386,24 +346,7 @@ def test_many_runs_and_pictures_of_the_command(real, tmp_path):
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["pilot.yaml", "none.csv"], "none.csv: cannot be read"),
-        (["pilot.yaml", "."], "is a folder"),
-        (["none.yaml", "half.csv"], "no such file"),
-        (["-", "-"], "got - for both"),
-        (["pilot.yaml", "pilot.yaml"], "pilot.yaml:1: expected the columns"),
-        (["pilot.yaml", "half.csv", "--guesses", "0"], "'--guesses': expected a number >= 1"),
-        (["pilot.yaml", "half.csv", "--guesses", "a"], "'--guesses': expected a number >= 1"),
-        (["pilot.yaml", "half.csv", "--guesses", "1001"], "--guesses: expected at most 1,000"),
-        (["pilot.yaml", "half.csv", "--threshold", "nan"], "'--threshold': expected a finite number"),
-        (["pilot.yaml", "half.csv", "--threshold", "1"], "--threshold: expected scores of many runs"),
-        (["pilot.yaml", "half.csv", "--false-alarm", "1"], "'--false-alarm': expected a probability"),
-        (["pilot.yaml", "half.csv", "--plot", "roc.txt"], "--plot: expected a file name ending in"),
-        (["pilot.yaml", "half.csv", "--method", "rdp"], "expected method auto or pld"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), ROWS["wrong commands"])
 def test_wrong_input_is_exit_code_2(real, arguments, words):
     ended = real("audit", *arguments)
     assert ended.code == 2

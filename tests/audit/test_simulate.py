@@ -9,9 +9,7 @@ from dpcalc.audit import simulate
 from dpcalc.audit.simulate import simulate_plan
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Toeplitz
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import (
     All,
@@ -24,6 +22,7 @@ from dpcalc.sampling.schemes import (
     WithReplacement,
 )
 from dpcalc.sampling.trees import tree_of
+from tests.runs import of_tree, run_of
 from tests.thinning import thinned
 
 NAMES = ("user", "session", "example")
@@ -40,16 +39,9 @@ def levels(*draws):
     )
 
 
-def plan(hierarchy, *, unit=1, clip=None, group_size=1, steps=60, adjacency=Adjacency.REPLACE_ONE):
-    hierarchy = hierarchy if isinstance(hierarchy, Hierarchy) else Hierarchy(levels=hierarchy)
-    phase = Phase(
-        name="training",
-        hierarchy=hierarchy,
-        mechanism=Gaussian(noise_multiplier=8.0, max_grad_norm=1.0),
-        clip=hierarchy.depth if clip is None else clip,
-        steps=steps,
-    )
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-4, group_size=group_size)
+def plan(levels, *, unit=1, steps=60, adjacency=Adjacency.REPLACE_ONE, **more):
+    run = levels if isinstance(levels, tuple) else (levels,)
+    return run_of(*run, unit=unit, steps=steps, adjacency=adjacency, noise=8.0, delta=1e-4, **more)
 
 
 def simulated(asked, *, draws=4000):
@@ -84,9 +76,7 @@ PLANS = {
         unit=2,
     ),
     "at most, tree": plan(
-        Hierarchy.of_tree(
-            tree_of([1, 2, 5, 9], ("user", "file")), ("user", "file"), (TWO, Fixed(size=3, at_most=True))
-        ),
+        of_tree(tree_of([1, 2, 5, 9], ("user", "file")), ("user", "file"), (TWO, Fixed(size=3, at_most=True))),
         unit=2,
         adjacency=Adjacency.ADD_REMOVE,
     ),
@@ -140,7 +130,7 @@ def test_everything_has_its_turn_in_a_pass():
 def test_a_batch_of_a_certain_size_is_that_number():
     """Others were 12.000000000000002, shown as 12.001."""
     names, schemes = ("user", "file"), (Fixed(size=3), Fixed(size=2))
-    hierarchy = Hierarchy.of_tree(tree_of([3, 9, 9, 9, 9, 7, 3], names), names, schemes)
+    hierarchy = of_tree(tree_of([3, 9, 9, 9, 9, 7, 3], names), names, schemes)
     assert checks(plan(hierarchy, unit=2), draws=100)["batch size (file)"].computed == (6.0, 6.0)
 
 

@@ -63,7 +63,7 @@ def guarantee(plan, *, method=None):
     )
 
 
-def evaluate(plan, *, method=None):
+def evaluate(plan):
     plan = composed(plan).plan
     phases = (
         PhaseSummary(
@@ -82,7 +82,7 @@ def evaluate(plan, *, method=None):
         for phase in plan.phases
     )
     return Evaluation(
-        guarantee=guarantee(plan, method=method),
+        guarantee=guarantee(plan),
         alternatives=(),
         steps=plan.steps,
         phases=tuple(phases),

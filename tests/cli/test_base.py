@@ -3,13 +3,16 @@
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc.planner import evaluate
 from tests.cli.repository import Repository
 from tests.cli.stand_in import guarantee
 
+CHANGES = yaml.safe_load(Path(__file__).with_name("changes.yaml").read_text(encoding="utf-8"))
 CONFIG = """\
 version: 1
 data: {{examples: 60_000}}
@@ -105,56 +108,11 @@ def test_the_budget_of_the_base_applies(dpcalc, tree):
     assert (agreed.code, found(agreed)[0]) == (0, [("DPC303", "note", 7), ("DPC401", "warning", 5)])
 
 
-TEN, FIFTY = (f"budget: {{epsilon: 2.0, max_increase_pct: {share}}}" for share in (10, 50))
-ALLOWS = "budget.max_increase_pct allows 10.0"
-SITE = TASKS.replace("task", "site")
-IN_SITES = {
-    "levels": "{name: site, count: 9}, " + TASKS,
-    "sampling": "site: {scheme: fixed, size: 3}, task: {scheme: fixed, size: 32}",
-}
-IN_GROUPS = {
-    "levels": "{name: group, count: 1200}, {name: task, count: 20}",
-    "sampling": "group: {scheme: fixed, size: 32}",
-}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "code", "codes", "said"),
-    [
-        (text(), text(steps=900), 0, [], ""),
-        (text(), text(more=""), 1, ["DPC303"], "budget.epsilon was 2.0 and is gone"),
-        (text(), text(more="budget: {epsilon: 2.0000001}"), 1, ["DPC303"], ""),
-        (text(), text(more="budget: {epsilon: 3.0, max_increase_pct: 10}"), 1, ["DPC303"] * 2, ""),
-        (text(), text(more="budget: {epsilon: 0.9}"), 1, ["DPC301"], ""),
-        (text(more=TEN), text(more=TEN, steps=1100), 0, ["DPC401"], ""),
-        (text(more=TEN), text(more=TEN, steps=1101), 1, ["DPC402"], f"epsilon rises by 10.1%, 1.00 -> 1.11; {ALLOWS}"),
-        (text(more=TEN, steps=0), text(more=TEN), 1, ["DPC402"], f"epsilon rises, 0 -> 1.00; {ALLOWS}"),
-        (text(more=TEN), text(more=TEN, steps=999), 1, ["DPC205", "DPC402"], f"epsilon rises, 1.00 -> inf; {ALLOWS}"),
-        (text(more=TEN), text(more=FIFTY, steps=1101), 1, ["DPC303", "DPC402"], ""),
-        (text(delta="1e-6"), text(), 1, ["DPC404"], "privacy.delta 1e-06 -> 1e-05"),
-        (text(adjacency="replace-one"), text(), 1, ["DPC404"], "privacy.adjacency replace-one -> add-remove"),
-        (text(), text(adjacency="zero-out"), 1, ["DPC404"], "privacy.adjacency add-remove -> zero-out"),
-        (text(group=4), text(group=3), 1, ["DPC404"], "privacy.group_size 4 -> 3"),
-        (text(), text(delta="1e-6"), 0, [], ""),
-        (text(), text(adjacency="replace-one"), 0, [], ""),
-        (text(adjacency="zero-out"), text(), 0, [], ""),
-        (text(group=3), text(group=4), 0, [], ""),
-        (nested(), nested(unit="example"), 1, ["DPC404"], "privacy.unit task -> task/example"),
-        (
-            nested(),
-            nested(levels=SITE, unit="site", sampling="site: {scheme: fixed, size: 32}"),
-            1,
-            ["DPC404"],
-            "privacy.unit task -> site",
-        ),
-        (nested(), nested(**IN_SITES), 1, ["DPC404"], "privacy.unit task -> site/task"),
-        (nested(), nested(**IN_GROUPS), 1, ["DPC404"], "privacy.unit task -> group/task"),
-        (nested(unit="example"), nested(unit="task"), 0, [], ""),
-    ],
-)
-def test_a_change_of_cost_budget_or_promise(dpcalc, tree, old, new, code, codes, said):
-    tree.commit(run__yaml=old)
-    tree.write("run.yaml", new)
+@pytest.mark.parametrize(("build", "old", "new", "code", "codes", "said"), CHANGES)
+def test_a_change_of_cost_budget_or_promise(dpcalc, tree, build, old, new, code, codes, said):
+    made = {"text": text, "nested": nested}[build]
+    tree.commit(run__yaml=made(**old))
+    tree.write("run.yaml", made(**new))
     ended = dpcalc("check", "run.yaml", "--base", "main", "--json")
     told, result = found(ended)
     told = [one for one, *_ in told if one not in {"DPC304", "DPC405"}]

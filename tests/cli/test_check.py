@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc.errors import ConvergenceError, OutOfMemoryError, OutOfTimeError, UnsupportedError
 from dpcalc.gate import diff as reader
@@ -19,6 +20,8 @@ from dpcalc.planner import evaluate
 from tests.cli import stand_in
 from tests.cli.running import CONFIG, environment
 from tests.cli.stand_in import CRASHING, INFINITE, NOT_A_NUMBER, STUCK, guarantee
+
+ROWS = yaml.safe_load(Path(__file__).with_name("check.yaml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize(
@@ -179,21 +182,7 @@ def test_nothing_to_check(dpcalc, tmp_path, monkeypatch):
     assert (allowed.code, allowed.out) == (0, "checked 0 files\n")
 
 
-@pytest.mark.parametrize(
-    ("budget", "options", "code", "said"),
-    [
-        ("", [], 0, "warning[DPC304]"),
-        ("", ["--require-budget"], 1, "error[DPC304]"),
-        ("", ["--strict"], 1, "DPC304"),
-        ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.5"], 0, "passed  epsilon"),
-        ("budget: {epsilon: 2.0}", ["--max-epsilon", "0.4"], 1, "exceeds --max-epsilon 0.4 "),
-        ("", ["--max-epsilon", "0.5"], 0, "checked 1 file: 1 passed\n"),  # it stands in for a budget
-        ("", ["--max-epsilon", "0.4"], 1, "a.yaml: error[DPC301]"),  # it has no place in the file
-        ("", ["--require-budget", "--max-epsilon", "0.5"], 1, "error[DPC304]"),
-        ("budget: {epsilon: 2.0}", ["--delta", "0.001"], 0, "warning[DPC203]"),
-        ("budget: {epsilon: 2.0}", ["--delta", "0.001", "--strict"], 1, "DPC203"),
-    ],
-)
+@pytest.mark.parametrize(("budget", "options", "code", "said"), ROWS["limits"])
 def test_limits_and_warnings(dpcalc, config, budget, options, code, said):
     ended = dpcalc("check", config(budget=budget), *options)
     assert (ended.code, said in ended.out) == (code, True), ended.out
@@ -206,42 +195,10 @@ def test_a_limit_is_a_finite_number(dpcalc, config, text):
     assert "'--max-epsilon': expected a finite number >= 0" in ended.err
 
 
-@pytest.mark.parametrize(
-    ("steps", "budget", "policy", "options", "code", "said"),
-    [
-        (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.9", [], 0, ""),
-        (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.8", [], 1, "exceeds max_epsilon of policy.toml 1.8 "),
-        (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.8", ["--max-epsilon", "1.85"], 1, "of policy.toml 1.8 "),
-        (1900, "budget: {epsilon: 2.0}", "max_epsilon = 1.8", ["--max-epsilon", "1.7"], 1, "exceeds --max-epsilon 1.7"),
-        *(
-            (1900, "budget: {epsilon: 2.0}", policy, [], 2, said)
-            for policy, said in {
-                **dict.fromkeys(
-                    [f"max_epsilon = {value}" for value in ("-1", "nan", "inf", "true", '"two"', "[1]")],
-                    "max_epsilon of policy.toml: expected a finite number >= 0, got ",
-                ),
-                "require_budget = 1": "require_budget of policy.toml: expected true or false",
-                "max_epsilom = 1": "policy.toml: expected keys of a policy",
-                "max_epsilon 1": "policy.toml: expected TOML",
-                "tool.dpcalc.policy = 1": "expected a table [tool.dpcalc.policy]",
-                "a." * 600 + "b = 1": "points",
-            }.items()
-        ),
-        (
-            1900,
-            "budget: {epsilon: 2.0}",
-            "[tool.dpcalc.policy]\nmax_epsilon = 1.8",
-            [],
-            1,
-            "exceeds max_epsilon of policy",
-        ),
-        (500, "", "require_budget = true", [], 1, "error[DPC304]"),
-        (500, "", "strict = true", [], 1, "DPC304"),
-        (1800, "budget: {epsilon: 2.0}", "warn_at_pct = 90", ["--strict"], 0, ""),
-        (1801, "budget: {epsilon: 2.0}", "warn_at_pct = 90", [], 0, "warning[DPC302]"),
-        (1801, "budget: {epsilon: 2.0}", "warn_at_pct = 90", ["--strict"], 1, "DPC302"),
-    ],
-)
+LARGE_POLICY = [1900, "budget: {epsilon: 2.0}", "a." * 600 + "b = 1", [], 2, "points"]
+
+
+@pytest.mark.parametrize(("steps", "budget", "policy", "options", "code", "said"), [*ROWS["policies"], LARGE_POLICY])
 def test_a_policy(dpcalc, config, tmp_path, steps, budget, policy, options, code, said):
     path = tmp_path / "policy.toml"
     path.write_text(policy, encoding="utf-8")
@@ -491,8 +448,14 @@ def suggestions(ended):
 
 
 @pytest.mark.heavy
-def test_what_is_suggested_fits_and_hardly_less_does(real, written):
+@pytest.mark.parametrize("length", ["epochs", "steps"])
+def test_what_is_suggested_fits_and_hardly_less_does(real, written, length):
     path = written()
+    if length == "epochs":  # the answer is in the words of the config
+        path = written(text=RUN.replace("steps: {steps}", "epochs: 12.8"))
+        _, epochs = suggestions(real("check", path))
+        assert cost(real, path, "--epochs", epochs) <= 1.0 < cost(real, path, "--epochs", str(float(epochs) + 0.02))
+        return
     ended = real("check", path)
     assert ended.code == 1
     noise, steps = suggestions(ended)

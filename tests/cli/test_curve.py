@@ -175,34 +175,6 @@ def test_a_trade_off_shows_small_false_positive_rates(real, file):
     assert any(guess > alarms for guess, alarms in guesses)  # rounded up
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("steps --plot a.jpg", "ending in svg, png, pdf"),
-        ("steps --plot missing/a.svg", "an existing folder"),
-        ("steps --csv --json", "got json and csv; leave out all but one"),
-        ("steps --range 1:2", "A:B:N"),
-        ("steps --range 1:0:0", "whole number from 1"),
-        ("steps --range 0:5:3:log", "ends > 0"),
-        ("sigma --range 1,x", "A:B:N"),
-        ("sigma --range _1:4:5", "A:B:N"),
-        ("sigma --range 1:1e400:5", "A:B:N"),
-        ("sigma --range -1,2", "noise"),
-        ("rate --range 0.5,2", "probability"),
-        ("steps --method magic", "strong-composition"),
-        ("rdp --range 1,2", "order: expected numbers > 1"),
-        ("tradeoff --range 0,0.5", "false positive rate"),
-        ("magic", "'magic' is not one of "),
-    ],
-)
-def test_what_is_no_question(real, file, words, message):
-    kind, *options = words.split()
-    ended = real("curve", kind, str(file()), *options)
-    assert (ended.code, bool(ended.out)) == (2, "--json" in words)
-    assert message in ended.err
-    assert "Value error" not in ended.err
-
-
 def test_without_matplotlib_the_way_out_is_told_at_once(real, file, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     ended = real(*STEPS, str(file()), "--plot", "a.svg")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cli.solving import FLAT, facts
 from tests.cli.stand_in import INFINITE
-from tests.config.texts import classes, flat, nested
+from tests.config.texts import classes, nested
 from tests.thinning import thinned
 
 
@@ -360,36 +360,6 @@ def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
     assert [one["guarantee"]["unit"] for one in document["units"]] == ["b", "c"]
     assert [one["unit"] for one in document["without_bound"]] == ["a"]
     assert real("epsilon", path, "--unit", "all", "-q").out.splitlines()[0] == "inf"
-
-
-@pytest.mark.parametrize(
-    ("command", "text", "said"),
-    [
-        ("epsilon --unit all", BINS_BELOW + "tuning: {mean: 3}\naccounting: {method: pld}\n", ""),
-        ("epsilon --unit all", nested({"training": "{steps: many}"}), "DPC102"),
-        ("delta --epsilon 1 --unit all", TEXT, "choose one of task, example; `dpcalc epsilon --unit all` tells"),
-        ("solve-sigma --target-eps 2 --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),
-        ("compare --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),
-        ("statement --unit all", TEXT, "`privacy.unit` must name one level, got `all`"),
-        ("epsilon", nested({"privacy": "{unit: all, delta: 1e-6}"}), "DPC108"),  # only the flag means every level
-        ("epsilon", flat({"privacy": "{unit: all, delta: 1e-6}"}), "DPC108"),
-        ("epsilon --set training.buf_decay=1", FLAT, "not covered"),  # what no key of ours means is said so
-        ("epsilon --set training.output_scale=1", FLAT, "not covered"),
-        ("epsilon", FLAT.replace("budget:", "x-budget:") + "budget: 3\n", "write {epsilon: 3}"),
-        ("epsilon", "data {examples: 60000}\n", "write `data: {...}`"),
-        ("pate", FLAT, "`dpcalc epsilon "),
-        ("sweep --grid a=1", FLAT, "dpcalc calls this --over"),
-        ("epsilon ran.yaml", FLAT, "did you mean run.yaml?"),
-        ("epsilon --set mechanism.clip=nobody", FLAT, "the levels are example; `batch` clips the whole batch as one"),
-    ],
-)
-def test_what_is_refused(real, file, monkeypatch, command, text, said):
-    path = file(text)
-    monkeypatch.chdir(path.parent)
-    ended = real(*command.split(), *([] if "ran.yaml" in command else [str(path)]))
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-    assert said != "DPC102" or ended.err.count(said) == 1
 
 
 def test_the_classes_and_the_records_of_constructed_tasks(real, file):

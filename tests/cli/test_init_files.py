@@ -21,6 +21,8 @@ from dpcalc.planner.evaluate import guarantee
 from tests.cli.running import environment, shown_on
 from tests.config.texts import corpus, flat
 
+ROWS = yaml.safe_load(Path(__file__).with_name("init_files.yaml").read_text(encoding="utf-8"))
+
 ROOT = Path(__file__).parents[2]
 SHAPES = ROOT / "sample_configs" / "adopt"
 PAGE = (ROOT / "docs" / "adopt.md").read_text(encoding="utf-8")
@@ -141,124 +143,7 @@ def written(real, text, *words, file="train.yaml"):
     return real("init", file, "-o", "-", *words)
 
 
-FILES = [  # (file, text, options, lines of the config, words of the remarks)
-    (
-        "train.yaml",
-        "models: [{synthetics: {params: {dp: true, dp_noise_multiplier: 0.001, dp_l2_norm_clip: 5.0, epochs: 5}}}]",
-        (),
-        ['  noise_multiplier: "${train.yaml:models[0].synthetics.params.dp_noise_multiplier}"', "  examples: ???"],
-        ["noise_multiplier <- models[0].synthetics.params.dp_noise_multiplier = 0.001 (train.yaml, line 1)"],
-    ),
-    (
-        "p.json",
-        '{"train.x": {"batch size": 7}, "noise_multiplier": 2, "eps": 1e-8, "lr": 1, "delta": null}',
-        (),
-        ['  noise_multiplier: "${p.json:noise_multiplier}"', "  delta: ???"],
-        [],
-    ),
-    (
-        "job.yaml",
-        "spec: {command: 'python train.py --noise-multiplier 1.1 --batch_size=64', args: [--epochs, '3']}",
-        ("--loader", "poisson"),
-        [
-            '  noise_multiplier: "${job.yaml:spec.command.flags.noise_multiplier}"',
-            '  epochs: "${job.yaml:spec.args.flags.epochs}"',
-            '  batch_size: "${job.yaml:spec.command.flags.batch_size}"',
-        ],
-        [],
-    ),
-    (
-        "c.py",
-        "import attr\n@attr.s\nclass DPConfig:\n    sigma: float = 1.1\n    delta: float = 1e-5\nLR = 0.1\n",
-        (),
-        ['  noise_multiplier: "${c.py:DPConfig.sigma}"', '  delta: "${c.py:DPConfig.delta}"'],
-        [],
-    ),
-    (  # two places that differ are a question
-        "t.yaml",
-        "dp: {noise_multiplier: 1}\nprivacy: {noise_multiplier: 2}",
-        (),
-        ["  noise_multiplier: ???  # dp.noise_multiplier is 1, privacy.noise_multiplier is 2"],
-        ["see the"],
-    ),
-    (  # a launcher may have the number of devices
-        "t.yaml",
-        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
-        ("--loader", "trainer"),
-        ['  per_device_train_batch_size: "${t.yaml:per_device', "  world_size: ???", "  dataloader_drop_last: ???"],
-        [],
-    ),
-    (
-        "t.yaml",
-        "batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
-        ("--loader", "shuffle"),
-        ["  of: torch.utils.data.DataLoader", '    per_device: "${t.yaml:batch_size}"', "    accumulates: physical"],
-        [],
-    ),
-    (  # Poisson batches that are summed are no Poisson draw
-        "t.yaml",
-        "per_device_train_batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1",
-        ("--loader", "poisson", "--set", "devices=1"),
-        ["  batch_size: ???"],
-        [],
-    ),
-    (
-        "t.yaml",
-        "batch_size: 8\ngradient_accumulation_steps: 2\nnoise_multiplier: 1\nn: 80",
-        ("--loader", "opacus"),
-        ["  of: opacus.PrivacyEngine", "    accumulates: ???", "  drop_last: ???"],
-        [],
-    ),
-    (
-        "t.yaml",
-        "batch_size: 10\nnoise_multiplier: 1\nn: 75\ndrop_last: true",
-        ("--loader", "opacus"),
-        ['  batch_size: "${t.yaml:batch_size}"', '  drop_last: "${t.yaml:drop_last}"'],
-        [],
-    ),
-    (  # of steps the number of passes depends on what a pass drops
-        "t.yaml",
-        "batch_size: 10\nnoise_multiplier: 1\nsteps: 75",
-        ("--loader", "shuffle"),
-        ["  drop_last: ???"],
-        [],
-    ),
-    (  # Hugging Face's max_steps wins, others refuse both
-        "t.yaml",
-        "max_steps: 1000\nnum_train_epochs: 3\nnoise_multiplier: 1\nbatch_size: 9",
-        (),
-        ["  steps: ???"],
-        [],
-    ),
-    ("t.yaml", "max_steps: -1\nnum_train_epochs: 3\nnoise_multiplier: 1", (), ['  epochs: "${'], []),
-    (
-        "t.yaml",
-        "dp_args: {enable_dp: true, mechanism_type: gaussian, epsilon: 0.5, delta: 1e-5, sensitivity: 1.0}",
-        (),
-        ["  delta: ???"],
-        ["of one release"],
-    ),
-    ("t.yaml", "noise_type: laplacian\nnoise_multiplier: 2", (), ["  noise_multiplier: ???"], ["state its `type`"]),
-    ("t.yaml", "target_epsilon: 3\nbatch_size: 8", (), ["  noise_multiplier: ???", "solve-sigma"], []),
-    (
-        "t.yaml",
-        "sigma: 4\nclip_norm: 2",
-        (),
-        ['  noise_multiplier: ???  # "${t.yaml:sigma}"?'],
-        ["`noise_multiplier: 2`"],
-    ),
-    (
-        "t.yaml",
-        "sigma: 4\nclip_norm: 2",
-        ("--set", "mechanism.noise_multiplier=sigma"),
-        ['  noise_multiplier: "${t.yaml:sigma}"\n'],
-        [],
-    ),
-    ("t.yaml", 'sigma: "1\\n::error::forged"\nepochs: 3', (), ['  noise_multiplier: "${t.yaml:sigma}"'], []),
-]
-
-
-@pytest.mark.parametrize(("file", "text", "words", "lines", "remarks"), FILES)
+@pytest.mark.parametrize(("file", "text", "words", "lines", "remarks"), ROWS["found"])
 def test_what_is_found(real, file, text, words, lines, remarks):
     ended = written(real, text, *words, file=file)
     assert ended.code == 0
@@ -284,23 +169,9 @@ n = 50_000
 delta = 1e-5
 """
 DROPS = "--set=sampling.drop_last=false"
-AGAINST = [  # (arguments of DataLoader, of make_private, options, the place that says the opposite, what it says)
-    (", shuffle=True", ", poisson_sampling=False", "opacus", (), "poisson_sampling = false (train.py, line 10)"),
-    (", shuffle=True", ", poisson_sampling=False", "poisson", (), "calls.DataLoader.shuffle = true (train.py, line 9)"),
-    ("", ", poisson_sampling=True", "shuffle", (), "poisson_sampling = true (train.py, line 10)"),
-    (", shuffle=False", "", "shuffle", (), "calls.DataLoader.shuffle = false (train.py, line 9)"),
-    (", shuffle=False", "", "poisson", (), "calls.DataLoader.shuffle = false (train.py, line 9)"),
-    (", batch_sampler=UniformWithReplacementSampler(a=b)", "", "shuffle", (), "DataLoader.batch_sampler is `Unif"),
-    (", sampler=WeightedRandomSampler(w, 5)", "", "shuffle", (), "calls.DataLoader.sampler is `Weighted"),
-    (", sampler=RandomSampler(data)", "", "poisson", (), "calls.DataLoader.sampler is `RandomSampler"),
-    (", drop_last=True", "", "opacus", (DROPS,), "calls.DataLoader.drop_last = true (train.py, line 9)"),
-    ("", ", poisson_sampling=args.poisson", "opacus", ("--set=sampling.poisson_sampling=false",), "g: false"),
-    ("", ", group_by_length=True", "trainer", (), "group_by_length = true"),
-    ("", ", seed=7", "shuffle", ("--set=order.seed=true",), "seed = 7"),
-]  # fmt: skip
 
 
-@pytest.mark.parametrize(("loader", "private", "name", "words", "said"), AGAINST)
+@pytest.mark.parametrize(("loader", "private", "name", "words", "said"), ROWS["against"])
 def test_what_a_file_states_is_never_contradicted(real, loader, private, name, words, said):
     ended = written(real, TRAINING.format(loader=loader, private=private), "--loader", name, *words, file="train.py")
     assert (ended.code, ended.out) == (2, "")
@@ -308,39 +179,13 @@ def test_what_a_file_states_is_never_contradicted(real, loader, private, name, w
     assert any(option in ended.err for option in (f"--loader {name}", *(each.removeprefix("--set=") for each in words)))
 
 
-@pytest.mark.parametrize(
-    ("text", "words", "code"),
-    [
-        ("n: 50_000", ("data.examples=60_000",), 2),
-        ("n: 50_000", ("data.examples=5e4",), 0),
-        ("n: 50_000", ("data.examples=n",), 0),
-        ("a: {noise_multiplier: 1}\nb: {noise_multiplier: 2}", ("mechanism.noise_multiplier=2",), 0),
-        ("a: {noise_multiplier: 1}\nb: {noise_multiplier: 2}", ("mechanism.noise_multiplier=3",), 2),
-        ("world_size: 8", ("devices=1",), 2),
-        ("sigma: 4\nclip_norm: 2", ("mechanism.noise_multiplier=2",), 0),
-        ("batch_size: 8\naccumulation: 4", ("training.batch_size=32",), 0),
-    ],
-)
+@pytest.mark.parametrize(("text", "words", "code"), ROWS["numbers"])
 def test_a_number_is_what_the_file_states(real, text, words, code):
     ended = written(real, text, *(f"--set={word}" for word in words))
     assert (ended.code, "expected what the file states" in ended.err) == (code, code == 2), ended.err
 
 
-@pytest.mark.parametrize(
-    ("name", "loader", "private", "line"),
-    [
-        ("opacus", "", ", poisson_sampling=args.poisson", "  poisson_sampling: ???"),
-        ("poisson", "", ", poisson_sampling=args.poisson", "  scheme: ???"),
-        ("opacus", "", ", poisson_sampling=chosen()", "  poisson_sampling: ???"),
-        ("shuffle", ", shuffle=args.poisson", "", "  scheme: ???"),
-        (
-            "opacus",
-            "",
-            ", poisson_sampling=True)\nengine.make_private(poisson_sampling=False",
-            "  poisson_sampling: ???",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("name", "loader", "private", "line"), ROWS["open"])
 def test_what_a_launch_decides_of_the_loader_is_open(real, name, loader, private, line):
     text = TRAINING.format(loader=loader, private=private)
     word = "shuffle" if loader else "poisson_sampling"
@@ -506,25 +351,7 @@ def test_what_files_state_of_the_loader_stands_beside_the_question(tmp_path, mon
     assert "no budget" in shown
 
 
-WRONG = [
-    (("init", "none.yaml"), "no such file"),
-    (("init", "../out.yaml", "-o", "dpcalc.yaml"), "outside"),
-    (("init", "t.yaml", "--template", "maml"), "--template"),
-    (("init", "--set", "devices=8"), "--set"),
-    (("init", "t.yaml", "--set", "devices"), "KEY=VALUE"),
-    (("init", "t.yaml", "--set", "training.lr=1"), "KEY one of"),
-    (("init", "t.yaml", "--set", "data.examples=${t.yaml:x}"), "path of a word"),
-    (("init", "t.yaml", "--loader", "bernoulli"), "dpcalc calls this `poisson`"),
-    (("init", "bomb.yaml"), "more than"),
-    (("init", "deep.json"), "more than"),
-    (("init", "cycle.yaml"), "contains itself"),
-    (("init", "many.yaml"), "more than 200 words"),
-    (("init", "link.yaml"), "link"),
-    (("init", "large.yaml"), "256"),
-]
-
-
-@pytest.mark.parametrize(("words", "said"), WRONG)
+@pytest.mark.parametrize(("words", "said"), ROWS["wrong"])
 def test_files_that_cannot_be_used(real, words, said):
     git(Path.cwd(), "init", "-q")
     rows = "".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]\n" for n in range(1, 9))

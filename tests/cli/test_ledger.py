@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import yaml
 
 from dpcalc import load
 from dpcalc.cli.app import run as command
@@ -23,6 +24,7 @@ from tests.cli.running import environment
 from tests.cli.solving import facts
 from tests.oracles.exact_gaussian import exact_epsilon
 
+ROWS = yaml.safe_load(Path(__file__).with_name("ledger.yaml").read_text(encoding="utf-8"))
 LEDGER = "all.yaml"
 RUN = """\
 version: 1
@@ -171,39 +173,15 @@ def test_what_does_not_fit_is_not_added(real, add):
     assert (checked.code, "exceeds the budget" in checked.out, "to fit" in checked.out) == (1, True, False)
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "options", "words"),
-    [
-        ("first", None, (), "there is a run `first` already"),
-        ("b", run(count=1001), (), "expected a run on its data, 1000 example, got one on 1001 example"),
-        ("b / c", None, (), "expected a name without ` / `"),
-        ("b", None, ("--delta", "1e-6"), "it states its own"),
-        ("b\nprivacy: {delta: 1}", None, (), "printable characters"),
-        ("b", run(), ("--part", "north"), "--part: expected a ledger with a `partition`"),
-        ("b", run(more=PARTITION + "phases: [{part: north}]\n"), (), "expected a run with the `partition`"),
-    ],
-)
+@pytest.mark.parametrize(("name", "text", "options", "words"), ROWS["not added"])
 def test_what_is_not_added(add, name, text, options, words):
     add()
     before = contents()
-    assert words in add(name, text, *options, code=2).err
+    assert words in add(name, text and run(**text), *options, code=2).err
     assert contents() == before
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["add", LEDGER, "none.yaml"], "no such file"),
-        (["add", "run.yaml", "run.yaml"], "ends with its `phases:`"),
-        (["add", LEDGER, "run.yaml", "--budget", "x"], "'--budget': expected a finite number"),
-        (["add", "none/all.yaml", "run.yaml"], "cannot be written: No such file"),
-        (["add", LEDGER, "-"], "standard input"),
-        (["show", "none.yaml"], "no such file"),
-        (["check", "none.yaml"], "no such file"),
-        (["check", "run.yaml", "--base", "main"], "in none"),
-        ([], ""),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "words"), ROWS["wrong"])
 def test_wrong_input_is_exit_code_2(real, monkeypatch, arguments, words):
     Path("run.yaml").write_text(run(name="clinic"), encoding="utf-8")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=SimpleNamespace(read=lambda _: run().encode())))
@@ -398,26 +376,10 @@ def test_a_run_on_a_part_keeps_its_rate(opened):
     assert "scheme: poisson, rate: 1/7" in Path(LEDGER).read_text(encoding="utf-8")
 
 
-HALF, NORTHERN = run(count=400), PARTITION + "phases: [{part: north}]\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "part", "words"),
-    [
-        (HALF, "east", "expected north or south, got `east`"),
-        (run(), "north", "a run on all data has no part"),
-        (run(count=1001), "north", "a run on all data has no part"),
-        (HALF, "", "expected a run on its data, 1000 example, got one on 400"),
-        (run(count=400, scheme="fixed, size: 9"), "north", "whose size is not known, got fixed"),
-        (run(count=400, scheme="shuffle, size: 10"), "north", "whose size is not known, got shuffle"),
-        (run(count=400, scheme="poisson, rate: 0.1, max_batch_size: 50"), "north", "is not known, got poisson"),
-        (run(more=NORTHERN.replace("sha256", "md5")), "", "expected a run with the `partition` of the ledger"),
-        (run(more=NORTHERN), "south", "a run whose phases name parts themselves"),
-    ],
-)
+@pytest.mark.parametrize(("text", "part", "words"), ROWS["no part"])
 def test_what_is_no_run_on_a_part(opened, text, part, words):
     before = contents()
-    assert words in opened("b", text, *(["--part", part] if part else []), code=2).err
+    assert words in opened("b", run(**text), *(["--part", part] if part else []), code=2).err
     assert contents() == before
 
 
@@ -430,29 +392,9 @@ def test_a_config_may_name_parts_itself(real, add):
     assert load(LEDGER).partition.parts == ("north", "south")
 
 
-def many_parts(more=""):
-    names = [f"p{number}" for number in range(20)]
-    parts, phases = ("".join(f"{{{key}: {name}}}, " for name in names) for key in ("name", "part"))
-    return f"{more}partition: {{rule: hash, parts: [{parts}]}}\nphases: [{phases}]\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (run(more="phases: [{part: north}]"), "there is no part `north`"),
-        (run(more=PARTITION + "phases: [{part: nort}]"), "there is no part `nort`"),
-        (run(more=NORTHERN.replace("south", "north")), "two parts are called `north`"),
-        (run(more=PARTITION + "part: north"), "unknown key `part`"),
-        (run(more=PARTITION + "phases: [{part: north, sampling: {scheme: poisson, expected: 5}}]"), "gives no rate"),
-        (run(more=NORTHERN + "tuning: {mean: 3}"), "a single run with parts of the data"),
-        (run(more=many_parts(), adjacency="replace-one"), "expected at most 16 parts with replace-one"),
-        (run(more=many_parts(), adjacency="add-remove, group_size: 2"), "expected one protected unit"),
-        (run(more=NORTHERN + "budget: {epsilon: 1}\nx-a: 1"), ""),
-        (run(more=many_parts()), ""),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), ROWS["parts"])
 def test_configs_with_parts(real, text, words):
-    Path("run.yaml").write_text(text, encoding="utf-8")
+    Path("run.yaml").write_text(run(**text), encoding="utf-8")
     ended = real("epsilon", "run.yaml", "--json")
     assert (ended.code, words in ended.err) == (2 if words else 0, True)
     assert words or json.loads(ended.out)["guarantee"]["epsilon"] == exact(4)

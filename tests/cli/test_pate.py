@@ -149,32 +149,6 @@ def test_a_file_in_the_way_is_refused_before_an_epsilon_is_drawn(real, ballots, 
     assert (ended.code, "--csv: queries.csv already exists" in ended.err) == (2, True)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("votes.npy", "--delta", "1e-5"), "noise: expected --gamma (LNMax), --sigma (GNMax)"),
-        (("votes.npy", "--delta", "1e-5", "--gamma", "1", "--sigma", "2"), "got --gamma, --sigma"),
-        (("votes.npy", *NOISE, "--threshold", "3"), "got --sigma, --threshold"),
-        (("votes.npy", "--sigma", "40"), "--delta: expected one"),
-        (("votes.npy", "--sigma", "0", "--delta", "1e-5"), "sigma: expected a finite number > 0, got 0.0"),
-        (("votes.npy", "--sigma", "x", "--delta", "1e-5"), "'--sigma': expected a finite number >= 0, got `x`"),
-        (("votes.npy", "--sigma", "4", "--delta", "1"), "delta: expected a number between 0 and 1"),
-        (("votes.npy", *NOISE, "--target-eps", "0"), "target epsilon: expected a finite number > 0, got 0.0"),
-        (("votes.npy", *NOISE, "--teachers", "9"), "row 1: expected 9 votes, the number of teachers, got 250"),
-        (("gone.npy", *NOISE), "gone.npy: cannot be read: No such file"),
-        (NOISE, "VOTES: expected a .npy or .csv file, or --queries N"),
-        ((*NOISE, "--queries", "5", "--sanitise"), "VOTES: expected a file for --sanitise and --csv"),
-        ((*NOISE, "--queries", "5", "--csv", "a.csv"), "VOTES: expected a file for --sanitise and --csv"),
-        ((*NOISE, "--queries", "0"), "--queries"),
-    ],
-)
-def test_refusals(real, ballots, arguments, message):
-    assert ballots
-    ended = real("pate", *arguments)
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-
-
 def test_in_a_terminal(real, ballots, monkeypatch):
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.setenv("NO_COLOR", "1")

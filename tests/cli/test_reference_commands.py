@@ -122,7 +122,7 @@ def _commands(group, words=()):
 
 
 def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.setenv("COLUMNS", "80")
     page = ["# Commands", "Every command and its options, as `dpcalc epsilon --help` and so on print them."]
     page.append(
         "`dpcalc --install-completion` lets bash, zsh and fish complete commands, options, their values, config keys, "

@@ -43,25 +43,6 @@ def test_without_noise_there_is_no_mu(real, file):
     assert "no good summary" in real("risk", str(file()), "--noise-multiplier", "0").out
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (("--prior", "1"), "'--prior': expected a probability between 0 and 1, both excluded, got `1`"),
-        (("--prior", "x"), "'--prior': expected a probability between 0 and 1, both excluded, got `x`"),
-        (("--prior", "10%"), "got `10%`; write a plain number: 10% is 0.1"),
-        (("--prior", "0"), "'--prior': expected a probability"),
-        (("--fpr", "1"), "'--fpr': expected a probability between 0 and 1"),
-        (("--fpr", "2.5 %"), "2.5 % is 0.025"),
-        (("--baseline", "0"), "'--baseline': expected a probability between 0 and 1"),
-        (("--method", "rdp"), "leave --method out"),
-    ],
-)
-def test_what_is_no_question(real, file, words, message):
-    ended = real("risk", str(file()), *words)
-    assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err
-
-
 # `delta`
 
 

@@ -235,28 +235,6 @@ def test_no_solution_tells_the_best_there_is_and_changes_no_file(real, file, com
         assert float(told["best.epsilon"]) > float(target)
 
 
-@pytest.mark.parametrize(
-    ("words", "old", "new", "said"),
-    [
-        (("solve-sigma",), "budget: {epsilon: 1.5}\n", "", "`budget: {epsilon: E}`"),
-        (("solve-steps",), "budget: {epsilon: 1.5}\n", "", "--target-eps E"),
-        *((("solve-sigma", f"--target-eps={one}"), "", "", f": expected a finite number > 0, got `{one}`\n")
-          for one in ("0", "-1", "nan", "inf", "two")),
-        (("solve-sigma",), "steps: 500", "", "error[DPC103]"),
-        (("solve-sigma", "--phase", "end"), FLAT, PHASES + "budget: {epsilon: 1}", "of warm-up, main, got 'end'"),
-        (("solve-sigma", "--target-tpr", "0.05"), "", "", "--at-fpr: expected both or none"),
-        (("solve-sigma", "--at-fpr", "0.05"), "", "", "--at-fpr: expected both or none"),
-        (("solve-sigma", "--target-eps", "1", "--target-advantage", "0.2"), "", "", "got --target-eps and --target-a"),
-        (("solve-sigma", "--target-tpr", "0.01", "--at-fpr", "0.05"), "", "", "guessing"),
-        (("solve-sigma", "--target-advantage", "0.2", "--method", "rdp"), "", "", "leave --method out"),
-    ],
-)  # fmt: skip
-def test_what_is_no_question(real, file, words, old, new, said):
-    ended = real(words[0], str(file(FLAT.replace(old, new))), *words[1:])
-    assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
-
-
 @pytest.mark.parametrize("command", thinned(SOLVERS, 1))
 def test_without_a_config_both_ways_out_are_named_and_whole_commands(real, command):
     ended = real(command)

@@ -58,13 +58,3 @@ def test_the_registry_form_lists_what_is_left_to_a_person(real, config):
     assert "publication_date" not in dated.err
     assert real("statement", config, "--format", "latex").out.startswith("\\documentclass")
     assert "published             2026-01-31" in real("statement", config, "--published", "2026-01-31").out
-
-
-@pytest.mark.parametrize("date", ["31.1.2026", "2026-1-31", "20260131", "2026-02-30", "..."])
-def test_what_is_refused(real, config, date):
-    ended = real("statement", config, "--published", date)
-    assert (ended.code, ended.out) == (2, "")
-    assert f"'--published': expected a date as 2026-01-31, got `{date}`" in ended.err
-    ended = real("statement", config, "--noise-multiplier", "0", "--format", "registry")
-    assert (ended.code, ended.out) == (2, "")
-    assert "expected a run with a finite epsilon" in ended.err

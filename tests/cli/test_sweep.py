@@ -129,38 +129,6 @@ def test_axes(prepared, text, values):
     assert json.loads(ended.out)["over"] == [{"key": text.partition("=")[0], "values": values}]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ((*OVER, "--over", "privacy.delta=1e-5,1e-6", "--plot", "a.svg"), "one or two --over, got 3"),
-        ((*OVER, "--plot", "a.jpg"), "ending in svg, png, pdf"),
-        ((*OVER, "--csv", "--json"), "got json and csv; leave out all but one"),
-        ((*OVER, "--scheduler", "tcp://127.0.0.1:1"), "--executor dask"),
-        ((*OVER, "--executor", "magic"), "'magic' is not one of "),
-        (("--over", "training.stpes=1"), "unknown key"),
-        (("--over", "training.steps=5", "--set", "training.steps=6"), "is set by --set and by --over"),
-        (("--over", "noise_multiplier=1,2"), "--over:1:1: error[DPC101]: unknown key `noise_multiplier`"),
-        (("--over", "training.epochs=5", "--steps", "6"), "`--over training.epochs` and `--steps` both set the length"),
-        (("--over", "privacy.adjacency=zero-out,replace-one", "--plot", "a.svg"), "expected numbers for a line"),
-        (("--over", "a=1:1001:1001", "--over", "b=1:1001:1001"), "at most 1000000 points, got 1002001"),
-        (("--over", "training.steps=1", "--over", "training.steps=2"), "every key once"),
-        (("--over", "training.steps"), "KEY=A:B:N"),
-        *(
-            (("--over", text), "--over")
-            for text in (
-                *("=1", "a..b=1", "a.b=", "a.b=1:2", "a.b=1:2:3:lin", "a.b=1:2:x", "a.b=1,,2", "a.b=nan:1:2"),
-                *("a.b=0:1:3:log", "a.b=1:2:0"),
-            )
-        ),
-        ((), "--over"),
-    ],
-)
-def test_what_is_no_question(real, file, words, message):
-    ended = real("sweep", str(file()), *words)
-    assert (ended.code, bool(ended.out)) == (2, "--json" in words)
-    assert message in ended.err
-
-
 # Where they are computed
 
 
@@ -252,6 +220,14 @@ def test_ctrl_c_keeps_what_is_finished_in_order(real, file, monkeypatch, tmp_pat
     assert [row["training.steps"] for row in rows(real(*words, "--csv"))] == kept
     document = json.loads(real(*words, "--json").out)
     assert (document["complete"], len(document["points"])) == (False, 2)
+
+
+@pytest.mark.parametrize("shown", [(), ("--format", "markdown")])
+def test_where_a_secret_order_lowers_nothing(real, file, shown):
+    path = str(file(FLAT.replace("scheme: poisson, rate: 0.01", "scheme: shuffle, size: 100, order: secret")))
+    ended = real("sweep", path, "--set", "privacy.adjacency=zero-out", "--over", f"{SIGMA}=0.5,20", *shown)
+    assert [line.rstrip(" |").endswith("as with order: any") for line in ended.out.splitlines()[-2:]] == [True, False]
+    assert ended.err.endswith(", 1 where the secret order lowers nothing, as with order: any\n")
 
 
 # What is shown

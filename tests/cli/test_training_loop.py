@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import dpcalc
 import dpcalc.training
@@ -22,6 +23,8 @@ from dpcalc.guarantee import Adjacency, Guarantee, Kind
 from dpcalc.planner.composition import Composition
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.sweeps.random_configs import generator, random_config
+
+ROWS = yaml.safe_load(Path(__file__).with_name("accountants.yaml").read_text(encoding="utf-8"))
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
 FULL = {"scheme": "all", "dataset_size": 100, "delta": 1e-6}
@@ -256,29 +259,7 @@ def test_states_of_other_configs_are_refused(change):
 
 @pytest.mark.parametrize(
     "broken",
-    [
-        None,
-        {},
-        {"format": "dpcalc.accountant/2"},
-        {"history": None},
-        *(
-            {"history": [entry]}
-            for entry in (
-                [0, None, None, -1],
-                [0, None, None, 1.5],
-                [0, None, "1/0", 3],
-                [0, None, "nan", 3],
-                [0, None, "1e-999999999", 3],
-                [7, None, None, 3],
-                [0, None, None, True],
-                [0, None, None, 10**13],
-                [-1, None, None, 3],
-                [0, "much", None, 3],
-                [0, None, None],
-                [0, None, math.inf, 3],
-            )
-        ),
-    ],
+    ROWS["broken"],
     ids=str,
 )
 def test_broken_states_are_refused_and_change_nothing(broken):
@@ -361,23 +342,16 @@ def test_readings_of_random_runs_are_never_below_their_first_steps(place):
 # What a trainer compares with the plan
 
 
-REQUIRED = [  # (plan, numbers of the training, the one that differs)
-    ({"sample_rate": Fraction(1, 235), "dataset_size": 60_000}, {"batch_size": 256, "noise_multiplier": 1.5}, ""),
-    ({"sample_rate": Fraction(1, 234), "dataset_size": 60_000}, {"batch_size": 256, "steps": 50}, ""),
-    ({"batch_size": 256, "scheme": "poisson", "dataset_size": 60_000}, {"batch_size": 256}, ""),
-    ({"batch_size": 256, "scheme": "poisson", "dataset_size": 60_000}, {"batch_size": 512}, "batch_size"),
-    ({"sample_rate": Fraction(1, 236), "dataset_size": 60_000}, {"batch_size": 256}, "batch_size"),
-    ({"sample_rate": Fraction(1, 236)}, {"batch_size": 256}, "batch_size"),
-    ({"batch_size": 8, "scheme": "shuffle", "dataset_size": 80}, {"batch_size": 8}, ""),
-    ({"batch_size": 8, "scheme": "fixed", "dataset_size": 80}, {"batch_size": 16}, "batch_size"),
-    ({"sample_rate": 0.01}, {"noise_multiplier": 1.4}, "noise_multiplier"),
-    ({"sample_rate": 0.01}, {"max_grad_norm": 2.0}, "max_grad_norm"),
-    ({"sample_rate": 0.01}, {"steps": 49}, "steps"),
-    ({"sample_rate": 0.01}, {"steps": None, "batch_size": None}, ""),
-]
-
-
-@pytest.mark.parametrize(("given", "used", "wrong"), REQUIRED)
+@pytest.mark.parametrize(
+    ("given", "used", "wrong"),
+    [
+        *ROWS["required"],
+        ({"sample_rate": Fraction(1, 235), "dataset_size": 60_000}, {"batch_size": 256, "noise_multiplier": 1.5}, ""),
+        ({"sample_rate": Fraction(1, 234), "dataset_size": 60_000}, {"batch_size": 256, "steps": 50}, ""),
+        ({"sample_rate": Fraction(1, 236), "dataset_size": 60_000}, {"batch_size": 256}, "batch_size"),
+        ({"sample_rate": Fraction(1, 236)}, {"batch_size": 256}, "batch_size"),
+    ],
+)
 def test_require(given, used, wrong):
     accountant = Accountant(**{"noise_multiplier": 1.5, "steps": 50, "delta": 1e-5} | given)
     with pytest.raises(InputError, match=f"^{wrong}: ") if wrong else nullcontext() as caught:

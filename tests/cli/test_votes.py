@@ -5,9 +5,13 @@ import json
 import os
 import pickle
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
+
+ROWS = yaml.safe_load(Path(__file__).with_name("votes.yaml").read_text(encoding="utf-8"))
 
 GOOD = np.array([[5, 3, 2], [10, 0, 0], [1, 4, 5]])
 WHOLE = "expected a whole number from 0 to 1000000, got "
@@ -100,27 +104,7 @@ def changed(row, column, value, dtype="float64"):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("5,3,2\n10,-1,1\n", "row 2, column 2: " + WHOLE + "-1"),
-        ("5,3,2\n9.5,0,.5\n", "row 2, column 1: " + WHOLE + "9.5"),
-        ("5,3,2\n10,0,nan\n", "row 2, column 3: " + WHOLE + "nan"),
-        ("5,3,2\n10,inf,0\n", "row 2, column 2: " + WHOLE + "inf"),
-        ("5,3,2\n10,many,0\n", "row 2, column 2: " + WHOLE + "many"),
-        ("5,3,2\n10,,0\n", "row 2, column 2: " + WHOLE + "nothing"),
-        ("5,3,2\n10,0x1,0\n", "row 2, column 2: " + WHOLE + "0x1"),
-        ("5,3,2\n1_0,0,0\n", "row 2, column 1: " + WHOLE + "1_0"),
-        ("5,3,2\n10,0,99999999999999999999\n", "row 2, column 3: " + WHOLE + "9999999"),
-        ("5,3,2\n10,0,1000001\n", "row 2, column 3: " + WHOLE + "1000001"),
-        ("500000,500000,1\n", "row 1: expected 1 to 1000000 votes, got 1000001"),
-        ("5,3,2\n10,0\n", "row 2: expected 3 columns, got 2"),
-        ("a,b,c\n5,3,2\n10,0,0,0\n", "row 3: expected 3 columns, got 4"),
-        ("5,3,2\n9,0,0\n", "row 2: expected 10 votes, as in row 1, got 9"),
-        ("0,0,0\n", "row 1: expected 1 to 1000000 votes, got 0"),
-        ("5\n5\n", "expected a column for each of at least 2 labels, got 1"),
-        ("", "expected a row for each query, got none"),
-        ("a,b,c\n", "expected a row for each query, got none"),
-        ("a,b,c\nd,e,f\n", "row 2, column 1: " + WHOLE + "d"),
-        ("5,3,2\n\udcff\udcfe,1,2\n", "row 2: expected UTF-8 text, got other bytes"),
-        ("5,3,2\n\x1b[31m,1,2\n", "row 2, column 1: expected a whole number"),
+        *ROWS["wrong"],
         (changed(1, 2, -3), "row 2, column 3: " + WHOLE + "-3"),
         (changed(2, 0, 0.5), "row 3, column 1: " + WHOLE + "0.5"),
         (changed(0, 1, np.nan), "row 1, column 2: " + WHOLE + "nan"),

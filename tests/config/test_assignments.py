@@ -9,38 +9,12 @@ from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError, source_of
 from dpcalc.config.tree import Scalar, walk
 from dpcalc.config.yaml_text import parse_yaml
-from tests.config.texts import errors, flat
+from tests.config.texts import corpus, errors, flat
 
-EXCLUSIVE = [
-    ({"--steps": "3", "--epochs": "5"}, (), ["`--steps` and `--epochs` both set the length"]),
-    ({"--epochs": "5"}, ["training.steps=3"], ["`--set training.steps` and `--epochs` both set the length"]),
-    (
-        {"--sample-rate": "0.1", "--batch-size": "9"},
-        (),
-        ["`--sample-rate` and `--batch-size` both set how many are drawn"],
-    ),
-    (
-        {"--batch-size": "9"},
-        ["sampling.rate=0.1"],
-        ["`--set sampling.rate` and `--batch-size` both set how many are drawn"],
-    ),
-    (
-        {},
-        ["sampling.example.rate=0.1", "training.batch_size=5"],
-        ["`--set sampling.example.rate` and `--set training.batch_size` both set how many are drawn"],
-    ),
-    (
-        {"--steps": "3", "--epochs": "5", "--sample-rate": "0.1", "--batch-size": "9"},
-        (),
-        [
-            "`--steps` and `--epochs` both set the length",
-            "`--sample-rate` and `--batch-size` both set how many are drawn",
-        ],
-    ),
-]
+ROWS = corpus("settings")
 
 
-@pytest.mark.parametrize(("flags", "assignments", "messages"), EXCLUSIVE)
+@pytest.mark.parametrize(("flags", "assignments", "messages"), ROWS["exclusive"])
 @pytest.mark.parametrize("text", [flat({}), "version: 1\n"])
 def test_two_settings_that_exclude_each_other(text, flags, assignments, messages):
     given = Overrides(flags=tuple(flags.items()), assignments=tuple(assignments))
@@ -74,24 +48,7 @@ def test_setting_what_the_file_says_changes_nothing(name):
     assert load_text(text, path="f", assignments=[f"{path}={value}" for path, value in said]).plan == before.plan
 
 
-PURE = {"sampling": "{scheme: all}", "mechanism": "{type: exponential, epsilon: 1}"}
-DISCRETE = {"mechanism": "{noise_multiplier: 1.3, max_grad_norm: 1.5}"}
-
-
-@pytest.mark.parametrize(
-    ("changes", "assignment", "kept", "dropped"),
-    [
-        (PURE, "mechanism.type=pure-dp", {"epsilon": 1.0}, None),
-        (DISCRETE, "mechanism.type=discrete-gaussian", {"noise_multiplier": 1.3}, "`max_grad_norm`"),
-        (
-            {**PURE, "mechanism": "{type: approximate-dp, epsilon: 1, delta: 1e-9}"},
-            "mechanism.type=pure-dp",
-            {"epsilon": 1.0},
-            "`delta`",
-        ),
-        ({}, "sampling={scheme: fixed, size: 5}", {"noise_multiplier": 1.1}, None),
-    ],
-)
+@pytest.mark.parametrize(("changes", "assignment", "kept", "dropped"), ROWS["new type"])
 def test_a_new_type_keeps_what_it_takes_in_the_same_meaning(changes, assignment, kept, dropped):
     loaded = load_text(flat(changes), path="f", assignments=[assignment])
     (phase,) = loaded.plan.phases

@@ -9,7 +9,9 @@ from dpcalc.config.data_files import MAX_POINTS
 from dpcalc.config.difference import differences, with_difference
 from dpcalc.config.load import load, load_text
 from dpcalc.config.source import ConfigError
-from tests.config.texts import flat
+from tests.config.texts import corpus, flat
+
+ROWS = corpus("curve_files")
 
 FILE = flat({"mechanism": "{type: rdp-curve, curve: {file: curve.csv}}"})
 INLINE = flat({"mechanism": "{type: rdp-curve, curve: [[2, 0.1], [4, 0.25], [32.5, 3]]}"})
@@ -33,18 +35,7 @@ def refusals(path):
     return caught.value.diagnostics
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        CSV,
-        "\ufeff" + CSV,
-        CSV.replace("\n", "\r\n"),
-        CSV.replace(",", "; ").replace("order", "Order"),
-        CSV.replace(",", "\t"),
-        "# by hand\n\n" + CSV.replace("4,", "# none of 3\n 4 , ").rstrip(),
-        CSV.replace("0.1", "1e-01").replace("3\n", "3.000\n"),
-    ],
-)
+@pytest.mark.parametrize("content", ROWS["same"])
 def test_a_file_says_what_an_inline_curve_says(file, content):
     found, inline = load(file(content)), load_text(INLINE, path="f")
     assert found.plan == inline.plan
@@ -54,34 +45,12 @@ def test_a_file_says_what_an_inline_curve_says(file, content):
 
 @pytest.mark.parametrize(
     ("content", "place", "code", "phrase"),
-    [
-        ("", (1, 1), "DPC102", "first line must be `order,epsilon`"),
-        ("# nothing\n", (1, 1), "DPC102", "first line must be `order,epsilon`"),
-        ("2,0.1\n", (1, 1), "DPC102", "first line must be `order,epsilon`"),
-        ("epsilon,order\n2,0.1\n", (1, 1), "DPC102", "first line must be `order,epsilon`"),
-        ("order,epsilon\n", (1, 1), "DPC106", "the curve must have 1 to 1000 orders, got 0"),
-        ("order,epsilon\n2,0.1,3\n", (2, 1), "DPC102", "must hold an order and an epsilon, got 3 cells"),
-        ("order,epsilon\n2\n", (2, 1), "DPC102", "must hold an order and an epsilon, got 1 cells"),
-        ("order,epsilon\n\n2, x\n", (3, 4), "DPC102", "`epsilon` must be a number, got `x`"),
-        ("order,epsilon\n2,\n", (2, 3), "DPC102", "`epsilon` must be a number, got ``"),
-        ("order,epsilon\n2,nan\n", (2, 3), "DPC102", "`epsilon` must be a number, got `nan`"),
-        ("order,epsilon\n2,inf\n", (2, 3), "DPC102", "`epsilon` must be a number, got `inf`"),
-        ("order,epsilon\n2,0.1\ninf,3\n", (3, 1), "DPC102", "`order` must be a number, got `inf`"),
-        ("order,epsilon\n0x2,0.1\n", (2, 1), "DPC102", "`order` must be a number, got `0x2`"),
-        ("order,epsilon\n1,0.1\n", (2, 1), "DPC106", "`order` must be above 1"),
-        ("order,epsilon\n0.5,0.1\n", (2, 1), "DPC106", "`order` must be above 1"),
-        ("order,epsilon\n2,-1e-9\n", (2, 3), "DPC106", "`epsilon` must be from 0"),
-        ("order,epsilon\n2,1e10\n", (2, 3), "DPC106", "from 0 to 1e9"),
-        ("order,epsilon\n3,0.1\n2,0.1\n", (3, 1), "DPC106", "must be above the order before it, got `2`"),
-        ("order,epsilon\n2,0.1\n2.0,0.1\n", (3, 1), "DPC106", "must be above the order before it, got `2.0`"),
-        ("order,epsilon\n2,0.1\n3,0.09\n", (3, 3), "DPC106", "must not be below that of the order before it"),
-        (b"order,epsilon\n2,\xff\n", (2, 3), "DPC100", "is not UTF-8"),
-    ],
+    [*ROWS["wrong"], (b"order,epsilon\n2,\xff\n", (2, 3), "DPC100", "is not UTF-8")],
 )
 def test_a_wrong_file_is_told_of_by_its_line(file, content, place, code, phrase):
     (found,) = refusals(file(content))
     assert found.path.endswith("curve.csv")
-    assert ((found.line, found.column), found.code) == (place, code)
+    assert (found.line, found.column, found.code) == (*place, code)
     assert phrase in found.message
 
 
@@ -99,17 +68,7 @@ def test_long_curves(file):
     assert found.code == "DPC111"
 
 
-@pytest.mark.parametrize(
-    ("name", "phrase"),
-    [
-        ("none.csv", "no such file"),
-        ("../other/curve.csv", "outside the repository"),
-        ("/etc/curve.csv", "absolute path"),
-        ("run.yaml", "no CSV file"),
-        ("curve.npy", "no CSV file"),
-        ("3", "must be the name of a CSV file"),
-    ],
-)
+@pytest.mark.parametrize(("name", "phrase"), ROWS["names"])
 def test_other_names(file, name, phrase):
     (found,) = refusals(file(CSV, FILE.replace("curve.csv", name)))
     assert found.path.endswith("run.yaml")

@@ -10,6 +10,8 @@ from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, excerpt, visible
 from tests.config.texts import corpus, errors, flat
 
+ROWS = corpus("terminals")
+
 
 def test_the_form_of_the_manual():
     text = "\n" * 8 + "mechanism: {type: gaussian, noise_multiplier: 1.1, l2_norm_clip: 1.0}\n"
@@ -37,36 +39,13 @@ def test_errors_and_results_cross_processes():
     assert (again, again.mark("training.steps")) == (loaded, (5, 12))
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("plain", "plain"),
-        ("naïve 日本", "naïve 日本"),
-        ("\x1b[2J", "\\x1b[2J"),
-        ("\x9b2J", "\\x9b2J"),
-        ("a\rb\nc\td", "a\\x0db\\x0ac\\x09d"),
-        ("\u202egnp.exe", "\\u202egnp.exe"),
-        ("\u2066\u200b\u2028", "\\u2066\\u200b\\u2028"),
-        ("\ud800", "\\ud800"),
-        ("\U000e0041", "\\U000e0041"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), ROWS["visible"])
 def test_visible(text, shown):
     assert visible(text) == shown
     assert visible(shown) == shown
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "version: 1\nname: \u202egnp\nfoo\u202e: 3\n",
-        '"\\e]0;title\\a": 1\n',
-        'version: "\\e[2J"\n',
-        "a\u2066b: [\n",
-        flat({"privacy": '{unit: "\\x9b", delta: 1e-6}'}),
-        flat({"sampling": '{scheme: "\\x9b"}'}),
-    ],
-)
+@pytest.mark.parametrize("text", ROWS["nothing"])
 def test_nothing_reaches_the_terminal(text):
     found = errors(text)
     printed = "".join(item.format() for item in found)

@@ -3,6 +3,7 @@ import pytest
 from dpcalc.config.difference import differences, with_difference
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
+from tests.config.texts import corpus
 
 FLAT = """\
 version: 1
@@ -54,50 +55,11 @@ def test_nothing_differs():
     assert found(FLAT, "# a comment\n" + FLAT + "name: other\nx-mine: 1\n") == []
 
 
-@pytest.mark.parametrize(
-    ("text", "before", "after", "expected"),
-    [
-        (FLAT, "1.1", "1.2", ("mechanism.noise_multiplier", "1.1", "1.2", (4, 13), False)),
-        (FLAT, "epochs: 60", "epochs: 61", ("training.epochs", "60", "61", (5, 29), False)),
-        (FLAT, "epochs: 60", "steps: 99", ("training", "{epochs: 60}", "{steps: 99}", (5, 1), False)),
-        (FLAT, "60_000", "70_000", ("data.examples", "60_000", "70_000", (2, 8), True)),
-        (FLAT, "1e-5", "1e-4", ("privacy.delta", "1e-5", "1e-4", (6, 34), False)),
-        (FLAT, "adjacency: add-remove, ", "", ("privacy.adjacency", "add-remove", "", (6, 1), False)),
-        (FLAT, "epsilon: 2", "epsilon: 3", ("budget.epsilon", "2", "3", (7, 10), False)),
-        (FLAT, "budget: {epsilon: 2}\n", "", ("budget", "{epsilon: 2}", "", (1, 1), False)),
-        (NESTED, "size: 5", "size: 6", ("sampling.example.size", "5", "6", (8, 28), False)),
-        (NESTED, "clip: task", "clip: example", ("mechanism.clip", "task", "example", (9, 36), True)),
-        (
-            NESTED,
-            "task: {scheme: fixed, size: 32}",
-            "task: {scheme: poisson, expected: 32}",
-            (
-                "sampling.task",
-                "{scheme: fixed, size: 32}",
-                "{scheme: poisson, expected: 32}",
-                (7, 3),
-                True,
-            ),
-        ),
-        (NESTED, "count: 20", "count: 30", ("data.levels[1].count", "20", "30", (5, 23), True)),
-        (PHASED, "steps: 900", "steps: 800", ("phases[1].training.steps", "900", "800", (8, 29), False)),
-        (
-            PHASED,
-            "  - {name: warm, training: {steps: 100}}\n",
-            "",
-            (
-                "phases",
-                "[{name: warm, training: {steps: 100}}, {name: main, training...",
-                "[{name: main, training: {steps: 900}}]",
-                (6, 1),
-                True,
-            ),
-        ),
-    ],
-)
-def test_one_difference_and_where_it_stands(text, before, after, expected):
+@pytest.mark.parametrize(("base", "before", "after", "key", "old", "new", "place", "is_claim"), corpus("differences"))
+def test_one_difference_and_where_it_stands(base, before, after, key, old, new, place, is_claim):
+    text = {"flat": FLAT, "nested": NESTED, "phased": PHASED}[base]
     assert text.count(before) == 1
-    assert found(text, text.replace(before, after)) == [expected]
+    assert found(text, text.replace(before, after)) == [(key, old, new, tuple(place), is_claim)]
 
 
 def test_a_batch_size_is_part_of_the_draw_and_stands_where_it_was_written():
@@ -111,27 +73,6 @@ def test_a_scheme_in_a_short_form():
 
 
 BUILT = "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 4}}"
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "expected"),
-    [
-        (
-            "task: {scheme: fixed, size: 32}",
-            "task: {scheme: fixed, size: 32, redraw_every: 10}",
-            ("sampling.task", "{scheme: fixed, size: 32}", "{scheme: fixed, size: 32, redraw_every: 10}", (7, 3), True),
-        ),
-        (
-            "scheme: fixed, size: 5",
-            "scheme: with-replacement, size: 5",
-            ("sampling.example.scheme", "fixed", "with-replacement", (8, 13), True),
-        ),
-        ("delta: 1e-5", "delta: 1e-5, group_size: 3", ("privacy.group_size", "", "3", (11, 39), False)),
-    ],
-)
-def test_one_difference_of_draws_and_groups(before, after, expected):
-    assert NESTED.count(before) == 1
-    assert found(NESTED, NESTED.replace(before, after)) == [expected]
 
 
 def test_constructed_tasks_instead_of_draws_are_one_difference():

@@ -7,6 +7,9 @@ import pytest
 from dpcalc.config.discovery import MAX_CONFIGS, find_configs, folders_to_search
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
+from tests.config.texts import corpus
+
+ROWS = corpus("discovered")
 
 
 @pytest.fixture
@@ -118,19 +121,7 @@ def test_patterns(tree):
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        ("configs = 3", "DPC102", "must be a list of file names"),
-        ("configs = [3]", "DPC102", "must be a list of file names"),
-        ('configs = [""]', "DPC102", "must be a list of file names"),
-        ('configs = ["../../dpcalc.yaml"]', "DPC110", "lies outside the repository"),
-        ('configs = ["../../*.yaml"]', "DPC110", "lies outside the repository"),
-        ('configs = ["/etc/*.yaml"]', "DPC110", "lies outside the repository"),
-        ('configs = ["/etc/x.yaml"]', "DPC110", "is an absolute path"),
-        ('configs = ["link.yaml"]', "DPC110", "is a symbolic link that leaves the repository"),
-        ('configs = ["l*.yaml"]', "DPC110", "is a symbolic link that leaves the repository"),
-        ('configs = ["none*.yaml"]', "DPC110", "nothing matches"),
-        ('configs = ["a**b.yaml"]', "DPC110", None),
-        ('configs = ["pyproject"]', "DPC110", "is no YAML, JSON, TOML, Python, gin or shell file"),
-        ("configs = [", "DPC100", "cannot be read as TOML"),
+        *ROWS["projects"],
         ("configs = " + "[" * 5000, "DPC100", "cannot be read as TOML"),
         ("#" * 300_000, "DPC111", "is larger than"),
         ("a." * 100_000 + "a = 1", "DPC111", "more than 500 points"),

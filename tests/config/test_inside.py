@@ -6,7 +6,9 @@ from dpcalc.config import load as version
 from dpcalc.config.load import load_text
 from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
-from tests.config.texts import PATH, flat, indented, marked
+from tests.config.texts import PATH, corpus, flat, indented, marked
+
+ROWS = corpus("discovered")
 
 TRAINING = """\
 defaults: [optional model: resnet, optional optim: sgd]
@@ -47,17 +49,7 @@ def test_marks_are_lines_of_the_file_and_keys_of_the_section():
     assert loaded.mark("train.max_steps") is None
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"training": "{steps: 3, §steps: 4}"}, "DPC105"),
-        ({"training": "{§stepz: 3}"}, "DPC101"),
-        ({"training": "{steps: §!!int 3}"}, "DPC100"),
-        ({"§lr": "3"}, "DPC101"),
-        ({"training": "{steps: §.nan}"}, "DPC106"),
-        ({"training": "{steps: §~}"}, "DPC102"),
-    ],
-)
+@pytest.mark.parametrize(("changes", "code"), ROWS["sections"])
 def test_the_section_is_as_strict_as_a_file(changes, code):
     text, places = marked(inside(flat(changes)))
     assert [(one.code, (one.line, one.column)) for one in found(text)] == [(code, place) for place in places]
@@ -88,18 +80,7 @@ def test_key_wins_over_the_section():
     assert load_text(text, path="f", key="other").plan.steps == 7
 
 
-@pytest.mark.parametrize(
-    ("key", "code", "place", "words"),
-    [
-        ("modell", "DPC103", (1, 1), "there is no `modell` in the file"),
-        ("model.privacy", "DPC103", (1, 7), "there is no `privacy` in `model`"),
-        ("defaults[2]", "DPC103", (1, 9), "there is no [2] in `defaults`"),
-        ("a..b", "DPC100", (1, 3), "is no path of keys"),
-        ("a b", "DPC100", (1, 2), "is no path of keys"),
-        ("model.name", "DPC102", None, "must be a mapping"),
-        ("a\x1b", "DPC100", (1, 2), "U+001B"),
-    ],
-)
+@pytest.mark.parametrize(("key", "code", "place", "words"), ROWS["keys"])
 def test_key_leads_nowhere(key, code, place, words):
     (error,) = found(TRAINING, key=key)
     assert error.code == code
@@ -129,18 +110,7 @@ def test_required_versions(installed, required, met, monkeypatch):
     assert f"is for dpcalc {required}" in error.message
 
 
-@pytest.mark.parametrize(
-    ("value", "code"),
-    [
-        ('"~=1"', "DPC104"),
-        ('">=0.1.*"', "DPC104"),
-        ('"===0.1"', "DPC104"),
-        ('"0.1"', "DPC104"),
-        ('">=0.1,"', "DPC104"),
-        ("0.1", "DPC102"),
-        ("[a]", "DPC102"),
-    ],
-)
+@pytest.mark.parametrize(("value", "code"), ROWS["requirements"])
 def test_requirements_that_cannot_be_read(value, code):
     (error,) = found(flat({"requires": value}))
     assert (error.code, error.line) == (code, 7)

@@ -13,13 +13,11 @@ from dpcalc.planner.plan import Budget
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.config.texts import (
     BASES,
-    classes,
     clinics,
     corpus,
     errors,
     flat,
     loaded,
-    nested,
     plan,
     text_of,
     users,
@@ -27,7 +25,7 @@ from tests.config.texts import (
 )
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
-PLANS = corpus("plans")
+PLANS, REMARKS = corpus("plans"), corpus("remarks")
 
 
 def nameless(found):
@@ -103,17 +101,9 @@ def test_defaults():
     assert (found.adjacency, found.budget, phase.name) == (Adjacency.ADD_REMOVE, None, "training")
 
 
-@pytest.mark.parametrize(
-    ("text", "number", "name"),
-    [
-        (nested({"mechanism": "{noise_multiplier: 1, clip: batch}"}), 0, "batch"),
-        (classes({"mechanism": "{noise_multiplier: 6, clip: batch}"}), 0, "batch"),
-        (classes({"mechanism": "{noise_multiplier: 6, clip: task}"}), 1, "task"),
-        (classes({"mechanism": "{noise_multiplier: 6, clip: image}"}), 2, "image"),
-    ],
-)
-def test_what_is_clipped(text, number, name):
-    (phase,) = plan(text).phases
+@pytest.mark.parametrize(("base", "changes", "number", "name"), REMARKS["clipped"])
+def test_what_is_clipped(base, changes, number, name):
+    (phase,) = plan(varied(BASES[base], changes)).phases
     assert (phase.clip, phase.clip_names[number]) == (number, name)
 
 
@@ -128,58 +118,21 @@ def test_the_sizes_of_a_tree():
 # Warnings and notes: their code, severity and place.
 
 
-def drawn(sampling):
-    return flat({"sampling": f"{{scheme: {sampling}}}", "privacy": "{adjacency: add-remove, delta: 1e-6}"})
+def remarks(text):
+    return [[one.code, str(one.severity), one.line, one.column] for one in loaded(text).diagnostics]
 
 
-def delta(base, unit, value, adjacency="zero-out"):
-    return base({"privacy": f"{{unit: {unit}, adjacency: {adjacency}, delta: {value}}}"})
+@pytest.mark.parametrize(("base", "changes", "expected"), REMARKS["remarks"])
+def test_warnings_and_notes(base, changes, expected):
+    assert remarks(varied(BASES[base], changes)) == expected
 
 
-DELTA = ("DPC203", "warning")
+def test_the_delta_of_a_sample_that_is_large_for_its_data():
+    text = (SAMPLES / "imagenet_dpsgd.yaml").read_text(encoding="utf-8")  # 8e-7 * 1281167 = 1.0249336
+    assert remarks(text) == [["DPC203", "warning", 10, 41]]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (flat({"privacy": "{delta: 1e-6}"}), [("DPC204", "note", 6, 1)]),
-        (
-            flat({"mechanism": "{noise_multiplier: 0}", "training": "{steps: 0}"}),
-            [("DPC207", "warning", 4, 31), ("DPC210", "warning", 5, 19)],
-        ),
-        (drawn("shuffle, size: 3"), [("DPC202", "note", 3, 20)]),
-        (drawn("shuffle, size: 60_000"), []),
-        (drawn("with-replacement, size: 3"), []),
-        (delta(nested, "task", "0.005"), [(*DELTA, 6, 51)]),  # 200 tasks, 4000 examples
-        (delta(nested, "task", "0.004_999"), []),
-        (delta(nested, "example", "0.000_25"), [(*DELTA, 6, 54)]),
-        (delta(nested, "example", "0.000_249"), []),
-        (delta(clinics, "clinic", "0.5", "add-remove"), [(*DELTA, 6, 55)]),  # 2 clinics, 5 patients, 18 visits
-        (delta(clinics, "clinic", "0.45", "add-remove"), []),
-        (delta(clinics, "patient", "0.2", "add-remove"), [(*DELTA, 6, 56)]),
-        (delta(clinics, "patient", "0.18", "add-remove"), []),
-        (delta(clinics, "visit", "0.056", "add-remove"), [(*DELTA, 6, 54)]),
-        (delta(clinics, "visit", "0.05", "add-remove"), []),
-        ((SAMPLES / "imagenet_dpsgd.yaml").read_text(), [(*DELTA, 10, 41)]),  # 8e-7 * 1281167 = 1.0249336
-    ],
-)
-def test_warnings_and_notes(text, expected):
-    found = loaded(text).diagnostics
-    assert [(one.code, str(one.severity), one.line, one.column) for one in found] == expected
-
-
-@pytest.mark.parametrize(
-    ("rule", "adjacency", "is_warned"),
-    [
-        ("np.array_split of the shuffled list", "add-remove", True),
-        ("the first half and the second", "add-remove", True),
-        ("rows[i::2]", "add-remove", True),
-        ("row index modulo 2", "add-remove", True),
-        ("torch.utils.data.random_split", "add-remove", True),
-        ("sha256 of the user id, modulo 2", "add-remove", False),
-        ("np.array_split of the shuffled list", "replace-one", False),
-    ],
-)
+@pytest.mark.parametrize(("rule", "adjacency", "is_warned"), REMARKS["partitions"])
 def test_a_partition_by_position_is_a_warning(rule, adjacency, is_warned):
     changes = {
         "partition": f"{{rule: '{rule}', parts: [{{name: r1}}, {{name: r2}}]}}",
@@ -193,22 +146,8 @@ def test_a_partition_by_position_is_a_warning(rule, adjacency, is_warned):
 
 # Keys that YAML merges.
 
-A, B = "x-a: &a {noise_multiplier: 2}\n", "x-b: &b {noise_multiplier: 3, max_grad_norm: 5}\n"
 
-
-@pytest.mark.parametrize(
-    ("text", "mechanism", "lines"),
-    [
-        (A + B, "{<<: [*a, *b]}", "1 and 2"),
-        (A + B, "{<<: [*b, *a]}", "2 and 1"),
-        (A + B, "{<<: [*b, {noise_multiplier: 7}]}", "2 and "),
-        (A + B, "{<<: {<<: [*a, *b]}}", "1 and 2"),
-        (A + B + "x-c: &c {<<: *a, noise_multiplier: 6}\n", "{<<: [*a, *c]}", "1 and 3"),
-        (A + B + "x-c: &c {<<: *a}\n", "{<<: [*c, *b]}", "1 and 2"),
-        (A.replace("2", "'3'") + B, "{<<: [*a, *b]}", "1 and 2"),
-        ("x-a: &a {&k noise_multiplier: 2}\nx-b: &b {<<: *a, *k : 3}\n", "{<<: *b}", "1 and 1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "mechanism", "lines"), REMARKS["merged"])
 def test_a_key_that_readers_of_yaml_merge_differently(text, mechanism, lines):
     found = [one for one in errors(text + flat({"mechanism": mechanism})) if one.code == "DPC105"]
     assert found[0].message.startswith(f"`<<` brings two values of `noise_multiplier`, from lines {lines}")

@@ -8,6 +8,9 @@ from dpcalc.config.load import load_text
 from dpcalc.config.loaders import LOADERS
 from dpcalc.config.source import ConfigError
 from dpcalc.planner.evaluate import evaluate
+from tests.config.texts import corpus
+
+ROWS = corpus("loaders")
 
 RUN = """
 version: 1
@@ -25,67 +28,7 @@ def loaded(sampling, **changes):
     return load_text(RUN.format(**usual | changes), path="run.yaml")
 
 
-JAX, HF = "jax_privacy.batch_selection.", "transformers.Trainer, per_device_train_batch_size: 8, "
-TF = "tf.data.Dataset, batch_size: 64, drop_remainder: false"
-TFF = "tff.simulation."
-MEANT = [  # what follows `of:`, the draw that the class makes, adjacency
-    ("torch.utils.data.DataLoader, batch_size: 64, shuffle: true, drop_last: false", "shuffle, size: 64", ""),
-    ("DataLoader, batch_size: 64, shuffle: true, drop_last: true", "shuffle, size: 64, drop_last: true", ""),
-    ("DataLoader, batch_size: 64, shuffle: false, drop_last: true", "shuffle, size: 64", "zero-out"),
-    ("RandomSampler, batch_size: 64, replacement: true, drop_last: false", "with-replacement, size: 64", ""),
-    ("RandomSampler, batch_size: 64, replacement: false, drop_last: false", "shuffle, size: 64", ""),
-    ("opacus.PrivacyEngine, batch_size: 64, drop_last: false, poisson_sampling: true", "poisson, rate: 1/16", ""),
-    ("opacus.PrivacyEngine, batch_size: 64, drop_last: true, poisson_sampling: true", "poisson, rate: 1/15", ""),
-    ("keras.Model.fit, batch_size: 64, shuffle: true", "shuffle, size: 64", ""),
-    (
-        "tf.data.Dataset, batch_size: 64, drop_remainder: true, buffer_size: 1000",
-        "shuffle, size: 64, drop_last: true",
-        "",
-    ),
-    ("tf.data.Dataset, batch_size: 64, drop_remainder: true, buffer_size: 999", "shuffle, size: 64", "replace-one"),
-    (HF + "gradient_accumulation_steps: 4, world_size: 1, dataloader_drop_last: false", "shuffle, size: 32", ""),
-    (
-        HF + "gradient_accumulation_steps: 1, world_size: 3, dataloader_drop_last: true",
-        "shuffle, size: 24, drop_last: true",
-        "",
-    ),
-    (HF + "gradient_accumulation_steps: 4, world_size: 2, dataloader_drop_last: true", "shuffle, size: 64", "zero-out"),
-    (
-        HF + "gradient_accumulation_steps: 1, world_size: 5, dataloader_drop_last: false",
-        "shuffle, size: 40",
-        "zero-out",
-    ),
-    (
-        "lightning.Trainer, batch_size: 8, shuffle: true, drop_last: false, devices: 1, accumulate_grad_batches: 3",
-        "shuffle, size: 24",
-        "",
-    ),
-    (
-        JAX + "CyclicPoissonSampling, sampling_prob: .1, cycle_length: 1, truncated_batch_size: none",
-        "poisson, rate: .1",
-        "",
-    ),
-    (
-        JAX + "CyclicPoissonSampling, sampling_prob: .1, cycle_length: 1, truncated_batch_size: 120",
-        "poisson, rate: .1, max_batch_size: 120",
-        "",
-    ),
-    (JAX + "BallsInBinsSampling, cycle_length: 30", "balls-in-bins, bins: 30, assignment: held", ""),
-    (JAX + "FixedBatchSampling, batch_size: 64, replace: false", "fixed, size: 64", ""),
-    (JAX + "FixedBatchSampling, batch_size: 64, replace: true", "with-replacement, size: 64", ""),
-    ("webdataset.WebDataset, batch_size: 64, resampled: false", "shuffle, size: 64", "zero-out"),
-    ("flwr.server.strategy.FedAvg, fraction_fit: .29, min_fit_clients: 2", "fixed, size: 290", ""),
-    ("flwr.server.strategy.FedAvg, fraction_fit: .001, min_fit_clients: 2", "fixed, size: 2", ""),
-    ("flwr.serverapp.strategy.FedAvg, fraction_train: 0.5, min_train_nodes: 2", "fixed, size: 500", ""),
-    ("grain.IndexSampler, batch_size: 50, worker_count: 0", "shuffle, size: 50", "zero-out"),
-    ("grain.IndexSampler, batch_size: 50, worker_count: 4", "shuffle, size: 50", "replace-one"),
-    ("streaming.StreamingDataset, batch_size: 64, num_canonical_nodes: 8", "shuffle, size: 64", "zero-out"),
-    ("pfl.data.FederatedDataset, cohort_size: 30, sample_type: random", "with-replacement, size: 30", ""),
-    ("pfl.data.FederatedDataset, cohort_size: 50, sample_type: minimize_reuse", "shuffle, size: 50", "zero-out"),
-    (TFF + "build_uniform_sampling_fn, size: 30, replace: false, random_seed: none", "fixed, size: 30", ""),
-    (TFF + "build_uniform_sampling_fn, size: 30, replace: true, random_seed: None", "with-replacement, size: 30", ""),
-    ("tff.program.DatasetDataSource, k: 30", "fixed, size: 30", ""),
-]
+MEANT = ROWS["meant"]
 
 
 @pytest.mark.parametrize(("loader", "draw", "adjacency"), MEANT)
@@ -107,16 +50,7 @@ def test_every_class_is_tried_and_none_has_a_default():
         ]
 
 
-IN_SECRET = [  # loaders that may have a secret order, and the draw that they then are
-    ("DataLoader, batch_size: 64, shuffle: true, drop_last: true", "size: 64, drop_last: true"),
-    ("RandomSampler, batch_size: 64, replacement: false, drop_last: false", "size: 64"),
-    ("keras.Model.fit, batch_size: 64, shuffle: true", "size: 64"),
-    (f"{TF}, buffer_size: 1000, reshuffle_each_iteration: true", "size: 64"),
-    (HF + "gradient_accumulation_steps: 4, world_size: 1, dataloader_drop_last: false", "size: 32"),
-]
-
-
-@pytest.mark.parametrize(("loader", "draw"), IN_SECRET)
+@pytest.mark.parametrize(("loader", "draw"), ROWS["secret"])
 def test_an_order_that_is_stated_as_secret(loader, draw):
     found = loaded(f"scheme: loader, of: {loader}, order: secret", adjacency="zero-out").plan
     assert found == loaded(f"scheme: shuffle, order: secret, {draw}", adjacency="zero-out").plan
@@ -138,72 +72,13 @@ def test_a_phase_with_another_class_does_not_take_over_that_the_order_is_secret(
     assert [phase.hierarchy.level(1).scheme.is_secret for phase in phases] == [True, False]
 
 
-IN_NO_UNIFORM_ORDER = [
-    ("DataLoader, batch_size: 64, shuffle: false, drop_last: true", "no pass has a uniform order"),
-    ("RandomSampler, batch_size: 64, replacement: true, drop_last: false", "no pass has a uniform order"),
-    ("opacus.PrivacyEngine, batch_size: 64, drop_last: true, poisson_sampling: true", "no pass has a uniform order"),
-    ("webdataset.WebDataset, batch_size: 64, resampled: false", "no pass has a uniform order"),
-    ("flwr.server.strategy.FedAvg, fraction_fit: .29, min_fit_clients: 2", "no pass has a uniform order"),
-    (f"{TF}, buffer_size: 999, reshuffle_each_iteration: true", "no pass has a uniform order"),
-    (f"{TF}, buffer_size: 1000, reshuffle_each_iteration: false", "repeats it in each pass"),
-    (f"{TF}, buffer_size: 1000", "lacks `reshuffle_each_iteration`"),
-    (HF + "gradient_accumulation_steps: 1, world_size: 5, dataloader_drop_last: true", "several processes"),
-    (HF + "gradient_accumulation_steps: 2, world_size: 1, dataloader_drop_last: true", "beside accumulated batches"),
-]
-
-
-@pytest.mark.parametrize(("loader", "why"), IN_NO_UNIFORM_ORDER)
+@pytest.mark.parametrize(("loader", "why"), ROWS["no uniform order"])
 def test_an_order_that_cannot_be_secret(loader, why):
     with pytest.raises(ConfigError, match=why):
         loaded(f"scheme: loader, of: {loader}, order: secret", adjacency="zero-out")
 
 
-DL = "loader, of: DataLoader, batch_size: 64, drop_last: true"
-LIGHTNING = "loader, of: lightning.Trainer, batch_size: 8, shuffle: true, drop_last: true, accumulate_grad_batches: 1"
-PARTS = "{per_device: 16, devices: 2, accumulation: 2"
-REFUSED = [
-    (f"{DL}, shuffle: true, sampler: WeightedRandomSampler", "`sampling.sampler` is an argument"),
-    (f"{DL}, shuffle: false", "one unit fewer moves all after it"),
-    (f"{DL}, shuffle: 1", "`sampling.shuffle` must be"),
-    ("loader, of: Trainer, batch_size: 3", "must name one class"),
-    ("loader, of: DaliIterator, batch_size: 3", "must name one class"),
-    ("loader, batch_size: 3", "lacks `of`"),
-    ("loader, of: opacus.PrivacyEngine, batch_size: 64, drop_last: true, poisson_sampling: false", "is false"),
-    ("loader, of: opacus.PrivacyEngine, batch_size: 2000, drop_last: true, poisson_sampling: true", "without batches"),
-    (f"loader, of: {HF}gradient_accumulation_steps: 1, world_size: 5, dataloader_drop_last: false", "come twice"),
-    (
-        f"loader, of: {HF}gradient_accumulation_steps: 4, world_size: 2, dataloader_drop_last: true",
-        "not covered for add",
-    ),
-    (
-        f"loader, of: {HF}gradient_accumulation_steps: 1, world_size: 1, dataloader_drop_last: true, lengths: 1",
-        "lengths",
-    ),
-    (f"{LIGHTNING}, devices: 2", "DistributedSampler"),
-    (
-        f"loader, of: {JAX}CyclicPoissonSampling, sampling_prob: .1, cycle_length: 2, truncated_batch_size: none",
-        "partition",
-    ),
-    ("loader, of: webdataset.WebDataset, batch_size: 64, resampled: true", "with replacement"),
-    ("loader, of: grain.IndexSampler, batch_size: 64, worker_count: 0", "64 units do not divide all"),
-    ("loader, of: grain.IndexSampler, batch_size: 50, worker_count: 3", "150 units do not divide all"),
-    ("loader, of: grain.IndexSampler, batch_size: 50, worker_count: 0", "one unit fewer moves all after it"),
-    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 64", "come twice in a pass"),
-    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1", "one unit fewer moves all after it"),
-    ("loader, of: StreamingDataset, batch_size: 64, num_canonical_nodes: 1, epoch_size: 9", "`sampling.epoch_size`"),
-    (
-        "loader, of: pfl.data.FederatedDataset, cohort_size: 30, sample_type: minimize_reuse",
-        "30 units do not divide all",
-    ),
-    ("loader, of: pfl.data.FederatedDataset, cohort_size: 30, sample_type: random, num_silos: 4", "num_silos"),
-    ("loader, of: build_uniform_sampling_fn, size: 30, replace: false, random_seed: 1", "everybody can know"),
-    (f"{DL.replace('64', PARTS + ', accumulates: physical}')}, shuffle: true", "their DistributedSampler"),
-    (f"{DL.replace('64', PARTS.replace('2', '1', 1) + ', accumulates: draws}')}, shuffle: true", "which makes passes"),
-    (f"{DL.replace('64', PARTS + '}')}, shuffle: true", "lacks `accumulates`"),
-]
-
-
-@pytest.mark.parametrize(("draw", "why"), REFUSED)
+@pytest.mark.parametrize(("draw", "why"), ROWS["refused"])
 def test_what_no_scheme_stands_for_is_refused_with_a_way_out(draw, why):
     with pytest.raises(ConfigError) as caught:
         loaded(f"scheme: {draw}")
@@ -217,40 +92,13 @@ def test_an_unknown_count_is_no_length_of_a_loader():
         loaded(loader, count="unknown")
 
 
-PHYSICAL, DRAWS = (f"{PARTS}, accumulates: {kind}}}" for kind in ("physical", "draws"))
-LOCAL = "loader, of: DataLoader, shuffle: true, drop_last: false, batch_size: "
-OPACUS = "loader, of: opacus.PrivacyEngine, drop_last: false, poisson_sampling: true, batch_size: "
-
-
-@pytest.mark.parametrize(
-    ("draw", "batch", "meant"),
-    [
-        ("poisson", PHYSICAL, "poisson, expected: 64"),
-        ("poisson", DRAWS, "poisson, expected: 32, draws: 2"),
-        ("shuffle", PHYSICAL, "shuffle, size: 64"),
-        ("with-replacement", DRAWS, "with-replacement, size: 64"),
-        ("fixed", "{per_device: 16, devices: 2, accumulation: 1}", "fixed, size: 32"),
-        (OPACUS + PHYSICAL, "", "poisson, rate: 1/16"),
-        (OPACUS + DRAWS, "", "poisson, rate: 1/32, draws: 2"),
-        (LOCAL + PHYSICAL.replace("devices: 2", "devices: 1"), "", "shuffle, size: 32"),
-    ],
-)
+@pytest.mark.parametrize(("draw", "batch", "meant"), ROWS["batches"])
 def test_a_batch_of_parts(draw, batch, meant):
     training = f", batch_size: {batch}" if batch else ""
     assert loaded(f"scheme: {draw}", training=training).plan == loaded(f"scheme: {meant}").plan
 
 
-@pytest.mark.parametrize(
-    ("draw", "batch", "why"),
-    [
-        ("poisson", PARTS + "}", "lacks `accumulates`"),
-        ("poisson", "{per_device: 16, accumulation: 2, accumulates: draws}", "lacks `devices`"),
-        ("poisson", "{per_device: 16, devices: x, accumulation: 1}", "must be a whole number"),
-        ("poisson", "{per_device: 16, devices: 1, accumulation: 1, nodes: 2}", "is no part of a batch"),
-        ("shuffle", DRAWS, "adds up 2 draws of scheme shuffle: not covered"),
-        ("fixed", DRAWS, "adds up 2 draws of scheme fixed: not covered"),
-    ],
-)
+@pytest.mark.parametrize(("draw", "batch", "why"), ROWS["no batch"])
 def test_a_batch_of_parts_that_means_nothing(draw, batch, why):
     with pytest.raises(ConfigError, match=why):
         loaded(f"scheme: {draw}", training=f", batch_size: {batch}")
@@ -289,21 +137,7 @@ def test_noise_of_parties_and_of_layers_is_never_rounded_up(mechanism, noise):
     assert (1 - 1e-13) * noise <= found <= noise
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "why"),
-    [
-        ("{noise_multiplier: 1, parties: {count: 4}}", "must be {count: 4, dropouts: 0}"),
-        ("{noise_multiplier: 1, parties: {count: 4, dropouts: 4}}", "must be {count: 4, dropouts: 0}"),
-        ("{type: laplace, noise_multiplier: 1, parties: {count: 4, dropouts: 0}}", "type gaussian alone"),
-        (
-            "{noise_multiplier: 1, also: {noise_multiplier: 2}, parties: {count: 4, dropouts: 0}}",
-            "parties with one sum",
-        ),
-        ("{noise_multiplier: 1, max_grad_norm: [1, 1]}", "needs `noise_relative_to`"),
-        ("{noise_multiplier: 1, max_grad_norm: [1, 0], noise_relative_to: joint}", "must be numbers above 0"),
-        ("{noise_multiplier: 1, max_grad_norm: 1, noise_relative_to: joint}", "is for `max_grad_norm` as a list"),
-    ],
-)
+@pytest.mark.parametrize(("mechanism", "why"), ROWS["no noise"])
 def test_parties_and_layers_that_mean_nothing(mechanism, why):
     with pytest.raises(ConfigError) as caught:
         loaded(DRAW, mechanism=mechanism)

@@ -6,7 +6,9 @@ import pytest
 
 from dpcalc.config.load import load, load_text
 from dpcalc.config.source import ConfigError, Severity
-from tests.config.texts import flat
+from tests.config.texts import corpus, flat
+
+ROWS = corpus("reference_forms")
 
 FILES = {
     "job.yaml": "kind: Map\n---\nspec:\n  args: ['--sigma=1.1', --steps, '100']\n  command: >-\n    python t.py\n"
@@ -32,24 +34,7 @@ def load_with(tmp_path):
     return loaded
 
 
-@pytest.mark.parametrize(
-    ("value", "steps"),
-    [
-        ("'${job.yaml#2:spec.args.flags.steps}'", 100),
-        ("'${job.yaml#2:spec.args[2]}'", None),  # a text of YAML, as before
-        ("\"${params.json:['train.batch_size']}\"", 64),
-        ("\"${params.json:a['d.e'][0]}\"", 3),
-        ("'${params.json:a[\"b c\"]}'", 2),
-        ("\"${params.json:['train.batch_size']} * ${params.json:a['b c']} * 8\"", 1024),
-        ("'60_000 / 250'", 240),
-        ("60_000 / 250", 240),
-        ("16 * 4 * 8", 512),
-        ("'${train.py:flags.n} / 250'", 240),
-        ("'1 / 3 * 3'", 1),
-        ("'0.1 * 3 * 10'", 3),
-        ("'${many.yaml:n2} * 2 * 2 * 2 * 2 * 2 * 2 * 2'", 256),
-    ],
-)
+@pytest.mark.parametrize(("value", "steps"), ROWS["lead to"])
 def test_what_a_reference_leads_to(load_with, value, steps):
     if steps is None:
         with pytest.raises(ConfigError, match="got the string '100'"):
@@ -58,30 +43,7 @@ def test_what_a_reference_leads_to(load_with, value, steps):
         assert load_with(value).plan.steps == steps
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        ("'${job.yaml:spec.args[0]}'", "a second document begins"),
-        ("'${job.yaml#3:spec}'", "there is no document 3, only 2"),
-        ("'${job.yaml#0:spec}'", "has no document `#0`"),
-        ("'${job.yaml#:spec}'", "has no document `#0`"),
-        ("'${params.json#2:a}'", "has no documents to number"),
-        ("'${job.yaml#2:spec.command.flags.x}'", "line 7, column 32: `--x` is `${{inputs.x}}`"),
-        ("'${job.yaml#2:spec.args.flags.none}'", "there is no `none` in `spec.args.flags`"),
-        ("'${a:-5}'", "`:-` is reserved"),
-        ("'${params.json:a:-5}'", "`:-` is reserved"),
-        ("'${params.json:third}*2'", "spaces around them"),
-        ("'${params.json:third} + 2'", "spaces around them"),
-        ("'${params.json:text} * 2'", "is the string '64', and a factor must be a number"),
-        ("'2 / ${job.yaml#2:spec.zero}'", "divides by zero"),
-        ("'2 / 0'", "divides by zero"),
-        ("'1 * 1 * 1 * 1 * 1 * 1 * 1 * 1 * 1'", "more than 8 factors"),
-        ("'1e300 / 3e-300 / 7'", "more than 80 digits"),
-        ("'1e999 * 2'", "no decimal number"),
-        ("'1 / 3'", "must be"),
-        ("11/10", "must be"),
-    ],
-)
+@pytest.mark.parametrize(("value", "words"), ROWS["not to"])
 def test_what_it_does_not_lead_to(load_with, value, words):
     with pytest.raises(ConfigError) as caught:
         load_with(value)

@@ -10,7 +10,9 @@ from dpcalc.config.documents import MAX_FILES, read_document
 from dpcalc.config.load import load
 from dpcalc.config.source import MAX_BYTES, ConfigError, source_of
 from dpcalc.config.tree import walk
-from tests.config.texts import flat, marked
+from tests.config.texts import corpus, flat, marked
+
+ROWS = corpus("referenced_files")
 
 
 def steps(reference):
@@ -61,19 +63,7 @@ def test_other_files(repository, name):
     assert (found.phases[0].mechanism.noise_multiplier, found.steps) == (1.3, 77)
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "expected"),
-    [
-        ("a_dot_json", '{"n": 1e3}', 1000),
-        ("a_dot_json", '{"n": 12345678901234}', 12345678901234),
-        ("a_dot_json", '{\n\t"n": 8\n}', 8),
-        ("a_dot_toml", "n = 1_000", 1000),
-        ("a_dot_toml", "n = 1e3", 1000),
-        ("a_dot_toml", "n = 0x10", 16),
-        ("a_dot_yml", "n: 1e3", 1000),
-        ("a_dot_yaml", "b: 1\nb: 2\n!!x c: !!y 3\nn: 9", 9),
-    ],
-)
+@pytest.mark.parametrize(("name", "content", "expected"), ROWS["numbers"])
 def test_numbers_of_other_files(repository, name, content, expected):
     text = steps(f"${{../{name.replace('_dot_', '.')}:n}}")
     assert load(str(repository(text, **{name: content}))).plan.steps == expected
@@ -110,33 +100,7 @@ def test_outside_git_the_own_folder_is_the_end(tmp_path):
     assert (found.code, "lies outside" in found.message) == ("DPC110", True)
 
 
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("/etc/hosts.yaml", "is an absolute path"),
-        ("C:/a.yaml", "is an absolute path"),
-        ("~/a.yaml", "is an absolute path"),
-        ("..\\\\a.yaml", "is no plain file name"),
-        ("a\\u202e.yaml", "is no plain file name"),
-        ("../../../a.yaml", "lies outside the repository"),
-        ("../../outside.yaml", "lies outside the repository"),
-        ("x/../../../outside.yaml", "lies outside the repository"),
-        ("../link.yaml", "is a symbolic link that leaves the repository"),
-        ("../linked/outside.yaml", "is a symbolic link that leaves the repository"),
-        ("../innocent.yaml", "is no YAML, JSON, TOML, Python, gin or shell file of the repository"),
-        ("../.git/inner.yaml", "is no YAML, JSON, TOML, Python, gin or shell file of the repository"),
-        ("../none.yaml", "no such file"),
-        ("../folder.yaml", "is a folder"),
-        ("../binary.yaml", "is not UTF-8"),
-        ("../broken.yaml", "cannot be read, line 1"),
-        ("../broken.json", "cannot be read as JSON"),
-        ("../broken.toml", "cannot be read as TOML"),
-        ("../digits.toml", "cannot be read as TOML"),
-        ("../empty.yaml", "the file is empty"),
-        ("../twice.json", "`n` stands there more than once"),
-        ("../tagged.yaml", "`n` has a tag"),
-    ],
-)
+@pytest.mark.parametrize(("name", "words"), ROWS["refused"])
 def test_files_that_are_not_read(repository, tmp_path, name, words):
     (tmp_path / "outside.yaml").write_text("n: 4\n")
     text, places = marked(flat({"training": f'{{steps: §"${{{name}:n}}"}}'}))
@@ -259,48 +223,15 @@ v = §9
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "path", "place"),
-    [
-        ("run.toml", "top", (1, 7)),
-        ("run.toml", "tool.flwr.app.x.sigma", (7, 9)),
-        ("run.toml", "tool.flwr.app.x.a.b", (8, 7)),
-        ("run.toml", "tool.flwr.app.x.k=y", (9, 10)),
-        ("run.toml", "tool.flwr.app.x.inline.deep", (10, 19)),
-        ("run.toml", "tool.flwr.app.x.more[1]", (12, 6)),
-        ("run.toml", "row[0].v", (15, 5)),
-        ("run.toml", "row[1].v", (17, 5)),
-        ("run.toml", "row[1].sub.v", (19, 5)),
-        ("run.json", "a.b", (2, 13)),
-        ("run.json", "a.list[1].c", (3, 21)),
-        ("run.json", "e", (4, 7)),
-    ],
-)
+@pytest.mark.parametrize(("name", "path", "place"), ROWS["places"])
 def test_values_of_toml_and_json_have_places(name, path, place):
     text = PLACED[name].replace("§", "")
     tree = read_document(source_of(text, name), f".{name.rpartition('.')[2]}").tree
     node = dict(walk(tree, ""))[path]
-    assert (node.mark.line, node.mark.column) == place
+    assert [node.mark.line, node.mark.column] == place
 
 
-INCLUDED = "include 'conf/base.gin'\nOpt.sigma = %SIGMA\n"
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ({"t/a.gin": INCLUDED, "conf/base.gin": "SIGMA = 4.0\n"}, 4),  # from the top, where runs start
-        ({"t/a.gin": INCLUDED, "t/conf/base.gin": "SIGMA = 4.0\n"}, 4),
-        ({"t/a.gin": INCLUDED + "SIGMA = 2\n", "conf/base.gin": "SIGMA = 4.0\n"}, 2),
-        ({"t/a.gin": "SIGMA = 2\n" + INCLUDED, "conf/base.gin": "SIGMA = 4.0\n"}, 4),
-        ({"t/a.gin": INCLUDED, "conf/base.gin": "include 'b.gin'\n", "conf/b.gin": "SIGMA = 4.0\n"}, 4),
-        ({"t/a.gin": INCLUDED, "conf/base.gin": "SIGMA = 4.0\n", "t/conf/base.gin": "SIGMA = 2\n"}, "may mean 2 files"),
-        ({"t/a.gin": INCLUDED, "conf/base.gin": "SIGMA = 4.0\nx/Opt.sigma = 1\n"}, "`x/Opt.sigma` in line 2 may bind"),
-        ({"t/a.gin": INCLUDED, "conf/base.gin": "include 't/a.gin'\n"}, "includes lead back"),
-        ({"t/a.gin": INCLUDED.replace("conf", "../..")}, "lies outside the repository"),
-        ({"t/a.gin": INCLUDED}, "may mean no file"),
-    ],
-)
+@pytest.mark.parametrize(("files", "said"), ROWS["included"])
 def test_what_a_gin_file_includes(tmp_path, files, said):
     (tmp_path / ".git").mkdir()
     for name, text in files.items():

@@ -188,7 +188,7 @@ def two_bins(sigma, delta=1e-5):
     return high
 
 
-@pytest.mark.parametrize("words", thinned(INDEPENDENT, 13))
+@pytest.mark.parametrize("words", thinned(INDEPENDENT, 8))
 def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
     assert row(words)
     run = RUNS[words]

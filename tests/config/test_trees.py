@@ -10,7 +10,9 @@ from dpcalc.config.load import load
 from dpcalc.config.normal import MAX_WRITTEN_COUNTS, normal_form
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
-from tests.config.texts import clinics, loaded
+from tests.config.texts import clinics, corpus, loaded
+
+ROWS = corpus("discovered")
 
 TREE = "[[4, 2, 3], [4, 5]]"
 
@@ -48,34 +50,16 @@ def refusal(tmp_path, content, name="counts.json", written="counts.json"):
     return found
 
 
-FILES = [
-    (None, "DPC110", "no such file"),
-    ("", "DPC110", "cannot be read as JSON"),
-    ("[[4, 2", "DPC110", "cannot be read as JSON"),
-    (b"\xff\xfe", "DPC110", "cannot be read as JSON"),
-    ("[" * 100_000, "DPC111", "nested too deeply"),
-    ("[[" + "9" * 5000 + "]]", "DPC110", "cannot be read as JSON"),
-    (" " * (16 * 1024 * 1024 + 1), "DPC111", "larger than 16384 KiB"),
-    ("{}", "DPC103", "has no `tree`"),
-    ('{"counts": [[1]]}', "DPC101", "`counts`"),
-    ('{"tree": [[1]], "tree": [[2]]}', "DPC101", "`tree` stands there more than once"),
-    ('{"levels": ["a"], "tree": [[1]]}', "DPC107", "other levels than clinic, patient, visit"),
-    ("[[4, 2.0, 3]]", "DPC102", "tree[0][1] must be a whole number, how many of level visit, got 2.0"),
-    ("[[4, true, 3]]", "DPC102", "tree[0][1] must be a whole number"),
-    ('[[4, "2", 3]]', "DPC102", "tree[0][1] must be a whole number"),
-    ("[[4, NaN]]", "DPC102", "tree[0][1] must be a whole number"),
-    ("[[4, null]]", "DPC102", "tree[0][1] must be a whole number"),
-    ("[[4, 0]]", "DPC106", "tree[0][1] must be at least 1"),
-    ("[[4, -3]]", "DPC106", "tree[0][1] must be at least 1"),
-    ("[[4], []]", "DPC106", "tree[1] must be at least one patient, got an empty list"),
-    ("[[4], 3]", "DPC102", "tree[1] must be a list with an entry for each patient, got 3"),
-    ("[[4], [[3]]]", "DPC102", "tree[1][0] must be a whole number, how many of level visit, got a list"),
-    ('{"tree": {"a": 3}}', "DPC102", "tree must be a list with an entry for each clinic"),
-    ("7", "DPC102", "tree must be a list with an entry for each clinic, got 7"),
-]
-
-
-@pytest.mark.parametrize(("content", "code", "phrase"), FILES)
+@pytest.mark.parametrize(
+    ("content", "code", "phrase"),
+    [
+        *ROWS["trees"],
+        (b"\xff\xfe", "DPC110", "cannot be read as JSON"),
+        ("[" * 100_000, "DPC111", "nested too deeply"),
+        ("[[" + "9" * 5000 + "]]", "DPC110", "cannot be read as JSON"),
+        (" " * (16 * 1024 * 1024 + 1), "DPC111", "larger than 16384 KiB"),
+    ],
+)
 def test_what_is_wrong_with_a_file_stands_at_its_name(tmp_path, content, code, phrase):
     found = refusal(tmp_path, content)
     assert found.code == code

@@ -2,8 +2,10 @@
 
 import json
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
@@ -11,9 +13,8 @@ from dpcalc.imports.read import imported, read_run
 from dpcalc.imports.run import Terms, number_text
 from dpcalc.planner.evaluate import guarantee
 
-TARGET = "target_epsilon=2, target_delta=1e-5, sample_rate=1/100, epochs=3"
-LOOKED_FOR = "batch_sizes=300, num_samples=30_000, num_updates=300, target_delta=1e-5, target_epsilon=2"
-RDP = "e = PrivacyEngine(accountant='rdp')"
+ROWS = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8"))
+
 CONSTANTS = """
 N, RATE = 60_000, None
 BATCH = 256
@@ -33,29 +34,7 @@ def test_numbers_that_the_file_states_once_are_read(tmp_path):
     assert "16/3750" in part.sampling or "8/1875" in part.sampling
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        "exec(open('configurator.py').read())",
-        "globals().update(settings)",
-        "vars()['SIGMA'] = 3",
-        "setattr(sys.modules[__name__], 'SIGMA', 3)",
-        "def train(SIGMA): pass",
-        "if debug:\n    SIGMA = 2.0",
-        "for SIGMA in (1, 2): pass",
-        "SIGMA += 1",
-        "from settings import SIGMA",
-        "from settings import *",
-        "def set():\n    global SIGMA\n    SIGMA = 3",
-        "del SIGMA",
-        "class SIGMA: pass",
-        "import SIGMA.noise",
-        "with open(x) as SIGMA: pass",
-        "[0 for SIGMA in x]",
-        "(SIGMA := 5)",
-        "match x:\n    case {'s': SIGMA}: pass",
-    ],
-)
+@pytest.mark.parametrize("more", ROWS["another number"])
 def test_a_name_that_may_be_another_number_is_asked_for(tmp_path, more):
     path = tmp_path / "train.py"
     path.write_text(CONSTANTS.format(more=more), encoding="utf-8")
@@ -73,74 +52,7 @@ def flat(sampling, mechanism, training, adjacency="add-remove", more=""):
     return FLAT.format(sections, adjacency, more)
 
 
-JAX_RUN = ("noise_multiplier: 1.2, max_grad_norm: 1", "batch_size: 250, steps: 1000")
-
-
-@pytest.mark.parametrize(
-    ("call", "options", "config"),
-    [
-        # JAX-Privacy 2.0.0, keras_api.py: fit() draws by itself only where it is told to
-        (
-            f"DPKerasConfig({JAX}, noise_multiplier=1.2, poisson_sampling_in_fit=True)",
-            {},
-            ("scheme: poisson", *JAX_RUN),
-        ),
-        (f"DPKerasConfig({JAX}, noise_multiplier=1.2)", {"loader": "shuffle"}, ("scheme: shuffle", *JAX_RUN)),
-        (
-            "keras_api.DPKerasConfig(2, 1e-5, 1.0, 250, 1, 1000, 50_000, True, 1.2)",
-            {},
-            ("scheme: poisson", *JAX_RUN),
-        ),
-        # accounting/analysis.py
-        (
-            f"DpParams({DP_PARAMS})",
-            {"steps": 1000},
-            ("scheme: poisson", "noise_multiplier: 1.2", "batch_size: 250, steps: 1000"),
-        ),
-        (
-            f"analysis.DpParams({DP_PARAMS}, sampling_method=analysis.SamplingMethod.FIXED_BATCH_SIZE)",
-            {"steps": 1000},
-            ("scheme: fixed, size: 250", "noise_multiplier: 1.2", "steps: 1000", "replace-one"),
-        ),
-        (
-            f"DpParams({DP_PARAMS}, truncated_batch_size=300)",
-            {"steps": 1000},
-            ("scheme: poisson, expected: 250, max_batch_size: 300", "noise_multiplier: 1.2", "steps: 1000"),
-        ),
-        (
-            f"DpParams({DP_PARAMS}, examples_per_user=3)",
-            {"steps": 1000},
-            ("scheme: poisson, expected: 250", "noise_multiplier: 1.2", "steps: 1000", "add-remove", ", group_size: 3"),
-        ),
-        # experimental/accounting.py
-        (
-            "accounting.dpsgd_event(1.2, 1000, sampling_prob=0.005)",
-            {"examples": 50_000, "delta": "1e-5"},
-            ("scheme: poisson, rate: 0.005", "noise_multiplier: 1.2", "steps: 1000"),
-        ),
-        (
-            "fixed_dpsgd_event(4.0, 1000, dataset_size=50_000, batch_size=256)",
-            {"delta": "1e-5"},
-            ("scheme: fixed, size: 256", "noise_multiplier: 4", "steps: 1000", "replace-one"),
-        ),
-        (
-            "truncated_dpsgd_event(1.2, 1000, sampling_prob=0.005, num_examples=50_000, truncated_batch_size=300)",
-            {"delta": "1e-5"},
-            ("scheme: poisson, rate: 0.005, max_batch_size: 300", "noise_multiplier: 1.2", "steps: 1000"),
-        ),
-        # TF-Privacy 0.9.0, dp_optimizer_keras.py: noise on the sum of clipped means of microbatches
-        (
-            "tfp.DPKerasSGDOptimizer(1.5, 1.2, learning_rate=0.1)",
-            {"examples": 50_000, "batch_size": 250, "epochs": 5, "delta": "1e-5", "loader": "poisson"},
-            ("scheme: poisson, expected: 250", "noise_multiplier: 1.2", "steps: 1000"),
-        ),
-        (
-            "VectorizedDPKerasAdamOptimizer(l2_norm_clip=1.5, noise_multiplier=1.2, num_microbatches=50)",
-            {"examples": 50_000, "batch_size": 250, "steps": 1000, "delta": "1e-5", "loader": "poisson"},
-            ("scheme: poisson, expected: 250", "noise_multiplier: 0.6", "steps: 1000"),
-        ),
-    ],
-)
+@pytest.mark.parametrize(("call", "options", "config"), ROWS["runs"])
 def test_calls_of_jax_privacy_and_of_keras_are_the_run_that_they_make(tmp_path, call, options, config):
     numbers = {"examples", "batch_size", "epochs", "steps"}
     given = {key: Fraction(value) if key in numbers else value for key, value in options.items()}
@@ -152,41 +64,7 @@ def test_calls_of_jax_privacy_and_of_keras_are_the_run_that_they_make(tmp_path, 
     assert ours.epsilon == pytest.approx(by_hand.epsilon, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (f"DPKerasConfig({JAX}, noise_multiplier=1.2)", "give --loader poisson, fixed or shuffle"),
-        (
-            f"DPKerasConfig({JAX}, poisson_sampling_in_fit=True, gradient_accumulation_steps=4)",
-            "the sum of several draws",
-        ),
-        (f"calibrate_noise_multiplier({DP_PARAMS}, num_updates=5, target_epsilon=2, cycle_length=8)", "its own steps"),
-        (f"DpParams({DP_PARAMS}, num_updates=5, sampling_method=m)", "SamplingMethod.POISSON or"),
-        (f"get_noise_multiplier({TARGET}, alphas=[2, 3])", "alphas: expected none where noise is looked for"),
-        (f"get_noise_multiplier({TARGET}, accountant='prv', eps_error=3)", "eps_error: expected none"),
-        (f"get_noise_multiplier({TARGET}, **options)", "which is not run"),
-        (f"calibrate_noise_multiplier({LOOKED_FOR}, truncated_batch_size=9)", "truncated_batch_size: expected none"),
-        (f"calibrate_noise_multiplier({LOOKED_FOR}, examples_per_user=2)", "examples_per_user: expected none"),
-        (
-            f"calibrate_noise_multiplier({LOOKED_FOR}, accountant=A(RdpAccountantConfig(orders=[2])))",
-            "orders: expected",
-        ),
-        (
-            f"PrivacyEngine(accountant='gdp').make_private_with_epsilon({TARGET})",
-            "accountant gdp, which the file names",
-        ),
-        (f"e = PrivacyEngine(**dict(accountant='gdp'))\ne.make_private_with_epsilon({TARGET})", "accountant gdp"),
-        (f"A = 'gdp'\nget_noise_multiplier({TARGET}, accountant=A)", "accountant gdp"),
-        (f"E = o.PrivacyEngine\nE(accountant='gdp').make_private_with_epsilon({TARGET})", "accountant gdp"),
-        (
-            f"e = PrivacyEngine()\ne.accountant = a.GaussianAccountant()\ne.make_private_with_epsilon({TARGET})",
-            "accountant gdp",
-        ),
-        ("compute_noise(60000, 256, 8.0, 60, 1e-5, 5.0)", "noise_lbd: expected at most 0.679"),
-        ("DpParams(1.2, 5)", "whose arguments all have names"),
-        ("fixed_dpsgd_event(1.2, 5, size=3)", "expected the arguments noise_multiplier, iterations"),
-    ],
-)
+@pytest.mark.parametrize(("call", "message"), ROWS["other runs"])
 def test_calls_that_make_another_run_are_refused(tmp_path, call, message):
     path = tmp_path / "train.py"
     path.write_text(f"x = {call}", encoding="utf-8")
@@ -194,25 +72,7 @@ def test_calls_that_make_another_run_are_refused(tmp_path, call, message):
         read_run(str(path), Terms())
 
 
-@pytest.mark.parametrize(
-    ("code", "by", "is_asked"),
-    [
-        (f"get_noise_multiplier({TARGET})", "opacus.rdp", False),
-        (f"get_noise_multiplier({TARGET}, accountant=rdp)", "opacus.prv", True),
-        (f"e.make_private_with_epsilon({TARGET})", "opacus.prv", True),
-        (f"e = PrivacyEngine()\ne.make_private_with_epsilon({TARGET})", "opacus.prv", False),
-        (f"{RDP}\ne.make_private_with_epsilon({TARGET})", "opacus.rdp", False),
-        (f"{RDP}\nf = PrivacyEngine()\nf.make_private_with_epsilon({TARGET})", "opacus.prv", False),
-        (f"{RDP}\nf.make_private_with_epsilon({TARGET})", "opacus.prv", True),
-        (f"{RDP}\ne = PrivacyEngine()\ne.make_private_with_epsilon({TARGET})", "opacus.prv", True),
-        (f"{RDP}\ne.accountant = a\ne.make_private_with_epsilon({TARGET})", "opacus.prv", True),
-        (f"e = PrivacyEngine(accountant=a.rdp)\ne.make_private_with_epsilon({TARGET})", "opacus.prv", True),
-        (f"calibrate_noise_multiplier({LOOKED_FOR}, accountant=A(RdpAccountantConfig()))", "jax-privacy.rdp", False),
-        (f"calibrate_noise_multiplier({LOOKED_FOR}, accountant=A(rdp_config))", "jax-privacy.pld", True),
-        ("compute_noise(30_000, 300, 2.0, 3, 1e-5, 0.1)", "tf-privacy.rdp", False),
-        ("compute_noise(30_000, 300, 2.0, 3, 1e-5, a.b)", "tf-privacy.rdp", True),
-    ],
-)
+@pytest.mark.parametrize(("code", "by", "is_asked"), ROWS["told"])
 def test_what_a_library_is_told_that_looks_for_noise(tmp_path, code, by, is_asked):
     path = tmp_path / "train.py"
     path.write_text(code, encoding="utf-8")

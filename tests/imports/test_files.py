@@ -148,6 +148,7 @@ DEEP = 100_000
 @pytest.mark.parametrize(
     "text",
     [
+        *ROWS["hostile"],
         "[" * DEEP,
         '{"a":' * DEEP,
         "(" * DEEP,
@@ -157,43 +158,10 @@ DEEP = 100_000
         "1" + "**1" * DEEP,
         "x = " + "a." * DEEP + "b",
         "SelfComposedDpEvent(" * 70 + "NoOpDpEvent()" + ", 1)" * 70,
-        "GaussianDpEvent(" + "(" * 250 + "1" + ")" * 250 + ")",
         json.dumps({"history": [[1.1, 0.1, 10]] * 100_001, "mechanism": "rdp"}),
-        "get_noise_multiplier(target_epsilon=9**9**9**9, sample_rate=0.1, epochs=1)",
         "GaussianDpEvent(" + "9" * 5000 + ")",
-        "GaussianDpEvent(2**64**2**64)",
-        "GaussianDpEvent(10**60*10**60*10**60*10**60*10**60" + "*10**60" * 40 + ")",
         '{"history": [[1.1, 0.1, ' + "9" * 5000 + ']], "mechanism": "rdp"}',
-        '{"history": [[NaN, 0.1, 10]], "mechanism": "rdp"}',
-        '{"history": [[Infinity, 0.1, 10]], "mechanism": "rdp"}',
-        '{"history": [[1.1, 0.1, 10.5]], "mechanism": "rdp"}',
-        '{"history": [[1.1, 0.1, -10]], "mechanism": "rdp"}',
-        '{"history": [[true, 0.1, 10]], "mechanism": "rdp"}',
-        '{"history": [[1.1, 1.1, 10]], "mechanism": "rdp"}',
-        '{"history": [[1.1, 0, 10]], "mechanism": "rdp"}',
-        '{"history": [], "mechanism": "rdp"}',
-        '{"history": [[1.1, 0.1, 10]], "mechanism": "mine"}',
-        "GaussianDpEvent(nan)",
-        "GaussianDpEvent(inf)",
-        f"GaussianDpEvent({'9' * 400})",
-        f"compute_noise(n=60000, batch_size=256, target_epsilon={'9' * 400}, epochs=15, delta=1e-5, noise_lbd=1e-5)",
-        "GaussianDpEvent(__import__('os').getpid())",
-        "GaussianDpEvent(sigma)",
-        "SelfComposedDpEvent(GaussianDpEvent(1), 2.5)",
         "x" * 300_000,
-        "",
-        "\0",
-        "epsilon = 3",
-        "3",
-        "'text'",
-        "class A: pass",
-        '{"format": "dpcalc.accountant/1", "history": [[0, null, null, 3]]}',
-        '{"history": [[1.1, 0.1, 10]], "history": [[9.9, 0.1, 10]], "mechanism": "rdp"}',
-        "{'history': [[1.1, 0.1, 10]], 'history': [[9.9, 0.1, 10]], 'mechanism': 'rdp'}",
-        "compute_noise(1)\ncompute_noise(2)",
-        "compute_dp_sgd_privacy(*numbers)",
-        "compute_dp_sgd_privacy(**numbers)",
-        "compute_dp_sgd_privacy(1, 2, 3, 4, 5, 6)",
     ],
     ids=lambda text: text[:30],
 )
@@ -238,18 +206,12 @@ def test_too_many_phases_are_refused_with_a_way_out(tmp_path):
     assert [part.steps for part in parts] == [5000, 5000]
 
 
-@pytest.mark.parametrize(
-    ("event", "named"),
-    ROWS["not expressed"],
-)
+@pytest.mark.parametrize(("event", "named"), ROWS["not expressed"])
 def test_what_cannot_be_expressed_is_named(event, named, tmp_path):
     assert named in refused(tmp_path, event)
 
 
-@pytest.mark.parametrize(
-    ("event", "sampling", "mechanism"),
-    ROWS["events"],
-)
+@pytest.mark.parametrize(("event", "sampling", "mechanism"), ROWS["events"])
 def test_events_as_parts(event, sampling, mechanism, tmp_path):
     (part,) = run_of(tmp_path, event).parts
     assert part.sampling.endswith(sampling)
@@ -280,55 +242,16 @@ def test_a_rate_is_the_quotient_that_its_float_is_of(tmp_path):
     assert "rate: 0.00123456789}" in part.sampling
 
 
-TENSORFLOW = (
-    "compute_dp_sgd_privacy_statement(number_of_examples=60_000, batch_size=256, num_epochs=60, noise_multiplier=2.2, "
-    "delta=1e-5{})"
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "terms", "plan"),
-    [
-        (
-            "from x import y\neps, _ = tfp.compute_dp_sgd_privacy(60000, 250 + 6, 1.1, 15 * 4, 1 / 100_000)",
-            Terms(),
-            "sampling: {scheme: poisson, expected: 256}, mechanism: {noise_multiplier: 1.1}, training: {epochs: 60}",
-        ),
-        (
-            TENSORFLOW.format(""),  # microbatches by default: half the noise
-            Terms(),
-            "sampling: {scheme: poisson, expected: 256}, mechanism: {noise_multiplier: 1.1}, training: {epochs: 60}",
-        ),
-        (
-            TENSORFLOW.format(", used_microbatching=False"),
-            Terms(),
-            "sampling: {scheme: poisson, expected: 256}, mechanism: {noise_multiplier: 2.2}, training: {epochs: 60}",
-        ),
-        (
-            "make_private(module=m, optimizer=o, data_loader=loader, noise_multiplier=1.3, max_grad_norm=1.0)",
-            Terms(
-                delta="1e-5",
-                sample_rate=__import__("fractions").Fraction(1, 235),
-                steps=__import__("fractions").Fraction(9),
-            ),
-            "sampling: {scheme: poisson, rate: 1/235}, mechanism: {noise_multiplier: 1.3}, training: {steps: 9}",
-        ),
-    ],
-)
-def test_calls_as_plans(text, terms, plan, tmp_path):
+@pytest.mark.parametrize(("text", "given", "plan"), ROWS["plans"])
+def test_calls_as_plans(text, given, plan, tmp_path):
+    terms = Terms(**{name: value if name == "delta" else Fraction(value) for name, value in given.items()})
     run = run_of(tmp_path, text, terms)
-    start, end = (
-        f"version: 1, data: {{examples: {run.examples or 235}}}",
-        "privacy: {delta: 1e-5, adjacency: add-remove}",
-    )
-    (tmp_path / "hand.yaml").write_text(f"{{{start}, {plan}, {end}}}")
+    start, end = f"data: {{examples: {run.examples or 235}}}", "privacy: {delta: 1e-5, adjacency: add-remove}"
+    (tmp_path / "hand.yaml").write_text(f"{{version: 1, {start}, {plan}, {end}}}")
     assert imported(run, terms, "file").loaded.plan == dpcalc.load(tmp_path / "hand.yaml")
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    ROWS["lacking"],
-)
+@pytest.mark.parametrize(("text", "words"), ROWS["lacking"])
 def test_what_a_call_lacks_is_said_with_the_option_that_gives_it(text, words, tmp_path):
     assert words in refused(tmp_path, text, Terms())
 
@@ -404,10 +327,7 @@ def test_import_needs_a_delta_and_numbers(dpcalc):
     assert result["config_text"].startswith("# a dp_accounting DpEvent")
 
 
-@pytest.mark.parametrize(
-    ("text", "option"),
-    ROWS["no effect"],
-)
+@pytest.mark.parametrize(("text", "option"), ROWS["no effect"])
 def test_an_option_that_would_have_no_effect_is_refused(real, tmp_path, text, option):
     (tmp_path / "run.py").write_text(text, encoding="utf-8")
     ended = real("import", str(tmp_path / "run.py"), "--delta", "1e-5", option, "0.5")
@@ -484,10 +404,7 @@ def test_import_has_the_limits_of_check(dpcalc, tmp_path):
     assert dpcalc("import", str(path), "--delta", "1e-5", "--memory-limit", "x").code == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    ROWS["not read"],
-)
+@pytest.mark.parametrize(("text", "said"), ROWS["not read"])
 def test_what_is_not_read_or_missing_is_told_at_once(tmp_path, text, said):
     message = refused(tmp_path, text, Terms())
     assert re.search(said, message), message

@@ -5,6 +5,7 @@ import math
 from pathlib import Path
 
 import pytest
+import yaml
 from scipy.stats import norm
 
 import dpcalc
@@ -13,15 +14,10 @@ from dpcalc.imports.read import imported, read_run
 from dpcalc.imports.run import Terms
 from dpcalc.planner.evaluate import guarantee
 
+ROWS = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8"))
+
 FOLDER = Path(__file__).parent / "recorded"
 ANSWERS = {answer["file"]: answer for answer in json.loads((FOLDER / "answers.json").read_text())["answers"]}
-POISSON = "{version: 1, data: {examples: 60_000}, sampling: {scheme: poisson, rate: %s}, %s}"
-END = "privacy: {adjacency: %s, delta: 1e-5}"
-ENGINE = (
-    "{version: 1, data: {examples: 300}, sampling: {scheme: poisson, rate: 0.1}, phases: [{name: a, mechanism: "
-    "{noise_multiplier: 1.1}, training: {steps: 20}}, {name: b, mechanism: {noise_multiplier: 1.5}, training: "
-    "{steps: 10}}], privacy: {adjacency: add-remove, delta: 1e-5}}"
-)
 
 
 def flat(sampling, mechanism, steps, *, examples=60_000, adjacency="add-remove", more=""):
@@ -31,55 +27,9 @@ def flat(sampling, mechanism, steps, *, examples=60_000, adjacency="add-remove",
     )
 
 
-SELECTED = ("scheme: poisson, rate: 0.01", "noise_multiplier: 2", 500)
-BY_HAND = {
-    "opacus_engine.pt": ENGINE,
-    "opacus_accountant.pt": ENGINE,
-    "opacus_accountant.json": ENGINE,
-    "opacus_accountant.pickle": ENGINE,
-    "opacus_mnist.json": flat("scheme: poisson, rate: 1/235", "noise_multiplier: 1.1", 14_100),
-    "event_poisson": flat("scheme: poisson, expected: 256", "noise_multiplier: 1.1", 14_063),
-    "event_adaptive_clipping": flat(
-        "scheme: poisson, rate: 0.01", "noise_multiplier: 1.5, also: {noise_multiplier: 10}", 1000
-    ),
-    "event_two_phases": (
-        "{version: 1, data: {examples: 1000}, phases: ["
-        "{name: a, sampling: {scheme: poisson, rate: 0.01}, mechanism: {noise_multiplier: 2}, training: {steps: 500}},"
-        "{name: b, sampling: {scheme: poisson, rate: 0.02}, mechanism: {noise_multiplier: 1.5}, training: {steps: 200}}"
-        ", {name: c, sampling: {scheme: all}, mechanism: {type: laplace, noise_multiplier: 5}, training: {steps: 1}}], "
-        "privacy: {adjacency: add-remove, delta: 1e-5}}"
-    ),
-    "event_fixed_size": flat("scheme: fixed, size: 256", "noise_multiplier: 4", 1000, adjacency="replace-one"),
-    "event_truncated": flat("scheme: poisson, expected: 256, max_batch_size: 300", "noise_multiplier: 1.1", 1000),
-    # 0.2 true, and a quarter of 0.8 by chance
-    "event_responses": flat(
-        "scheme: all",
-        "type: randomized-response, truth_probability: 0.4, categories: 4",
-        3,
-        adjacency="replace-one",
-    ),
-    "event_concentrated": (
-        "{version: 1, data: {examples: 1000}, sampling: {scheme: all}, phases: ["
-        "{name: a, mechanism: {type: zcdp, rho: 0.05}, training: {steps: 1}},"
-        "{name: b, mechanism: {noise_multiplier: 3}, training: {steps: 1}}], "
-        "privacy: {adjacency: add-remove, delta: 1e-5}}"
-    ),
-    "event_selected": flat(
-        "scheme: poisson, rate: 0.01", "noise_multiplier: 2", 500, more=", tuning: {mean: 10, distribution: geometric}"
-    ),
-    "event_selected_logarithmic": flat(*SELECTED, more=", tuning: {mean: 10, distribution: logarithmic}"),
-    "event_selected_poisson": flat(*SELECTED, more=", tuning: {mean: 10, distribution: poisson}"),
-    "event_selected_negative_binomial": flat(
-        *SELECTED, more=", tuning: {mean: 10, distribution: negative-binomial, shape: 0.5}"
-    ),
-    "event_discrete_laplace": flat("scheme: all", "type: discrete-laplace, noise_multiplier: 2", 2),
-    "event_single_tree": flat(
-        "scheme: any-order",
-        "type: matrix-factorization, strategy: tree, noise_multiplier: 4, max_participations: 1",
-        1000,
-        adjacency="zero-out",
-    ),
-}
+BY_HAND = ROWS["by hand"]
+
+
 FILES = [(f"{name}.txt" if name.startswith("event") else name, name) for name in BY_HAND]
 TERMS = Terms(delta="1e-5")
 

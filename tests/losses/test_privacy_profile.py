@@ -87,7 +87,7 @@ def test_a_symmetric_step_is_one_loss_in_both_directions():
     half, center = Fraction(1, 2), Fraction(1)
     mixture = MixturePair.of({-2: half, 0: half}, {0: half, 2: half}, deviation=1.0)
     single = MixturePair.of({0: center}, {1: center}, deviation=2.0)
-    steps = [of_falling_pair(mixture), of_two_halves(own=single, other=single, shift=1.0)]
+    steps = [of_falling_pair(mixture), of_two_halves(own=single, other=single, ends=(0.5, 0.5))]
     steps.append(under_draw([(0.3, each) for each in steps]))
     for step in steps:
         assert step.swapped == step

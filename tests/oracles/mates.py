@@ -2,24 +2,25 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.counts import Average
+from dpcalc.amplification.hidden_mates import shared_deltas
 from dpcalc.amplification.joint_distances import joint_step_bound
-from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
 from tests.oracles.adversary import climb, excess, truth_of
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.unequal import RATES, UnequalExperiment, fewest, outcome_count
+from tests.runs import of_tree
 
 SCHEMES = {"fixed": lambda size: Fixed(size=size), "poisson": lambda rate: Poisson(probability=rate)}
 
@@ -62,7 +63,7 @@ def unequal_tree(rng, depth):
 def hierarchy_of(tree, draws):
     names = [f"level {number}" for number in range(1, len(draws) + 1)]
     schemes = [SCHEMES[kind](amount) if kind in SCHEMES else All() for kind, amount in draws]
-    return Hierarchy.of_tree(tree_of(tree, names), names, schemes)
+    return of_tree(tree_of(tree, names), names, schemes)
 
 
 def own_bound(hierarchy, path, *, clip, relation, sigma, epsilons):
@@ -172,15 +173,24 @@ def unit_ratios(rng):
                 path_bound(path, clip=clip, adjacency=relation), path, clip=clip, adjacency=relation
             )
             bound = bound or averaged_unit_bound(hierarchy, path, clip=clip, adjacency=relation)
-            # Merged parts are looser by chance; what is compared is what they are merged from.
-            bound = Average(parts=bound.parts) if isinstance(bound, MatesAverage) else bound
-            profile = step_profile(bound, noise_multiplier=sigma)
-            sides = [[side.delta(e) for e in epsilons] for side in (profile, profile.swapped)]
+            # Merged parts and chords are looser by chance; what is compared is what they bound.
+            told = bound
+            if isinstance(bound, Average):
+                told = Average(parts=tuple((chance, replace(part, outer=())) for chance, part in bound.parts))
+            profile = step_profile(told, noise_multiplier=sigma)
+            sides = np.array([[side.delta(e) for e in epsilons] for side in (profile, profile.swapped)])
+            if isinstance(bound, Average):
+                shared = [
+                    shared_deltas(bound, np.array(epsilons), noise_multiplier=sigma, is_swapped=way)
+                    for way in (False, True)
+                ]
+                sides = np.minimum(sides, shared)
             values = np.maximum(values, sides)
         return values
 
-    own = largest(each)
-    ratios = [(own / largest(path for (path,) in composed)).max(), (own / largest(path_above_all(composed))).max()]
+    own, rounded = largest(each), 1e-11 * inclusion  # the shared deltas are rounded up by that share of their masses
+    ratios = [(own / (largest(path for (path,) in composed) + rounded)).max()]
+    ratios.append((own / (largest(path_above_all(composed)) + rounded)).max())
     if clip >= unit and relation is Adjacency.ADD_REMOVE and draws[unit - 1][0] == "fixed":
         ratios.append((largest(each, joint=True) / largest((path for (path,) in composed), joint=True)).max())
     return tuple(map(float, ratios))

@@ -21,6 +21,7 @@ from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw, episode_run, group_run
 from tests.oracles.joint import divergences
 from tests.oracles.unequal import children, units
+from tests.runs import of_tree
 
 RATES = [Fraction(n, 20) for n in (1, 3, 6, 10, 14, 18)]
 SCHEMES = {"fixed": Fixed, "again": WithReplacement, "shuffle": Shuffle}
@@ -71,7 +72,7 @@ class Problem:
         names = [f"level {number}" for number in range(1, len(self.tree) + 1)]
         schemes = [scheme_of(draw) for draw in self.tree]
         if self.sizes is not None:
-            found = Hierarchy.of_tree(tree_of(self.sizes, names), names, schemes)
+            found = of_tree(tree_of(self.sizes, names), names, schemes)
         else:
             shuffled = any(draw.kind == "shuffle" for draw in self.tree)
             levels = (

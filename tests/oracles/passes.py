@@ -25,6 +25,7 @@ from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, clipping_units, wit
 from tests.oracles.draws import Draw, Run, merged
 from tests.oracles.joint import divergences
 from tests.oracles.unequal import units
+from tests.runs import of_tree
 
 RATES = [Fraction(n, 20) for n in (3, 10, 16)]
 
@@ -167,7 +168,7 @@ class Passes:
             counts = len(self.sizes), self.sizes[0]
             levels = zip(names, counts, schemes, strict=True)
             return Hierarchy(levels=tuple(Level(name=name, count=count, scheme=one) for name, count, one in levels))
-        return Hierarchy.of_tree(tree_of(self.sizes, names), names, schemes)
+        return of_tree(tree_of(self.sizes, names), names, schemes)
 
     @property
     def plan(self):

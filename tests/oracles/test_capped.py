@@ -16,23 +16,22 @@ from dpcalc.planner.composition import FORWARD, composed, releasing_phases
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.counts import full_batch
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
 from tests.oracles.multistage import bound
+from tests.runs import of_tree, run_of
 
 HALF = Fraction(1, 2)
 
 
-def flat_plan(count, rate, cap, *, scheme=None, sigma=1.0, steps=1, delta=1e-5, adjacency="add-remove", least=0):
+def flat_plan(count, rate, cap, *, scheme=None, sigma=1.0, steps=1, least=0, **more):
     """A run over one level of which `cap` examples at most stay in a batch; None cuts nothing."""
     poisson = Poisson(probability=rate)
     scheme = scheme or (poisson if cap is None else CappedPoisson(probability=rate, max_batch_size=cap))
     level = Level(name="example", count=count, min_count=least or count, scheme=scheme)
-    mechanism = Gaussian(noise_multiplier=sigma)
-    phase = Phase(name="all", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, clip=1, steps=steps)
-    return Plan(phases=(phase,), unit=1, adjacency=Adjacency(adjacency), delta=delta)
+    return run_of(level, noise=sigma, steps=steps, **more)
 
 
 def epsilon(plan):
@@ -154,7 +153,7 @@ def test_merged_frames_are_above_each_of_them(monkeypatch):
     sizes = list(range(1, 26))
     names = ["user", "record"]
     schemes = [Poisson(probability=Fraction(1, 5)), CappedPoisson(probability=HALF, max_batch_size=4)]
-    hierarchy = Hierarchy.of_tree(tree_of(sizes, names), names, schemes)
+    hierarchy = of_tree(tree_of(sizes, names), names, schemes)
     mechanism = Gaussian(noise_multiplier=2.0)
 
     def deltas():

@@ -21,17 +21,17 @@ from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, BallsInBins, CappedPoisson, CyclicPoisson, Poisson
+from tests.runs import run_of
 from tests.thinning import thinned
 
 ADD, ZERO, REPLACE = Adjacency.ADD_REMOVE, Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE
 ROUNDING = 2e-3  # of the grids below, relative to delta; what is near 0 may be off by 1e-7
 
 
-def plan_of(strategy, scheme, steps, *, noise=1.0, count=6, adjacency=ADD, delta=1e-5, least=0, **more):
+def plan_of(strategy, scheme, steps, *, noise=1.0, count=6, adjacency=ADD, least=0, **more):
     level = Level(name="record", count=count, min_count=least, scheme=scheme)
     mechanism = MatrixFactorization(strategy=strategy, noise_multiplier=noise)
-    phase = Phase(name="p", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, clip=1, steps=steps)
-    return Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=delta, **more)
+    return run_of(level, mechanism=mechanism, steps=steps, adjacency=adjacency, **more)
 
 
 def plain_of(plan, scheme, steps, **changes):

@@ -20,10 +20,9 @@ from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplac
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All
 from tests.oracles.exact_losses import DIGITS, composed_delta, glued_losses, mixed, pair_losses, whole_noise
+from tests.runs import run_of
 from tests.thinning import thinned
 
 KINDS = {"discrete-laplace": DiscreteLaplace, "discrete-gaussian": DiscreteGaussian}
@@ -134,10 +133,8 @@ def test_an_order_at_which_round_off_hides_the_best_one():
     check_upper(problem)
 
 
-def flat_plan(mechanism, *, scheme=None, steps=1, delta=1e-5, adjacency=Adjacency.ADD_REMOVE, group=1):
-    level = Level(name="record", count=1000, scheme=scheme or All())
-    phase = Phase(name="training", hierarchy=Hierarchy(levels=(level,)), mechanism=mechanism, clip=1, steps=steps)
-    return Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=delta, group_size=group)
+def flat_plan(mechanism, *, scheme=None, steps=1, group=1, **more):
+    return run_of((1000, scheme or All()), mechanism=mechanism, steps=steps, group_size=group, **more)
 
 
 def laplace_end(pure, delta):

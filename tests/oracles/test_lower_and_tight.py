@@ -6,12 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Poisson
 from tests.oracles.brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from tests.oracles.draws import Draw
@@ -29,6 +25,7 @@ from tests.oracles.multistage import (
     unequal_group,
 )
 from tests.oracles.unequal import units
+from tests.runs import run_of
 
 EPSILONS = np.array([0.05, 0.5])
 MOST_ROLES = 5  # 3^5 data sets
@@ -123,13 +120,8 @@ def test_a_fixed_draw_keeps_a_stand_in_out_even_if_the_unit_is_empty():
 
 def poisson_run(*levels, clip):
     """A run of 1000 steps over levels (count, rate), its users protected."""
-    built = tuple(
-        Level(name=f"level {at}", count=count, scheme=Poisson(probability=rate))
-        for at, (count, rate) in enumerate(levels)
-    )
-    noise = Gaussian(noise_multiplier=1.0)
-    phase = Phase(name="all", hierarchy=Hierarchy(levels=built), mechanism=noise, clip=clip, steps=1000)
-    return Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    built = ((count, Poisson(probability=rate)) for count, rate in levels)
+    return run_of(*built, noise=1.0, clip=clip, unit=1)
 
 
 @pytest.mark.parametrize(("rate", "records", "inner", "rounded"), [("0.1", 1, "0.1", 1.83), ("0.05", 20, "0.02", 3.19)])

@@ -10,23 +10,20 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower, needs_zero_others
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
+from tests.runs import of_tree, run_of
 
 EPSILONS = (0.02, 0.4, 1.5)
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations
 
 
-def plan_of(hierarchy, *, unit, clip, adjacency, group_size=1, steps=1, sigma=1.0):
-    mechanism = Gaussian(noise_multiplier=sigma)
-    phase = Phase(name="one", hierarchy=hierarchy, mechanism=mechanism, clip=clip, steps=steps)
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-5, group_size=group_size)
+def plan_of(hierarchy, *, steps=1, sigma=1.0, **more):
+    return run_of(hierarchy, steps=steps, noise=sigma, **more)
 
 
 def hockey_stick(mixture, epsilon, sigma):
@@ -100,7 +97,7 @@ TREES = ([[2], [1, 1]], [[1, 1], [2]], [[2, 1], [1]], [[1], [1, 1, 1]], [[1, 1],
 def test_a_group_costs_what_its_members_hold_together(tree, adjacency, rate):
     """Two units, all there are: each vector is drawn by itself, and no data set costs more than all of them at 1."""
     names = ("site", "user", "record")
-    hierarchy = Hierarchy.of_tree(tree_of(tree, names), names, (All(), Poisson(probability=rate), All()))
+    hierarchy = of_tree(tree_of(tree, names), names, (All(), Poisson(probability=rate), All()))
     vectors, sigma = sum(map(len, tree)), 2.0
     plan = plan_of(hierarchy, unit=1, clip=2, adjacency=adjacency, group_size=2, sigma=sigma)
     together = {h: comb(vectors, h) * float(rate**h * (1 - rate) ** (vectors - h)) for h in range(vectors + 1)}
@@ -118,7 +115,7 @@ def test_a_group_costs_what_its_members_hold_together(tree, adjacency, rate):
 def test_a_group_of_units_with_unequal_chances_of_any_record(sizes, adjacency):
     """Each user is one vector, empty where none of the records is drawn."""
     rate, sigma, names = Fraction(3, 4), 1.0, ("user", "record")
-    hierarchy = Hierarchy.of_tree(tree_of(sizes, names), names, (All(), Poisson(probability=rate)))
+    hierarchy = of_tree(tree_of(sizes, names), names, (All(), Poisson(probability=rate)))
     plan = plan_of(hierarchy, unit=1, clip=1, adjacency=adjacency, group_size=2, sigma=sigma)
     together = {0: 0.0, 1: 0.0, 2: 0.0}
     for shown in itertools.product((0, 1), repeat=2):

@@ -33,7 +33,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.sums import independent_sum
 from dpcalc.work import SECOND, allowance
 from tests.oracles.adversary import excess, truth_of
-from tests.oracles.brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
+from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, REPLACE_ONE, ZERO_OUT
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
 from tests.oracles.mates import hierarchy_of, largest_ratio, own_bound, random_question, role_patterns, unit_ratios
 from tests.oracles.other_noise import discrete_gaussian_cells, discrete_laplace_cells, hockey_sticks, laplace_cells
@@ -135,13 +135,14 @@ def test_missed_batches_are_shared_among_the_draws_of_the_mates(is_fixed, sigma)
             by_hand = shared_by_hand((Fraction(3, 10), FIFTH), 9, sigma, epsilon, **options)
             mine, first = ((loss.swapped if is_swapped else loss).delta(epsilon) for loss in (ours, before))
             assert by_hand * (1 - 1e-6) <= mine <= min(by_hand * 1.005 + 1e-9, first * (1 + 1e-6))
-            lowered |= mine < 0.9 * first
+            lowered |= mine < 0.95 * first
     assert lowered or sigma < 1
 
 
+@pytest.mark.parametrize("relation", RELATIONS)
 @pytest.mark.parametrize(("users", "rate", "sigma"), [(2, 0.1, 0.5), (4, 0.2, 0.7), (3, 0.5, 2.0)])
-def test_a_removed_user_of_random_contents_is_attained(users, rate, sigma):
-    """One of some users, two records each: the removed one +1, the others -1; with both told it is up to 4.6 times."""
+def test_a_user_of_random_contents_is_attained(users, rate, sigma, relation):
+    """One of some users, two records each; with the contents of both told a removed one costs up to 4.6 times that."""
     phase = Phase(
         name="all",
         hierarchy=levels((users, Fixed(size=1)), (2, Poisson(probability=Fraction(rate).limit_denominator(10)))),
@@ -149,14 +150,23 @@ def test_a_removed_user_of_random_contents_is_attained(users, rate, sigma):
         clip=2,
         steps=1,
     )
-    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
+    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency(relation), delta=1e-5)
     ahead, back = composed(plan).steps.values()
     law = binom.pmf(range(3), 2, rate)
-    q = Mixture.on_line(law, [0, -1, -2])
-    p = Mixture.on_line([*((1 - 1 / users) * law), *(law / users)], [0, -1, -2, 0, 1, 2])
-    for epsilon in (0.02, 0.1, 0.5):
-        for counts, one, other in ((ahead, p, q), (back, q, p)):
-            (loss,) = counts
+    for counts, is_back in ((ahead, False), (back, True)):
+        # The other users are on the side of what makes an output less likely: of x in D'||D of zeroed ones.
+        others = 1 if is_back and relation == ZERO_OUT else -1
+        x = -1 if is_back and relation == REPLACE_ONE else 1
+        in_place = {ADD_REMOVE: others, ZERO_OUT: 0, REPLACE_ONE: -x}[relation]
+        p, q = (
+            Mixture.on_line(
+                [*((1 - 1 / users) * law), *(law / users)], [*(others * np.arange(3)), *(side * np.arange(3))]
+            )
+            for side in (x, in_place)
+        )
+        (loss,) = counts
+        for epsilon in (0.02, 0.1, 0.5):
+            one, other = (q, p) if is_back else (p, q)
             assert loss.delta(epsilon) == pytest.approx(
                 hockey_stick(one, other, sigma, [epsilon])[0], rel=1e-9, abs=1e-15
             )
@@ -395,12 +405,14 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
     assert ours
     value, is_tight = epsilon_lower(plan)
     assert not is_tight
-    assert 1.357 < value < 1.358
+    assert 1.357 < value < 1.361  # a little more in the plane
 
 
 def _pairs_of_candidates(plan):
-    run = composed(plan)
-    return [pair for candidate in lower_end._candidates(plan, run.units[0], "") for pair in candidate.counts]
+    unit = composed(plan).units[0]
+    data_sets = lower_end._data_sets(plan, plan.phases, unit)
+    candidates = lower_end._candidates(plan, unit, data_sets, "", has_random=True)
+    return [pair for candidate in candidates for pair in candidate.counts]
 
 
 CELLS = {

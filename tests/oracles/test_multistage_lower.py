@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
+from dpcalc.amplification.data_sets import DrawnNumbers
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import lower_end
@@ -19,8 +20,9 @@ from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw
 from tests.oracles.multistage import Problem, capped, constructed, group, held, random_problem, shuffled, truth_of
-from tests.oracles.tree_sums import DataSet, epsilon_of_steps
+from tests.oracles.tree_sums import DataSet, canonical, epsilon_of_steps, markers, placed
 from tests.oracles.unequal import children, random_tree, units
+from tests.runs import of_tree, run_of
 from tests.thinning import thinned
 
 
@@ -149,13 +151,7 @@ def cost_of_records(outer, inner, *, sigma, steps, mates=8, others=None, is_told
 
 
 def nested_plan(outer, inner, *, sigma, steps, relation=ADD_REMOVE):
-    levels = (
-        Level(name="task", count=outer[0], scheme=outer[1]),
-        Level(name="example", count=inner[0], scheme=inner[1]),
-    )
-    mechanism = Gaussian(noise_multiplier=sigma)
-    phase = Phase(name="all", hierarchy=Hierarchy(levels=levels), mechanism=mechanism, clip=2, steps=steps)
-    return Plan(phases=(phase,), unit=2, adjacency=Adjacency(relation), delta=1e-5)
+    return run_of(outer, inner, noise=sigma, steps=steps, adjacency=relation)
 
 
 @pytest.mark.heavy
@@ -166,7 +162,7 @@ def test_what_two_nested_data_sets_cost():
     for outer, (size, others, cost) in drawn.items():
         assert cost_of_records((0.02, size), (20, 0.25), others=others, **example) == pytest.approx(cost, abs=1e-4)
         value, _ = epsilon_lower(nested_plan((200, outer), (20, quarter), **example))
-        assert cost - 1e-4 < value < cost + 1e-4
+        assert cost - 1e-4 < value < cost + 3e-3  # a little more in the plane
     told = cost_of_records((0.02, 4), (20, 0.25), others=-8, is_told=True, **example)
     assert told == pytest.approx(1.7934, abs=1e-4)
     assert 1.35 < cost_of_records((0.02, 4), (20, 0.25), others=-7, **example) < 1.36
@@ -174,47 +170,27 @@ def test_what_two_nested_data_sets_cost():
 
 
 @pytest.mark.heavy
-def test_shorter_mates_cost_more_than_every_pattern():
-    records, run = (100, 0.1), {"sigma": 4.0, "steps": 2_000}
-    costs = {mates: cost_of_records((0.05, 0), records, mates=mates, **run) for mates in (8, 7, 6, 0, -8)}
-    tasks = (1_000, Poisson(probability=Fraction(1, 20)))
-    value, tight = epsilon_lower(nested_plan(tasks, (100, Poisson(probability=Fraction(1, 10))), **run))
-    assert not tight
-    assert max(costs[8], costs[0], costs[-8]) * 1.03 < value < max(costs.values()) * (1 + 1e-4)
-
-
-def costs_in_eighths(problem, epsilon):
-    """(delta of the best pattern of -1, 0, 1, of the best data set found from there by changing one role at a time)."""
-    run = problem.run
-    roles = list(dict.fromkeys(run.roles))
-    own = {role: 1.0 if role[1] else -1.0 for role in roles if role[0] == "unit"}
-    free = [role for role in roles if role not in own]
-
-    def cost(contents):
-        by_role = own | dict(zip(free, contents, strict=True))
-        return truth_of(run, np.array([[by_role[role] for role in run.roles]]), problem.sigma, [epsilon]).max()
-
-    costs = {contents: cost(contents) for contents in itertools.product([1.0, -1.0, 0.0], repeat=len(free))}
-    best = max(costs, key=costs.get)
-    plain = costs[best]
-    for place in [*range(len(free))] * 2:
-        line = [(*best[:place], step / 8, *best[place + 1 :]) for step in range(-8, 9)]
-        costs |= {contents: cost(contents) for contents in line if contents not in costs}
-        best = max(costs, key=costs.get)
-    return plain, costs[best]
-
-
-@pytest.mark.heavy
 @pytest.mark.parametrize("relation", RELATIONS)
-def test_no_printed_lower_bound_is_above_an_actual_data_set(relation):
-    """Small hierarchies of Poisson draws of records; contents of mates and others in eighths, enumerated."""
-    is_longer = []
+def test_no_printed_lower_bound_is_above_an_actual_data_set(relation, monkeypatch):
+    """Small hierarchies of Poisson draws of records; the vectors that were chosen by role, enumerated."""
+    chosen, loss, is_longer = [], DrawnNumbers.loss, []
+
+    def recorded(law, vectors, *, deviation):
+        chosen.append({("mate", level): vector for level, vector in enumerate(vectors)})
+        return loss(law, vectors, deviation=deviation)
+
+    monkeypatch.setattr(DrawnNumbers, "loss", recorded)
     for outer, sigma, epsilon in ((Draw(2, "poisson", Fraction(1, 2)), 0.8, 2.0), (Draw(2, "fixed", 1), 1.0, 1.0)):
         problem = Problem((outer, Draw(3, "poisson", Fraction(3, 5))), ((0, 0),), 2, relation, sigma)
-        plain, best = costs_in_eighths(problem, epsilon)
-        lower = delta_lower(problem.plan, epsilon=epsilon)
-        assert 0 < lower <= best * (1 + 1e-6), problem
-        is_longer.append(lower > plain)
+        lower, run = delta_lower(problem.plan, epsilon=epsilon), problem.run
+        own = {("unit", 0): np.array([-1.0, 0.0]), ("unit", 1): np.array([1.0, 0.0])}
+        costs = [
+            truth_of(run, np.array([[(own | data)[role] for role in run.roles]]), sigma, [epsilon]).max()
+            for data in chosen
+        ]
+        assert 0 < lower <= max(costs) * (1 + 1e-6), problem
+        is_longer.append(lower > best_pattern(problem, epsilon))
+        chosen.clear()
     assert any(is_longer)
 
 
@@ -255,15 +231,15 @@ def hierarchy_of_tree(tree, draws):
     names, schemes = [f"level {n}" for n in range(len(draws))], [KINDS[kind](amount) for kind, amount in draws]
     counts = [{len(children(tree, path)) for path in units(tree, level)} for level in range(len(draws))]
     if any(len(sizes) > 1 for sizes in counts):
-        return Hierarchy.of_tree(tree_of(tree, names), names, schemes)
+        return of_tree(tree_of(tree, names), names, schemes)
     levels = zip(names, counts, schemes, strict=True)
     return Hierarchy(levels=tuple(Level(name=name, count=min(sizes), scheme=one) for name, sizes, one in levels))
 
 
 def check_against_own_composition(run, monkeypatch):
-    """Return printed / actual of the data set that the printed lower end is said of; None if there is no such.
+    """Return printed / actual of the data sets that the printed lower end is said of; None if there is no such.
 
-    Its pair is that which is enumerated, up to a constant; the composition is not the package's.
+    Their pairs are those which are enumerated, up to a constant; the composition is not the package's.
     """
     tree, unit, relation, members, phases = run
     built = tuple(
@@ -277,33 +253,67 @@ def check_against_own_composition(run, monkeypatch):
         for n, (draws, clip, sigma, steps) in enumerate(phases)
     )
     plan = Plan(phases=built, unit=unit, adjacency=Adjacency(relation), delta=1e-4, group_size=members)
-    chosen, total_counts = [], lower_end._total_counts
-    monkeypatch.setattr(lower_end, "_total_counts", lambda found: chosen.append(found) or total_counts(found))
-    printed = epsilon_lower(plan)
-    monkeypatch.setattr(lower_end, "_total_counts", total_counts)
-    if printed is None or not printed[0] or not chosen:
+    chosen, in_plane, swapped = [], [], []
+    total_counts, loss = lower_end._total_counts, DrawnNumbers.loss
+
+    def exchanged(law):
+        swapped.append(DrawnNumbers(law.numbers, law.q, law.p))
+        return swapped[-1]
+
+    def recorded_loss(law, vectors, *, deviation):
+        in_plane.append((law, vectors, deviation, any(law is each for each in swapped)))
+        return loss(law, vectors, deviation=deviation)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(lower_end, "_total_counts", lambda found: chosen.append(found) or total_counts(found))
+        patch.setattr(DrawnNumbers, "loss", recorded_loss)
+        patch.setattr(DrawnNumbers, "swapped", property(exchanged))
+        printed = epsilon_lower(plan)
+    if printed is None or not printed[0]:
         return None
     protected, _ = composed(plan).attained.costliest("")
-    parts = []
-    for candidate in chosen[-1]:
-        draws, clip, sigma, steps = phases[candidate.phase]
-        place = tuple(protected.paths[candidate.phase].place) or (0,) * unit
-        frame = [place, *(each for each in children(tree, place[:-1]) if each != place)]
-        data = DataSet(tree, draws, tuple(frame[:members]), clip, relation, candidate.others)
-        pair = data.pair()[:: -1 if candidate.is_swapped else 1]
-        for curve, number in candidate.counts.items():
-            centers = [center * sigma / curve.deviation for center in curve.centers]
-            told = {x - centers[0]: both for x, *both in zip(centers, curve.weights_p, curve.weights_q, strict=True)}
-            first = min({*pair[0], *pair[1]})
-            enumerated = {float(x - first): [float(law.get(x, 0)) for law in pair] for x in {*pair[0], *pair[1]}}
-            assert number == steps
-            assert sorted(told) == pytest.approx(sorted(enumerated), abs=1e-9), (run, candidate.others)
-            for one, other in zip(sorted(told), sorted(enumerated), strict=True):
-                assert told[one] == pytest.approx(enumerated[other], abs=1e-12), (run, candidate.others)
-            parts.append((*pair, sigma, steps))
-    actual = epsilon_of_steps(parts, plan.delta)
-    assert printed[0] <= actual * (1 + 1e-6) + 1e-9, (run, printed, actual)
-    return printed[0] / actual
+
+    def enumerated(place, others):
+        draws, clip, *_ = phases[place]
+        path = tuple(protected.paths[place].place) or (0,) * unit
+        frame = [path, *(each for each in children(tree, path[:-1]) if each != path)]
+        return DataSet(tree, draws, tuple(frame[:members]), clip, relation, others).pair()
+
+    def assert_same(pair, told):
+        one, other = canonical(pair), canonical(told)
+        assert sorted(one) == sorted(other), run
+        assert all(one[center] == pytest.approx(other[center], abs=1e-12) for center in one), run
+
+    costs = []
+    for found in chosen[-2:]:  # +1, -1 and 0
+        parts = []
+        for candidate in found:
+            *_, sigma, steps = phases[candidate.phase]
+            pair = enumerated(candidate.phase, candidate.others)[:: -1 if candidate.is_swapped else 1]
+            for curve, number in candidate.counts.items():
+                assert number == steps
+                centers = [(center * sigma / curve.deviation, 0.0) for center in curve.centers]
+                told = [dict(zip(centers, side, strict=True)) for side in (curve.weights_p, curve.weights_q)]
+                assert_same([{(float(x), 0.0): p for x, p in law.items()} for law in pair], told)
+                parts.append((*pair, sigma, steps))
+        costs.append(epsilon_of_steps(parts, plan.delta) if parts else 0.0)
+    for first in range(0, len(in_plane), len(phases)):  # +1, -1 and 0, and in the plane
+        parts = []
+        for place, (law, vectors, deviation, is_swapped) in enumerate(in_plane[first : first + len(phases)]):
+            *_, sigma, steps = phases[place]
+            pair = [placed(side, vectors) for side in enumerated(place, markers(vectors))[:: -1 if is_swapped else 1]]
+            centers, told = map(tuple, law.centers(vectors).tolist()), [{}, {}]
+            for center, *both in zip(centers, law.p, law.q, strict=True):
+                for side, weight in zip(told, both, strict=True):
+                    side[center] = side.get(center, 0.0) + weight
+            assert deviation == sigma
+            assert np.linalg.norm(vectors, axis=1).max() <= 1
+            assert_same(pair, told)
+            on_line = all(y == 0 for _, y in {*pair[0], *pair[1]})
+            parts.append((*([{x: p for (x, _), p in law.items()} for law in pair] if on_line else pair), sigma, steps))
+        costs.append(epsilon_of_steps(parts, plan.delta))
+    assert printed[0] <= max(costs) * (1 + 1e-6) + 1e-9, (run, printed, costs)
+    return printed[0] / max(costs)
 
 
 @pytest.mark.parametrize("block", thinned(range(20), 1))
@@ -315,10 +325,82 @@ def test_the_printed_lower_bound_is_what_the_enumerated_data_set_costs(block, mo
 
 @pytest.mark.heavy
 def test_three_levels_whose_printed_lower_bound_no_sign_pattern_reaches(monkeypatch):
-    """The other seven records of x's user contribute 3/8: 23.22, where patterns of 1, 0 and -1 reach 19.2."""
+    """The other records of x's user contribute vectors across the line: 23.23, where 1, 0 and -1 reach 19.2."""
     draws = ("poisson", Fraction(2, 5)), ("all", None), ("poisson", Fraction(1, 5))
     tree = [[1, 1], [8, 1, 1]]
-    assert check_against_own_composition((tree, 3, ADD_REMOVE, 1, [(draws, 3, 1.0, 1000)]), monkeypatch) > 1 - 1e-4
+    assert check_against_own_composition((tree, 3, ADD_REMOVE, 1, [(draws, 3, 1.0, 1000)]), monkeypatch) > 1 - 1e-3
+
+
+def sum_of(number, rate, each):
+    """Probabilities of the sum of so many numbers with the law `each` that each enter with a rate."""
+    one, total = rate * np.array(each), np.ones(1)
+    one[0] += 1 - rate
+    for _ in range(number):
+        total = np.convolve(total, one)
+        total = total[: np.flatnonzero(total > 1e-30)[-1] + 1]
+    return total
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(
+    ("levels", "unit", "sigma", "steps", "least"),
+    [
+        (((1_000, "1/20"), (100, "1/10")), 2, 4.0, 2_000, 0.72),
+        (((10, "1/5"), (50, "1/10"), (20, "1/5")), 2, 20.0, 1_000, 0.69),
+        (((10, 2), (50, "1/10"), (20, "1/5")), 3, 8.0, 1_000, 0.13),
+    ],
+)
+def test_large_frames_in_the_plane(levels, unit, sigma, steps, least, monkeypatch):
+    """Once .640, .453 and .0694: the others contributed along the line, and of large frames nobody.
+
+    Of the data set that is said: nothing in batches that miss the outermost unit, else what is drawn beside x, and
+    under its parent, with x or without.
+    """
+    chosen, loss = [], DrawnNumbers.loss
+
+    def recorded(law, vectors, *, deviation):
+        chosen.append(vectors)
+        return loss(law, vectors, deviation=deviation)
+
+    monkeypatch.setattr(DrawnNumbers, "loss", recorded)
+    made = [
+        Fixed(size=drawn) if isinstance(drawn, int) else Poisson(probability=Fraction(drawn)) for _, drawn in levels
+    ]
+    hierarchy = Hierarchy(
+        levels=tuple(
+            Level(name=f"level {at}", count=count, scheme=scheme)
+            for at, ((count, _), scheme) in enumerate(zip(levels, made, strict=True))
+        )
+    )
+    mechanism = Gaussian(noise_multiplier=sigma)
+    phase = Phase(name="all", hierarchy=hierarchy, mechanism=mechanism, clip=len(levels), steps=steps)
+    value, _ = epsilon_lower(Plan(phases=(phase,), unit=unit, adjacency=Adjacency(ADD_REMOVE), delta=1e-5))
+    assert value > least
+    vectors = chosen[-1]
+    assert not vectors[0].any()
+    rates = [made[0].size / levels[0][0] if levels[0][1] == 2 else float(made[0].probability)]
+    rates += [float(scheme.probability) for scheme in made[1:]]
+    below = sum_of(levels[2][0], rates[2], [0, 1]) if len(levels) == 3 else np.array([0, 1])
+    beside = sum_of(levels[1][0] - 1, rates[1], below)  # under other units of the level below the outermost one
+    mates = sum_of(levels[2][0] - 1, rates[2], [0, 1]) if unit == 3 else np.ones(1)
+    own = below if unit == 2 else np.array([1 - rates[2], rates[2]])
+
+    def law(own):
+        drawn = {(h, w): p * q for (h, p), (w, q) in itertools.product(enumerate(own), enumerate(mates))}
+        numbers = {key: rates[1] * p for key, p in drawn.items()}
+        numbers[0, 0] = numbers.get((0, 0), 0.0) + 1 - rates[1]
+        total = {(0.0, 0.0): 1 - rates[0]}
+        for ((h, w), p), (u, q) in itertools.product(numbers.items(), enumerate(beside)):
+            if p * q > 1e-22:
+                center = tuple((h * np.array([-1.0, 0.0]) + u * vectors[1] + w * vectors[-1] * (unit == 3)).tolist())
+                total[center] = total.get(center, 0.0) + rates[0] * p * q
+        return total
+
+    p, q = law(own), law([1.0])
+    on_line = all(y == 0 for _, y in p)
+    pair = [{x: w for (x, _), w in side.items()} if on_line else side for side in (p, q)]
+    actual = max(epsilon_of_steps([(*both, sigma, steps)], 1e-5) for both in (pair, pair[::-1]))
+    assert actual * (1 - 2e-3) < value <= actual * (1 + 1e-6)
 
 
 @pytest.mark.heavy
@@ -333,8 +415,8 @@ def test_draws_of_many_small_users_are_those_of_a_data_set(unit, monkeypatch):
 @pytest.mark.parametrize(
     ("users", "relation", "least"),
     [
-        (Poisson(probability=Fraction(1, 50)), ADD_REMOVE, 7.469),
-        (Poisson(probability=Fraction(1, 50)), "replace-one", 18.123),
+        (Poisson(probability=Fraction(1, 50)), ADD_REMOVE, 7.755),
+        (Poisson(probability=Fraction(1, 50)), "replace-one", 18.888),
         (Fixed(size=20), ADD_REMOVE, 8.022),
         (Fixed(size=20), "replace-one", 19.588),
     ],

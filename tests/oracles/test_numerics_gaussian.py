@@ -30,7 +30,7 @@ def one_step(sigma):
 
 
 def glued(sigma):
-    return of_two_halves(own=one_step(sigma), other=one_step(sigma), shift=1.0)
+    return of_two_halves(own=one_step(sigma), other=one_step(sigma), ends=(0.5, 0.5))
 
 
 def contained(counts, exact, delta):

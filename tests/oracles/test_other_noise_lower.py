@@ -65,7 +65,7 @@ def test_where_the_bound_is_tight_both_ends_meet(draw, size, relation, kind):
     composition, epsilons = composed(replace(plan, delta=0.01)), (0.0, 0.1, 0.5)
     found = []
     for direction in ("D||D'", "D'||D"):
-        steps, tight = lower._worst_data_set(composition, direction)
+        (steps,), tight = lower._worst_data_sets(composition, direction)
         assert tight
         ((curve, _),) = steps.items()
         found.append([curve.delta(epsilon) for epsilon in epsilons])

@@ -13,11 +13,9 @@ from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed, protected_units
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.words import assumptions
@@ -32,6 +30,7 @@ from tests.oracles.test_counting_mechanisms import marked, of_units
 from tests.oracles.test_other_noise import NOISE, with_mechanism
 from tests.oracles.test_other_noise import worst_ratio as other_ratio
 from tests.oracles.unequal import units
+from tests.runs import of_tree, run_of
 from tests.thinning import thinned
 
 SLOW = pytest.mark.slow
@@ -256,32 +255,24 @@ def test_the_oracle_sees_a_pass_that_gets_shorter():
     assert not is_answered(problem)
 
 
-def run_of(*levels, unit=1, sigma=10.0, steps=11, adjacency=Adjacency.ADD_REMOVE, group=1, delta=1e-5, mechanism=None):
+def planned(*levels, unit=1, sigma=10.0, steps=11, group=1, **more):
     """A run over levels of (count, scheme), every record clipped."""
-    named = (Level(name=f"level {i}", count=count, scheme=one) for i, (count, one) in enumerate(levels, start=1))
-    phase = Phase(
-        name="all",
-        hierarchy=Hierarchy(levels=tuple(named)),
-        mechanism=mechanism or Gaussian(noise_multiplier=sigma),
-        clip=len(levels),
-        steps=steps,
-    )
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=delta, group_size=group)
+    return run_of(*levels, unit=unit, noise=sigma, steps=steps, group_size=group, **more)
 
 
 HUNDRED = Shuffle(size=100)
 SHORTENED = [  # once .820, 1.77, .150, .100 and 4.98; the data set of ones costs 90.3 (Gaussian) and more
-    run_of((1001, HUNDRED)),
-    run_of((1002, HUNDRED), group=2),
-    run_of((1150, HUNDRED), group=50),
-    run_of((1001, HUNDRED), mechanism=Laplace(noise_multiplier=20.0)),
-    run_of((1001, HUNDRED), mechanism=ApproximateDp(epsilon=0.05, delta=0.0)),
-    run_of((101, Shuffle(size=20)), steps=100),
-    run_of((1000, Shuffle(size=100, drop_last=True))),
-    run_of((100, Shuffle(size=100, drop_last=True))),
-    run_of((9, Shuffle(size=1))),
-    run_of((50, All()), (101, Shuffle(size=10)), unit=2, mechanism=Laplace(noise_multiplier=20.0)),
-    run_of((50, All()), (101, Shuffle(size=10)), unit=2, group=2),
+    planned((1001, HUNDRED)),
+    planned((1002, HUNDRED), group=2),
+    planned((1150, HUNDRED), group=50),
+    planned((1001, HUNDRED), mechanism=Laplace(noise_multiplier=20.0)),
+    planned((1001, HUNDRED), mechanism=ApproximateDp(epsilon=0.05, delta=0.0)),
+    planned((101, Shuffle(size=20)), steps=100),
+    planned((1000, Shuffle(size=100, drop_last=True))),
+    planned((100, Shuffle(size=100, drop_last=True))),
+    planned((9, Shuffle(size=1))),
+    planned((50, All()), (101, Shuffle(size=10)), unit=2, mechanism=Laplace(noise_multiplier=20.0)),
+    planned((50, All()), (101, Shuffle(size=10)), unit=2, group=2),
 ]
 
 
@@ -319,18 +310,18 @@ def test_a_removal_that_shifts_a_pass_below_is_refused():
     """Whom a pass leaves out, its own pass runs ahead in D': 600 steps at sigma 5 cost above 100, not 68.8."""
     levels = (101, Shuffle(size=100, drop_last=True)), (2, Shuffle(size=1))
     with pytest.raises(InputError, match=r"expected `drop_last: false` above another shuffle"):
-        guarantee(run_of(*levels, unit=1))
-    assert guarantee(replace(run_of(*levels, unit=1), adjacency=Adjacency.ZERO_OUT)).epsilon > 0
+        guarantee(planned(*levels, unit=1))
+    assert guarantee(replace(planned(*levels, unit=1), adjacency=Adjacency.ZERO_OUT)).epsilon > 0
 
 
 def test_sizes_that_the_refusal_names_are_accepted():
-    plan = run_of((1001, HUNDRED))
+    plan = planned((1001, HUNDRED))
     with pytest.raises(InputError, match=r"set drop_last: true or take size 99$"):
         guarantee(plan)
     for scheme in (Shuffle(size=100, drop_last=True), Shuffle(size=99)):
-        assert 0.8 < guarantee(run_of((1001, scheme))).epsilon < 1.1
+        assert 0.8 < guarantee(planned((1001, scheme))).epsilon < 1.1
     with pytest.raises(InputError, match=r"take size 3$"):  # no smaller one is left
-        guarantee(run_of((9, Shuffle(size=1))))
+        guarantee(planned((9, Shuffle(size=1))))
 
 
 @pytest.mark.parametrize("adjacency", [Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE])
@@ -339,25 +330,25 @@ def test_a_group_in_passes_costs_at_most_what_group_privacy_says(adjacency, coun
     """(e, d) of one unit is (k e, d (1 + e^e + ... + e^((k - 1) e))) of k, whatever a step does."""
     levels, options = (10, Shuffle(size=3, drop_last=True)), {"steps": 3, "adjacency": adjacency}
     for mechanism in (Laplace(noise_multiplier=2.0), ApproximateDp(epsilon=0.5, delta=0.0)):
-        together = guarantee(run_of(levels, mechanism=mechanism, group=count, **options)).epsilon
+        together = guarantee(planned(levels, mechanism=mechanism, group=count, **options)).epsilon
         growth = sum(math.exp(i * together / count) for i in range(count))
-        alone = guarantee(run_of(levels, mechanism=mechanism, delta=1e-5 / growth, **options)).epsilon
+        alone = guarantee(planned(levels, mechanism=mechanism, delta=1e-5 / growth, **options)).epsilon
         assert together <= count * alone * (1 + 1e-9)
 
 
 def test_passes_of_one_parent_are_covered_by_replacing_it():
     """The 101st record of a user: 100 others of +1 move by one turn. Once .385; that data set costs 1.77."""
-    plan = run_of((50, All()), (101, Shuffle(size=10)), unit=2, sigma=20.0)
+    plan = planned((50, All()), (101, Shuffle(size=10)), unit=2, sigma=20.0)
     assert guarantee(plan).epsilon >= 1.77
     assert epsilon_lower(plan)[1] is False
 
 
 def test_solvers_pass_over_sizes_that_are_refused():
-    found = solve(run_of((101, Shuffle(size=10)), steps=100), "rate", goal=EpsilonGoal(limit=5.0))
+    found = solve(planned((101, Shuffle(size=10)), steps=100), "rate", goal=EpsilonGoal(limit=5.0))
     assert 100 % found.value > 0  # a divisor of 100 leaves one of 101 for the last batch
     assert 100 % found.fails_at > 0
     assert guarantee(found.plan).epsilon <= 5.0
-    group = solve(run_of((1004, HUNDRED), sigma=100.0), "group", goal=EpsilonGoal(limit=50.0))
+    group = solve(planned((1004, HUNDRED), sigma=100.0), "group", goal=EpsilonGoal(limit=50.0))
     assert (group.value, group.fails_at) == (3, None)
 
 
@@ -368,7 +359,7 @@ def test_the_largest_size_that_drops_its_last_batch(adjacency, limit):
 
     def run(size):
         scheme = Shuffle(size=size, drop_last=True)
-        return run_of((60, scheme), steps=20, sigma=8.0, adjacency=adjacency)
+        return planned((60, scheme), steps=20, sigma=8.0, adjacency=adjacency)
 
     found = solve(run(7), "rate", goal=EpsilonGoal(limit=limit))
     sizes = [size for size in range(1, 60) if adjacency is Adjacency.ZERO_OUT or 60 % size]
@@ -380,12 +371,12 @@ def test_the_largest_size_that_drops_its_last_batch(adjacency, limit):
 def test_a_record_below_two_shuffles_has_its_turn_once_in_both():
     """A record is in 4 of 100 turns of its user at most: once 6.00, with a lower end of 3.70."""
     two, tall = Shuffle(size=2), {"unit": 2, "adjacency": Adjacency.ZERO_OUT, "delta": 0.01}
-    plan = run_of((4, two), (60, two), sigma=5.0, steps=200, **tall)
+    plan = planned((4, two), (60, two), sigma=5.0, steps=200, **tall)
     exact = 4**0.5 / 5  # mu of four Gaussian releases
     revealed = next(x / 1000 for x in range(5000) if profile_of(exact, x / 1000) <= 0.01)
     assert guarantee(plan).epsilon == pytest.approx(revealed, abs=2e-3)
     assert epsilon_lower(plan)[0] <= 0.683
-    assert delta_lower(run_of((4, two), (6, two), sigma=1.0, steps=2, **tall), epsilon=0.5) <= 0.0692
+    assert delta_lower(planned((4, two), (6, two), sigma=1.0, steps=2, **tall), epsilon=0.5) <= 0.0692
 
 
 def profile_of(mu, epsilon):
@@ -395,33 +386,33 @@ def profile_of(mu, epsilon):
 @pytest.mark.parametrize("relation", list(Adjacency))
 def test_passes_of_one_step_are_fixed_draws(relation):
     """Above half of the units: every pass is one batch, drawn afresh."""
-    dropped = run_of((1000, Shuffle(size=900, drop_last=True)), sigma=5.0, steps=100, adjacency=relation)
-    fixed = run_of((1000, Fixed(size=900)), sigma=5.0, steps=100, adjacency=relation)
+    dropped = planned((1000, Shuffle(size=900, drop_last=True)), sigma=5.0, steps=100, adjacency=relation)
+    fixed = planned((1000, Fixed(size=900)), sigma=5.0, steps=100, adjacency=relation)
     assert guarantee(dropped).epsilon == guarantee(fixed).epsilon
     assert epsilon_lower(dropped) == epsilon_lower(fixed)
 
 
 def test_the_last_batch_dropped():
     """Data sets of others 0, or -1: once 6.58 and 19.7 where the steps really run were given."""
-    thousand = run_of((1000, Shuffle(size=900, drop_last=True)), sigma=5.0, steps=100, adjacency=Adjacency.ZERO_OUT)
-    five = run_of((5, Shuffle(size=3, drop_last=True)), sigma=0.5, steps=8, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
+    thousand = planned((1000, Shuffle(size=900, drop_last=True)), sigma=5.0, steps=100, adjacency=Adjacency.ZERO_OUT)
+    five = planned((5, Shuffle(size=3, drop_last=True)), sigma=0.5, steps=8, adjacency=Adjacency.ZERO_OUT, delta=1e-3)
     assert 8.83 <= epsilon_lower(thousand)[0] <= guarantee(thousand).epsilon <= 9.0
     assert 26.35 <= epsilon_lower(five)[0] <= guarantee(five).epsilon <= 26.7
 
 
 def test_what_a_pass_needs_is_said():
-    below = run_of((4, Shuffle(size=2)), (7, Shuffle(size=3)), unit=2)
+    below = planned((4, Shuffle(size=2)), (7, Shuffle(size=3)), unit=2)
     assert [line for line in assumptions(below) if "goes on whenever that unit has its turn" in line]
     exact = "a pass of the other one has as many steps"
-    assert [line for line in assumptions(run_of((1000, HUNDRED))) if line.endswith(exact)]
-    for plan in (run_of((1000, HUNDRED), adjacency=Adjacency.ZERO_OUT), run_of((50, All()), (101, HUNDRED), unit=2)):
+    assert [line for line in assumptions(planned((1000, HUNDRED))) if line.endswith(exact)]
+    for plan in (planned((1000, HUNDRED), adjacency=Adjacency.ZERO_OUT), planned((50, All()), (101, HUNDRED), unit=2)):
         assert not [line for line in assumptions(plan) if line.endswith(exact)]
 
 
 def of_sizes(problem_levels, sizes, **options):
     """A run over a tree of one or several parents."""
-    plan = run_of(*((max(len(sizes), *sizes), one) for one in problem_levels), **options)
-    hierarchy = Hierarchy.of_tree(tree_of(sizes, ["level 1", "level 2"]), ["level 1", "level 2"], problem_levels)
+    plan = planned(*((max(len(sizes), *sizes), one) for one in problem_levels), **options)
+    hierarchy = of_tree(tree_of(sizes, ["level 1", "level 2"]), ["level 1", "level 2"], problem_levels)
     return replace(plan, phases=(replace(plan.phases[0], hierarchy=hierarchy),))
 
 
@@ -439,11 +430,11 @@ def test_sizes_between_two_ends_cost_no_less_than_each_of_them(outer, ends, clip
     least, most, size = ends
     inner = Shuffle(size=size, drop_last=True)
     levels = Level(name="a", count=3, scheme=outer), Level(name="b", count=most, min_count=least, scheme=inner)
-    plan = run_of((3, outer), (most, inner), adjacency=adjacency, **SMALL)
+    plan = planned((3, outer), (most, inner), adjacency=adjacency, **SMALL)
     plan = replace(plan, phases=(replace(plan.phases[0], clip=clip, hierarchy=Hierarchy(levels=levels)),))
     between = bound(plan, EPSILONS).max(axis=0)
     for count in range(least, most + 1):
-        one = run_of((3, outer), (count, inner), adjacency=adjacency, **SMALL)
+        one = planned((3, outer), (count, inner), adjacency=adjacency, **SMALL)
         one = replace(one, phases=(replace(one.phases[0], clip=clip),))
         assert (bound(one, EPSILONS).max(axis=0) <= between * NEVER + ROUND_OFF).all()
 
@@ -459,7 +450,7 @@ def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, gr
     tree = of_sizes((outer, inner), sizes, **options)
     apart = bound(tree, EPSILONS).max(axis=0)
     for size in sizes:
-        alone = bound(run_of((len(sizes), outer), (size, inner), **options), EPSILONS).max(axis=0)
+        alone = bound(planned((len(sizes), outer), (size, inner), **options), EPSILONS).max(axis=0)
         assert (alone <= apart * NEVER + ROUND_OFF).all()
     monkeypatch.setattr(worst_paths, "MAX_PATHS", 2)
     together = bound(tree, EPSILONS).max(axis=0)
@@ -469,4 +460,4 @@ def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, gr
 def test_a_refusal_of_very_large_batches_is_quick():
     """Once all sizes up to twice the stated one were put in order: gigabytes of them."""
     with pytest.raises(InputError, match=r"take size 99999999$"):
-        guarantee(run_of((10**9 + 1, Shuffle(size=10**8))))
+        guarantee(planned((10**9 + 1, Shuffle(size=10**8))))

@@ -48,6 +48,7 @@ from tests.oracles.other_noise import discrete_laplace_cells, hockey_sticks, mix
 from tests.oracles.promises import ANY, Worst, batch_laws
 from tests.oracles.test_counting_mechanisms import excess, gaussian_cells, log_moments, nested, of_units
 from tests.oracles.test_other_noise import enumerable, with_mechanism
+from tests.runs import run_of
 from tests.thinning import thinned
 
 PROMISES = [ADD_REMOVE, ZERO_OUT, REPLACE_ONE, ANY]
@@ -305,11 +306,8 @@ CURVE = (*CURVE, (32, 1.0), (64, 2.0))
 """The Renyi curve of Gaussian noise with multiplier 4, as an accountant for add-remove states it."""
 
 
-def plan_of(mechanism, scheme, adjacency, steps, **options):
-    level = Level(name="record", count=1000, scheme=scheme)
-    hierarchy = Hierarchy(levels=(level,))
-    phase = Phase(name="a", hierarchy=hierarchy, mechanism=mechanism, clip=1, steps=steps)
-    return Plan(phases=(phase,), unit=1, adjacency=Adjacency(adjacency), delta=1e-6, **options)
+def plan_of(mechanism, scheme, adjacency, steps, **more):
+    return run_of((1000, scheme), mechanism=mechanism, adjacency=adjacency, steps=steps, delta=1e-6, **more)
 
 
 GAUSSIAN, LAPLACE = Gaussian(noise_multiplier=4.0), Laplace(noise_multiplier=1.0)

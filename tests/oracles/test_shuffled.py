@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from dpcalc.accountants.composed_loss import UPPER
+from dpcalc.accountants.pld import delta_bounds
 from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.config.load import load_text
 from dpcalc.losses.atoms import approximate_pair
@@ -659,64 +661,9 @@ def test_the_delta_of_a_promise_counts_once_a_pass(far):
 PURE = FLAT.format(users=2350, size=10, steps=235, group=1, kind="pure-dp, epsilon: 0.1", adjacency="replace-one")
 
 
-# Runs of several phases, in secret and in known order, beside other draws, against every order and every draw.
+# Whole runs: several phases, in secret and in known order, beside other draws, of users with records, whole profiles.
 
-
-def segments_of(kind, users, size, drop_last):
-    """(equally likely ways, of which each is the batches of some steps in turn)."""
-    if kind in {"secret", "any"}:
-        return batches_of(users, size, drop_last)
-    if kind == "fixed":
-        return [(cut,) for cut in itertools.combinations(range(users), size)]
-    subsets = [tuple(at for at in range(users) if code >> at & 1) for code in range(2**users)]
-    return [(cut,) * (2 if kind == "held" else 1) for cut in subsets]  # each unit by a fair coin
-
-
-def phases_run(random, users, phases, noise, changed, *, zero_out):
-    """Both laws of all that the phases tell: (kind, size of a batch, drop_last, steps, noise multiplier) of each."""
-    letters, tables = 5, {scale: cells_of(noise, scale, 2) for *_, scale in phases}
-
-    @functools.cache
-    def vector(*moment_and_unit):
-        likely = {"x": 1, "x'": -1}.get(moment_and_unit[-1][0], 0)
-        return likely if likely and random.random() < 0.9 else random.integers(-1, 2)
-
-    def law(is_changed):
-        told, begun = np.ones(1), 0
-        for kind, size, drop_last, steps, scale in phases:
-            ways = segments_of(kind, users, size, drop_last)
-            for first in range(0, steps, len(ways[0])):
-                length = min(len(ways[0]), steps - first)
-                later = np.zeros((letters, letters**length))  # by the last letter so far
-                for last, cuts in itertools.product(range(letters), ways):
-                    whole = np.ones(1)
-                    for step in range(length):
-                        center = np.zeros(letters, int)  # by the letter before
-                        for before in range(letters):
-                            for user in cuts[step]:
-                                is_other = is_changed and user in changed
-                                who = ("x'" if is_other else "x" if user in changed else "w", user)
-                                center[before] += (
-                                    0 if is_other and zero_out else vector(begun + first + step, before, who)
-                                )
-                        laws = np.array([tables[scale][int(each)] for each in center])
-                        at = np.arange(whole.size) % letters if step else np.array([last])
-                        whole = (whole[:, None] * laws[at]).ravel()
-                    later[last] += whole / len(ways)
-                at = np.arange(told.size) % letters
-                told = (told[:, None] * later[at]).ravel()
-            begun += steps
-        return told
-
-    return law(False), law(True)
-
-
-PHASES = """
-version: 1
-data: {{levels: [{{name: user, count: {users}}}]}}
-phases: [{phases}]
-privacy: {{adjacency: {adjacency}, delta: {delta}, group_size: {group}}}
-"""
+NUMBERS = range(-12, 13)  # sums of a batch
 DRAWS = {
     "secret": "scheme: shuffle, size: {size}, drop_last: {drop_last}, order: secret",
     "any": "scheme: shuffle, size: {size}, drop_last: {drop_last}",
@@ -724,45 +671,150 @@ DRAWS = {
     "poisson": "scheme: poisson, rate: 0.5",
     "held": "scheme: poisson, rate: 0.5, redraw_every: 2",
 }
+BELOW = {"all": "scheme: all", "fixed": "scheme: fixed, size: 1", "poisson": "scheme: poisson, rate: 0.5"}
+RUNS = """
+version: 1
+data: {{levels: [{{name: user, count: {users}}}, {{name: record, count: {records}}}]}}
+phases: [{phases}]
+privacy: {{unit: {unit}, adjacency: {adjacency}, delta: {delta}, group_size: {group}}}
+"""
 
 
-def check_phases(seed):
+def five_letters(noise, scale):
+    """Law of a letter, a cell of the line or of the whole numbers, by the sum of the batch."""
+    width = max(1.0, 0.8 * scale)
+    if not noise.startswith("discrete"):
+        law = {"laplace": scipy.stats.laplace, "gaussian": scipy.stats.norm}[noise]
+        edges = np.array([-1.5, -0.5, 0.5, 1.5]) * width
+        return {at: np.diff([0, *law.cdf(edges - at, scale=scale), 1]) for at in NUMBERS}
+    places = np.arange(-400, 401)
+    around = np.exp(-np.abs(places) / scale if noise == "discrete-laplace" else -(places**2) / (2 * scale**2))
+    cells = {at: np.clip(np.rint((places + at) / round(width)), -2, 2).astype(int) + 2 for at in NUMBERS}
+    return {at: np.bincount(cells[at], around / around.sum(), 5) for at in NUMBERS}
+
+
+def ways_of(draw, users, size, drop_last):
+    """The batches of some steps in turn, each way equally likely."""
+    if draw in {"secret", "any"}:
+        return batches_of(users, size, drop_last)
+    if draw == "fixed":
+        return [(cut,) for cut in itertools.combinations(range(users), size)]
+    subsets = [tuple(at for at in range(users) if code >> at & 1) for code in range(2**users)]
+    return [(cut,) * (2 if draw == "held" else 1) for cut in subsets]  # each user by a fair coin
+
+
+def told_by(random, users, records, phases, clip, changed, *, zero_out):
+    """Law of all letters under D and D'. `changed` has (user, record); vectors depend on step and last letter."""
+    likely = random.choice([0.6, 0.85, 1.0])
+
+    @functools.cache
+    def vector(is_changed, *_whose_and_where):
+        towards = 0 if is_changed is None else -1 if is_changed else 1
+        return towards if towards and random.random() < likely else int(random.integers(-1, 2))
+
+    def of_a_user(where, user, below, side):
+        """Law of what a user adds."""
+        if below == "poisson":
+            draws = [kept for number in range(records + 1) for kept in itertools.combinations(range(records), number)]
+        else:
+            draws = itertools.combinations(range(records), 1 if below == "fixed" else records)
+        law = np.zeros(2 * records + 1)
+        for kept in (draws := list(draws)):
+            hit = [(user, record) in changed for record in kept]
+            if clip == "record":
+                vectors = [
+                    0 if side and zero_out and is_hit else vector(side if is_hit else None, user, record, where)
+                    for record, is_hit in zip(kept, hit, strict=True)
+                ]
+            else:  # one vector, into which a zeroed record enters in any way, but not if all are zeroed
+                is_zero = not kept or (side and zero_out and all((user, each) in changed for each in range(records)))
+                vectors = [] if is_zero else [vector(side if any(hit) else None, user, kept, where)]
+            law[sum(vectors) + records] += 1 / len(draws)
+        return law
+
+    def law(side):
+        told, last, step = np.ones(1), np.array([2]), 0
+        for draw, size, drop_last, steps, below, letters in phases:
+            ways = ways_of(draw, users, size, drop_last)
+
+            @functools.cache
+            def kernel(at, cut, below=below, letters=letters):  # law of a letter by the one before
+                rows = []
+                for before in range(5):
+                    total = np.ones(1)
+                    for user in cut:
+                        total = np.convolve(total, of_a_user((at, before), user, below, side))
+                    middle = total.size // 2
+                    rows.append(sum(mass * letters[place - middle] for place, mass in enumerate(total) if mass))
+                return np.array(rows)
+
+            for first in range(0, steps, len(ways[0])):
+                length, later = min(len(ways[0]), steps - first), 0
+                for cuts in ways:
+                    law, ends = told / len(ways), last
+                    for at, cut in enumerate(cuts[:length]):
+                        law = (law[:, None] * kernel(step + first + at, tuple(sorted(cut)))[ends]).ravel()
+                        ends = np.arange(law.size) % 5
+                    later = later + law
+                told, last = later, np.arange(later.size) % 5
+            step += steps
+        return told
+
+    return law(False), law(True)
+
+
+def check_runs(seed):
     random = np.random.default_rng(seed)
-    users, noise = int(random.integers(2, 5)), random.choice(["laplace", "gaussian", "discrete-laplace"])
-    zero_out, group, number = bool(random.integers(2)), int(random.integers(1, 3)), int(random.integers(1, 4))
-    phases = [
-        (
-            "secret" if not at else str(random.choice(list(DRAWS))),
-            int(random.integers(1, users)),
-            bool(random.integers(2)),
-            int(random.integers(1, 6 - number)) if not at else 1 + int(random.integers(2)) * (number < 3),
-            float(random.choice([1.0, 2.0, 4.0, 7.0])),
+    users, records, number = int(random.integers(2, 5)), int(random.integers(1, 3)), int(random.choice([1, 2, 2, 3]))
+    unit, clip = (str(random.choice(["user", "record"])) for _ in range(2))
+    noise = str(random.choice(["laplace", "gaussian", "discrete-laplace", "discrete-gaussian"]))
+    zero_out, units = bool(random.integers(2)), users if unit == "user" else users * records
+    members = random.choice(units, size=min(units, int(random.choice([1, 2, 2, 3]))), replace=False).tolist()
+    changed = {divmod(at, records) for at in members}
+    if unit == "user":
+        changed = {(at, record) for at in members for record in range(records)}
+    phases, texts, left = [], [], 5
+    for at in range(number):
+        draw, size = "secret" if not at else str(random.choice(list(DRAWS))), int(random.integers(1, users))
+        drop_last, scale = bool(random.integers(2)), float(random.choice([1.5, 2, 3, 5, 9]))
+        steps = int(random.integers(1, left - (number - 1 - at) + 1))
+        below, left = str(random.choice(list(BELOW)[:: 1 if records > 1 else 2])), left - steps
+        phases.append((draw, size, drop_last, steps, below, five_letters(noise, scale)))
+        drawn = DRAWS[draw].format(size=size, drop_last=str(drop_last).lower())
+        texts.append(
+            f"{{name: p{at}, sampling: {{user: {{{drawn}}}, record: {{{BELOW[below]}}}}}, "
+            f"training: {{steps: {steps}}}, mechanism: {{type: {noise}, noise_multiplier: {scale}, clip: {clip}}}}}"
         )
-        for at in range(number)
-    ]
-    texts = [
-        f"{{name: p{at}, sampling: {{user: {{{DRAWS[kind].format(size=size, drop_last=str(drop_last).lower())}}}}}, "
-        f"mechanism: {{type: {noise}, noise_multiplier: {scale}}}, training: {{steps: {steps}}}}}"
-        for at, (kind, size, drop_last, steps, scale) in enumerate(phases)
-    ]
-    p, q = phases_run(random, users, phases, noise, {*range(group)}, zero_out=zero_out)
+    text = RUNS.format(
+        users=users,
+        records=records,
+        phases=", ".join(texts),
+        unit=unit,
+        adjacency="zero-out" if zero_out else "replace-one",
+        delta=float(random.choice([0.3, 0.1, 0.03])),
+        group=len(members),
+    )
+    plan = load_text(text, path="run.yaml").plan
+    p, q = told_by(random, users, records, phases, clip, changed, zero_out=zero_out)
     assert p.sum() == pytest.approx(1)
-    for delta in (0.2, 0.03):
-        adjacency = "zero-out" if zero_out else "replace-one"
-        words = {"users": users, "phases": ", ".join(texts), "adjacency": adjacency, "group": group, "delta": delta}
-        epsilon = guarantee(load_text(PHASES.format(**words), path="run.yaml").plan).epsilon
-        assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= delta * (1 + 1e-9)
+    epsilon = guarantee(plan).epsilon
+    assert max(hockey_stick(p, q, epsilon), hockey_stick(q, p, epsilon)) <= plan.delta * (1 + 1e-9)
+    for direction, laws in (("D||D'", (p, q)), ("D'||D", (q, p))):
+        steps = [each for name, each in composed(plan).steps.items() if name.startswith(direction)]
+        for epsilon in random.choice(EPSILONS, size=3, replace=False):
+            bound = max(float(delta_bounds(each, epsilon=epsilon, sides=(UPPER,))[0]) for each in steps)
+            assert hockey_stick(*laws, epsilon) <= bound * (1 + 1e-9) + 1e-12, (seed, epsilon, text)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_phases_of_different_orders(seed):
-    check_phases(seed)
+def test_runs_of_several_phases(seed):
+    check_runs(seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_many_phases_of_different_orders(seed):
-    check_phases(seed)
+def test_many_runs_of_several_phases(seed):
+    check_runs(seed)
 
 
 def test_a_hundred_thousand_batches():

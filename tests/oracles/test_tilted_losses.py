@@ -27,7 +27,7 @@ def glued(rate=Fraction(1, 20), missed=Fraction(19, 20), deviation=1.3):
     """A bound whose two directions differ, with mass at loss 0."""
     own = MixturePair.of({0: rate, 4: missed}, {2: rate, 4: missed}, deviation=deviation)
     other = MixturePair.of({0: rate, 1: missed}, {2: rate, 1: missed}, deviation=deviation)
-    return of_two_halves(own=own, other=other, shift=2.0)
+    return of_two_halves(own=own, other=other, ends=(1.0, 1.0))
 
 
 def sample(step, number, seed=2):

@@ -28,6 +28,7 @@ from tests.oracles.unequal import (
     unequal_row,
     units,
 )
+from tests.runs import of_tree
 from tests.thinning import thinned
 
 NEVER = 1 + 1e-9
@@ -47,7 +48,7 @@ def scheme_of(draw):
 
 def hierarchy_of(tree, draws):
     names = [f"level {number}" for number in range(1, len(draws) + 1)]
-    return Hierarchy.of_tree(tree_of(tree, names), names, [scheme_of(draw) for draw in draws])
+    return of_tree(tree_of(tree, names), names, [scheme_of(draw) for draw in draws])
 
 
 def ranged(sizes, draws):
@@ -278,7 +279,7 @@ def test_the_rates_of_a_range_are_those_of_its_sizes():
 def test_of_more_sizes_than_are_told_apart_some_path_has_the_rate_of_each():
     """Of a pass over 111 in batches of 10 one is left out, over 120 none: their common path leaves out none either."""
     sizes = [count for tens in range(1, 129) for count in (10 * tens + 1, 10 * tens + 10)]
-    hierarchy = Hierarchy.of_tree(tree_of(sizes, ["a", "b"]), ["a", "b"], [All(), Shuffle(size=10, drop_last=True)])
+    hierarchy = of_tree(tree_of(sizes, ["a", "b"]), ["a", "b"], [All(), Shuffle(size=10, drop_last=True)])
     paths = [path for (path,) in worst_paths([(hierarchy, 2)], unit=2)]
     assert len(paths) < len(sizes)
     for size in sizes:

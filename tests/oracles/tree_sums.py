@@ -13,6 +13,7 @@ from fractions import Fraction
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import logsumexp
+from scipy.stats import norm
 
 from tests.oracles.brute_force import ADD_REMOVE, ZERO_OUT
 from tests.oracles.unequal import children, units
@@ -188,11 +189,7 @@ def epsilon_of_steps(parts, delta, size=1 << 19):
     """
     steps, mean, variance, largest = [], 0.0, 0.0, 0.0
     for p, q, sigma, number in parts:
-        centers = [float(center) for center in {*p, *q}]
-        cell = min(sigma / 400, sigma**2 / (8 * (max(centers) - min(centers) + 1)))
-        points = np.arange(min(centers) - 10 * sigma, max(centers) + 10 * sigma, cell)
-        log_p, log_q = (_log_density(points, law, sigma) for law in (p, q))
-        masses, losses = np.exp(log_p) * cell, log_p - log_q
+        masses, losses = (_in_the_plane if isinstance(next(iter(p)), tuple) else _on_the_line)(p, q, sigma)
         steps.append((masses, losses, number))
         average = losses @ masses
         mean, variance = mean + number * average, variance + number * (losses**2 @ masses - average**2)
@@ -214,6 +211,61 @@ def epsilon_of_steps(parts, delta, size=1 << 19):
         return total[above] @ -np.expm1(epsilon - values[above]) - delta
 
     return brentq(excess, 0.0, values[-1], xtol=1e-9) if excess(0.0) > 0 else 0.0
+
+
+def _on_the_line(p, q, sigma):
+    centers = [float(center) for center in {*p, *q}]
+    cell = min(sigma / 400, sigma**2 / (8 * (max(centers) - min(centers) + 1)))
+    points = np.arange(min(centers) - 10 * sigma, max(centers) + 10 * sigma, cell)
+    log_p, log_q = (_log_density(points, law, sigma) for law in (p, q))
+    return np.exp(log_p) * cell, log_p - log_q
+
+
+def _in_the_plane(p, q, sigma):
+    """Masses and losses at the points of a fine square lattice."""
+    centers = np.array([*p, *q])
+    cell, sides = sigma / 30, []
+    axes = [
+        np.arange(low - 9 * sigma, high + 9 * sigma, cell)
+        for low, high in zip(*np.sort(centers, 0)[[0, -1]], strict=True)
+    ]
+    for law in (p, q):
+        factors = [norm.pdf(axis[:, None], [center[i] for center in law], sigma) for i, axis in enumerate(axes)]
+        sides.append(((factors[0] * [float(weight) for weight in law.values()]) @ factors[1].T).ravel() * cell**2)
+    likely = sides[0] > 1e-25
+    return sides[0][likely], np.log(sides[0][likely] / sides[1][likely])
+
+
+BASE = 10**6
+
+
+def markers(vectors):
+    """Contents by level, from which `placed` reads how many vectors of each level a sum holds; 0 where they are 0."""
+    return tuple(BASE ** (level + 1) * bool(np.any(vector)) for level, vector in enumerate(vectors))
+
+
+def placed(law, vectors):
+    """The law of the sum in the plane: the members' along (1, 0), and as many of each level's vectors as there are."""
+    unit = math.lcm(*(Fraction(x).denominator for x in law))
+    total = {}
+    for x, weight in law.items():
+        rest, center = int(x * unit), np.zeros(2)
+        for vector in ((1.0, 0.0), *vectors):
+            number = (rest + BASE // 2) % BASE - BASE // 2
+            rest, center = (rest - number) // BASE, center + number / unit * np.array(vector)
+        total[tuple(center.tolist())] = total.get(tuple(center.tolist()), 0) + weight
+    return total
+
+
+def canonical(pair):
+    """{center: its weights in P and Q} in the plane, up to a common shift; nearly equal centers are one."""
+    first = min({*pair[0], *pair[1]}, key=lambda center: tuple(np.round(center, 6)))
+    total = {}
+    for side, law in enumerate(pair):
+        for center, weight in law.items():
+            place = tuple(np.round(np.subtract(center, first) + 3e-8, 6).tolist())
+            total.setdefault(place, [0.0, 0.0])[side] += float(weight)
+    return {center: both for center, both in total.items() if max(both) > 1e-12}
 
 
 def _log_density(points, law, sigma):

@@ -20,16 +20,15 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
+from tests.runs import of_tree, run_of
 
 NAMES = ("user", "record")
 SHUFFLE = (Shuffle(size=2), Shuffle(size=2))
 TWENTIETH = Poisson(probability=Fraction(1, 20))
 
 
-def run(hierarchy, *, unit, clip=2, adjacency=Adjacency.ZERO_OUT, noise=9.0, steps=12):
-    mechanism = Gaussian(noise_multiplier=noise)
-    phase = Phase(name="a", hierarchy=hierarchy, mechanism=mechanism, clip=clip, steps=steps)
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=1e-3)
+def run(hierarchy, *, adjacency=Adjacency.ZERO_OUT, noise=9.0, steps=12, **more):
+    return run_of(hierarchy, adjacency=adjacency, noise=noise, steps=steps, delta=1e-3, **more)
 
 
 def notes(plan, words):
@@ -51,7 +50,7 @@ def test_shuffles_within_shuffles_become_poisson_together(unit):
 @pytest.mark.parametrize(
     ("draws", "unit"),
     [
-        *((Hierarchy.of_tree(tree_of([2, 2, 2, 5], NAMES), NAMES, SHUFFLE), unit) for unit in (1, 2)),
+        *((of_tree(tree_of([2, 2, 2, 5], NAMES), NAMES, SHUFFLE), unit) for unit in (1, 2)),
         (hierarchy(All(), Fixed(size=2)), 1),
     ],
 )

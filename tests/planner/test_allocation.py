@@ -12,24 +12,20 @@ from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.words import phase_summaries
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, BallsInBins, Poisson, RandomAllocation, Shuffle
+from tests.runs import run_of
 
 ADD_REMOVE = Adjacency.ADD_REMOVE
 
 
-def plan(*schemes, sigma=1.0, steps=64, delta=1e-8, unit=1, **changes):
-    levels = tuple(
-        Level(name=name, count=count, scheme=scheme)
-        for name, count, scheme in zip(("user", "record"), (60_000, 8), schemes, strict=False)
-    )
-    noise = Gaussian(noise_multiplier=sigma)
-    phase = Phase(name="training", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=len(levels), steps=steps)
-    return Plan(phases=(phase,), unit=unit, adjacency=changes.pop("adjacency", ADD_REMOVE), delta=delta, **changes)
+def plan(*schemes, sigma=1.0, steps=64, delta=1e-8, unit=1, **more):
+    sizes = zip(("user", "record"), (60_000, 8), schemes, strict=False)
+    levels = (Level(name=name, count=count, scheme=scheme) for name, count, scheme in sizes)
+    return run_of(*levels, noise=sigma, steps=steps, delta=delta, unit=unit, **more)
 
 
 def bins(number, **changes):

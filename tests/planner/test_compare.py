@@ -9,10 +9,10 @@ from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare, cross_checks, gdp_row, inversion_row, tool_rows
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import strong_composition_row
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from tests.runs import run_of
 from tests.thinning import thinned
 
 FLAT = (Level(name="example", count=60_000, scheme=Poisson(probability=Fraction(1, 100))),)
@@ -26,15 +26,8 @@ USERS = (
 )
 
 
-def plan(levels=FLAT, *, sigma=4.0, steps=10_000, unit=None, clip=None, adjacency=Adjacency.ADD_REMOVE, delta=1e-5):
-    phase = Phase(
-        name="training",
-        hierarchy=Hierarchy(levels=levels),
-        mechanism=Gaussian(noise_multiplier=sigma),
-        clip=len(levels) if clip is None else clip,
-        steps=steps,
-    )
-    return Plan(phases=(phase,), unit=unit or len(levels), adjacency=adjacency, delta=delta)
+def plan(levels=FLAT, *, sigma=4.0, steps=10_000, **more):
+    return run_of(*levels, noise=sigma, steps=steps, **more)
 
 
 def two_phases():

@@ -23,20 +23,13 @@ from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_delta
+from tests.runs import run_of
 
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
 
-def plan_of(scheme, *, noise=4.0, steps=1_000, adjacency=Adjacency.ADD_REMOVE):
-    level = Level(name="example", count=60_000, scheme=scheme)
-    phase = Phase(
-        name="training",
-        hierarchy=Hierarchy(levels=(level,)),
-        mechanism=Gaussian(noise_multiplier=noise),
-        clip=1,
-        steps=steps,
-    )
-    return Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=1e-5)
+def plan_of(scheme, **more):
+    return run_of(Level(name="example", count=60_000, scheme=scheme), **more)
 
 
 HUNDREDTH = Poisson(probability=Fraction(1, 100))

@@ -55,7 +55,8 @@ def with_mechanism(mechanism, *, steps=1, adjacency=Adjacency.ADD_REMOVE):
 
 @pytest.mark.parametrize(("floor", "known"), [(1e-5, 1.567430), (1e-6, 1.568060), (1e-8, 1.569162), (1e-10, 1.570121)])
 def test_known_values_of_a_sampled_run(floor, known):
-    found = gaussian_summary(plan_of(Poisson(probability=Fraction("0.328")), noise=9.4, steps=2000), floor=floor)
+    plan = plan_of(Poisson(probability=Fraction("0.328")), noise=9.4, steps=2000)
+    found = gaussian_summary(replace(plan, delta=floor))
     assert known - 5e-7 <= found.mu <= known * (1 + 1e-5)
     assert (found.floor, found.is_good) == (floor, True)
 
@@ -64,7 +65,7 @@ def test_the_value_of_a_tool_that_leaves_out_small_error_rates():
     """gdpnum: mu 1.567013 down to error rates of 1e-10, which the epsilon is where mu's tangent has that rate."""
     plan = plan_of(Poisson(probability=Fraction(16384, 50000)), noise=9.4, steps=2000)
     epsilon = -1.567013 * (1.567013 / 2 + NORMAL.inv_cdf(1e-10))
-    found = gaussian_summary(plan, floor=float(gaussian_deltas(1.567013, epsilon)))
+    found = gaussian_summary(replace(plan, delta=float(gaussian_deltas(1.567013, epsilon))))
     assert found.mu == pytest.approx(1.567013, rel=5e-5)
     assert 0.8e-3 < found.regret < 1.1e-3  # there 1.02e-3
 
@@ -138,7 +139,7 @@ def sampled_deltas(share, sigma, epsilons):
 @pytest.mark.parametrize("floor", thinned([1e-6, 1e-3], 1))
 def test_one_sampled_step(share, sigma, floor):
     plan = plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1)
-    found = gaussian_summary(plan, floor=floor)
+    found = gaussian_summary(replace(plan, delta=floor))
     end = 2.0
     while sampled_deltas(share, sigma, [end]).max() > floor:
         end *= 1.1
@@ -160,7 +161,7 @@ def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
     rough = gaussian_summary(plan)
     assert (sharp.is_rough, rough.is_rough) == (False, True)
     assert sharp.mu < rough.mu < math.inf
-    assert 0 <= gaussian_summary(plan, floor=0.9).mu < 1e-3  # more than there is to write off
+    assert 0 <= gaussian_summary(replace(plan, delta=0.9)).mu < 1e-3  # more than there is to write off
 
 
 # Random plans: the certified profile, between the epsilons at which it was asked; and profiles of oracles.

@@ -16,26 +16,15 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import GROUP_MIXTURE
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
+from tests.runs import run_of
 from tests.thinning import thinned
 
 MNIST = Fraction(256, 60_000)
 POISSON, FIXED = Poisson(probability=MNIST), Fixed(size=256)
 
 
-def plan(*levels, unit=1, clip=1, adjacency=Adjacency.ADD_REMOVE, sigma=4.0, steps=1000, delta=1e-5, group=1, **more):
-    """A run of one phase over levels (count, scheme) or (count, scheme, redraw_every)."""
-    built = tuple(
-        Level(name=f"level {at}", count=level[0], scheme=level[1], redraw_every=level[2] if len(level) > 2 else 1)
-        for at, level in enumerate(levels, start=1)
-    )
-    phase = Phase(
-        name="run",
-        hierarchy=Hierarchy(levels=built, **more),
-        mechanism=Gaussian(noise_multiplier=sigma),
-        clip=clip,
-        steps=steps,
-    )
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=delta, group_size=group)
+def plan(*levels, unit=1, clip=1, sigma=4.0, group=1, **more):
+    return run_of(*levels, unit=unit, clip=clip, noise=sigma, group_size=group, **more)
 
 
 def group_of_five(scheme, adjacency=Adjacency.ZERO_OUT):

@@ -123,6 +123,23 @@ def test_statement_knows_groups_and_says_what_risk_says(settings):
     assert said.attack.advantage == risk(plan).advantage
 
 
+@pytest.mark.parametrize(
+    ("draw", "new"),
+    [
+        ("{scheme: shuffle, size: 30, order: secret}", "a new pass"),
+        ("{scheme: shuffle, size: 30}", "a new pass"),
+        ("{scheme: balls-in-bins, bins: 10}", "a new pass"),
+        ("{scheme: poisson, rate: 0.1, redraw_every: 10}", "new draws"),
+        ("{scheme: poisson, rate: 0.1}", None),
+    ],
+)
+def test_each_phase_begins_with_a_new_pass(draw, new):
+    phases = "phases=[{training: {steps: 400}}, {training: {steps: 600}, mechanism: {noise_multiplier: 14}}]"
+    settings = (f"sampling.user={draw}", "sampling.example={scheme: all}", phases)
+    said = " ".join(evaluate(load_text(CONFIG, path="run.yaml", assignments=settings).plan).assumptions)
+    assert (f"each phase begins with {new}" in said) if new else "each phase begins" not in said
+
+
 def test_from_which_noise_or_batch_size_on_it_helps():
     def notes(*settings):
         plan = load_text(CONFIG, path="run.yaml", assignments=settings).plan
@@ -143,6 +160,12 @@ def test_all_answers_say_that_it_helps_nowhere():
     plan = load_text(CONFIG, path="run.yaml", assignments=["mechanism.noise_multiplier=1"]).plan
     answers = [*delta_of(plan, epsilon=1.0).notes, *risk(plan).notes, *(row.note for row in compare(plan))]
     assert sum("from a noise multiplier of 1.7 on" in text for text in answers) == 3
+
+
+@pytest.mark.parametrize("distribution", ["geometric", "poisson"])
+def test_the_best_of_several_runs(distribution):
+    tuning = f"tuning={{distribution: {distribution}, mean: 20}}"
+    assert epsilon() < epsilon(tuning) < epsilon(tuning, "sampling.user.order=any") / 4
 
 
 def test_a_pass_that_is_not_finished_counts_whole_and_noise_of_phases_differs():
@@ -234,4 +257,4 @@ def test_delta_is_not_what_a_pass_bounded_for_another_delta_leaves():
 
 def test_moments_are_not_those_of_round_off_far_out():
     plan = load_text(CONFIG, path="run.yaml").plan
-    assert evaluate(plan, method="rdp").guarantee.epsilon < 1.5 * evaluate(plan, method="pld").guarantee.epsilon
+    assert guarantee(plan, method="rdp").epsilon < 1.5 * guarantee(plan, method="pld").epsilon

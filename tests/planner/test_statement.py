@@ -19,6 +19,7 @@ from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacemen
 from dpcalc.sampling.trees import tree_of
 from tests.oracles.exact_gaussian import exact_delta, exact_epsilon
 from tests.planner.test_edges import plan_of
+from tests.runs import of_tree
 
 
 def sized(plan, count):
@@ -75,7 +76,7 @@ def test_no_chain_is_claimed_where_it_proves_nothing():
     mixed = replace(level, scheme=Poisson(probability=Fraction(1, 2)))
     other = replace(phase, name="other", hierarchy=Hierarchy(levels=(mixed,)))
     assert chain_epsilon(replace(plan, phases=(phase, other)), 2) is None
-    tree = Hierarchy.of_tree(tree_of([9, 12], ("user", "example")), ("user", "example"), (All(), Fixed(size=4)))
+    tree = of_tree(tree_of([9, 12], ("user", "example")), ("user", "example"), (All(), Fixed(size=4)))
     unequal = replace(plan, unit=2, phases=(replace(phase, hierarchy=tree, clip=2),))
     assert chain_epsilon(unequal, 2) is None
 

@@ -494,10 +494,10 @@ QUESTIONS = {
 def test_a_question_composes_the_plan_once(name, monkeypatch):
     """Its protected units and its step losses, however many accountants, bounds and rows are asked about them."""
     plan, made = plan_of({**PLANS[1], "training": {"steps": 3}}), []
-    units, steps = compositions.protected_units, Composition._steps_of_units
+    units, steps = compositions.protected_units, Composition.steps_of_units
     monkeypatch.setattr(compositions, "protected_units", lambda plan: (made.append((plan, "units")), units(plan))[1])
     monkeypatch.setattr(
-        Composition, "_steps_of_units", lambda run, *bounds: (made.append((run.plan, "steps")), steps(run, *bounds))[1]
+        Composition, "steps_of_units", lambda run, *bounds: (made.append((run.plan, "steps")), steps(run, *bounds))[1]
     )
     QUESTIONS[name](plan)
     assert sorted(part for asked, part in made if asked == plan) == ["steps", "units"]

@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpcalc.charts.curves import epsilon_by
-from dpcalc.guarantee import Adjacency
 from dpcalc.losses.rdp_curve import fixed_size_lower, fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.published import LOWER, SIGNS_KNOWN, UPPER, published_rdp_bounds
-from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed, Poisson
+from tests.runs import run_of
 from tests.thinning import thinned
 
 RATE = Fraction(1, 1000)
@@ -34,11 +32,9 @@ ORDERS = (2, 3, 5, 16, 64)
 def run(kind, noise, scheme, steps=1):
     """One step or more; under exchange twice the noise, so that one record changes a sum by one deviation."""
     fixed = isinstance(scheme, Fixed)
-    hierarchy = Hierarchy(levels=(Level(name="record", count=10_000, scheme=scheme),))
     mechanism = kind(noise_multiplier=2 * noise if fixed else noise)
-    phase = Phase(name="x", hierarchy=hierarchy, mechanism=mechanism, clip=1, steps=steps)
-    adjacency = Adjacency.REPLACE_ONE if fixed else Adjacency.ADD_REMOVE
-    return Plan(phases=(phase,), unit=1, adjacency=adjacency, delta=1e-8)
+    adjacency = "replace-one" if fixed else "add-remove"
+    return run_of((10_000, scheme), mechanism=mechanism, steps=steps, adjacency=adjacency, delta=1e-8)
 
 
 def lines(kind, noise, scheme):

@@ -9,6 +9,9 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from tests.sweeps.random_configs import generator, random_config
 
@@ -117,91 +120,17 @@ def other_jobs() -> list[Job]:
     """Return jobs of the commands that take something else than a config."""
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in SOME}
     changed = {path: re.sub(r"noise_multiplier: [0-9.]+", r"\g<0>5", text) for path, text in texts.items()}
-    votes = "sample_configs/teacher_votes.csv"
-    tree = {
-        f"data/{user}/{record}.txt": "" for user, count in (("a", 2), ("b", 3), ("c", 3)) for record in range(count)
-    }
+    tree = {f"data/{user}/{at}.txt": "" for user, count in (("a", 2), ("b", 3), ("c", 3)) for at in range(count)}
     rows = "clinic,patient\n" + "".join(f"{row % 3},{row % 5}\n" for row in range(30))
+    beside: dict[str, dict[str, Any]] = {
+        "scan": {"files": {**tree, "rows.csv": rows}, "samples": False},
+        "base": {"files": texts, "samples": False, "commits": True, "changed": changed},
+    }
+    lines = yaml.safe_load(Path(__file__).with_name("jobs.yaml").read_text(encoding="utf-8"))
+    samples = " ".join(sample_paths())
     return [
-        Job(
-            name="texts",
-            lines=(
-                *(f"init --template {name} --output -" for name in ("dpsgd", "phases", "maml", "users", "pate")),
-                "schema",
-                "explain",
-            ),
-        ),
-        Job(
-            name="pate",
-            lines=(
-                f"pate {votes} --gamma 0.1 --delta 1e-5 --json",
-                f"pate {votes} --sigma 40 --delta 1e-5 --target-eps 1 --json",
-                f"pate {votes} --sigma 40 --threshold 200 --threshold-sigma 100 --delta 1e-6 --json",
-                "pate --queries 100 --sigma 40 --delta 1e-5 --json",
-            ),
-        ),
-        Job(
-            name="audit",
-            lines=tuple(
-                f"audit-sampler sample_configs/samplers/pilot.yaml sample_configs/samplers/pilot.jsonl {options}--json"
-                for options in ("", "--scheme fixed ", "--steps 3 ")
-            )
-            + tuple(
-                f"audit sample_configs/samplers/pilot.yaml sample_configs/samplers/canaries.csv {options}--json"
-                for options in ("", "--guesses 40 --guesses 100:0 ", "--noise-multiplier 4 ")
-            ),
-        ),
-        Job(
-            name="import",
-            lines=(
-                "import sample_configs/imports/opacus_accountant.json --delta 1e-5 --json",
-                "import sample_configs/imports/dp_event.txt --delta 1e-5 --json",
-                "import sample_configs/imports/opacus_call.py --json",
-            ),
-        ),
-        Job(
-            name="scan",
-            lines=(
-                "scan data --levels user,example --json",
-                "scan data --levels user,example --output -",
-                "scan rows.csv --columns clinic,patient --levels clinic,patient,visit --json",
-            ),
-            files={**tree, "rows.csv": rows},
-            samples=False,
-        ),
-        Job(
-            name="ledger",
-            lines=(
-                f"ledger add l.yaml {SOME[0]} --budget 9 --json",
-                f"ledger add l.yaml {SOME[0]} --name again --dry-run --json",
-                f"ledger add l.yaml {SOME[2]} --json",
-                f"ledger add l.yaml {SOME[0]} --name again --json",
-                "ledger show l.yaml --json",
-                "ledger check l.yaml --max-epsilon 4 --json",
-                "file l.yaml",
-            ),
-        ),
-        Job(
-            name="lock",
-            lines=(
-                f"lock {' '.join(sample_paths())} --json --timeout 100000",
-                "file dpcalc.lock",
-                f"lock {SOME[0]} --check --json",
-                f"check {SOME[0]} {SOME[1]} --locked --json",
-            ),
-        ),
-        Job(
-            name="base",
-            lines=(
-                *(f"diff {old} {new} --json" for old, new in zip(SOME, [*SOME[1:], SOME[0]], strict=True)),
-                f"diff {' '.join(SOME)} --base HEAD --json",
-                f"check {' '.join(SOME)} --base HEAD --json",
-            ),
-            files=texts,
-            samples=False,
-            commits=True,
-            changed=changed,
-        ),
+        Job(name=name, lines=tuple(line.replace("SAMPLES", samples) for line in each), **beside.get(name, {}))
+        for name, each in lines.items()
     ]
 
 

@@ -83,6 +83,12 @@ def marked(text, mark):
     return [(row, at) for row, line in enumerate(rows[:18]) for at, one in enumerate(line) if one == mark]
 
 
+def test_colours_change_no_character():
+    styled = chart_text(CHART, width=80, styled=True)
+    assert re.sub(r"\x1b\[\d+m", "", styled) == chart_text(CHART, width=80)
+    assert {"\x1b[34mo", "\x1b[33mx"} <= set(re.findall(r"\x1b\[\d+m[ox]", styled))
+
+
 def test_marks_are_where_the_numbers_are():
     found = marked(chart_text(CHART, width=80), "o")
     assert min(found)[0] == 0  # the largest number in the first row

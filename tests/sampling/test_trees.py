@@ -6,6 +6,7 @@ from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import alike_units
 from dpcalc.sampling.schemes import All, Fixed
 from dpcalc.sampling.trees import tree_of
+from tests.runs import of_tree
 
 NAMES = ("clinic", "patient", "visit")
 EXAMPLE = [[4, 2, 3], [4, 5]]
@@ -26,7 +27,7 @@ def test_order_does_not_matter():
 def test_equal_sizes_need_no_tree():
     schemes = [Fixed(size=1), Fixed(size=2), All()]
     levels = [Level(name=name, count=count, scheme=s) for name, count, s in zip(NAMES, (2, 3, 4), schemes, strict=True)]
-    assert Hierarchy.of_tree(tree_of([[4] * 3] * 2, NAMES), NAMES, schemes) == Hierarchy(levels=tuple(levels))
+    assert of_tree(tree_of([[4] * 3] * 2, NAMES), NAMES, schemes) == Hierarchy(levels=tuple(levels))
 
 
 # Units that are alike stand once.

@@ -1,0 +1,32 @@
+"""A training run of one phase for the tests, from what differs between them."""
+
+from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling.hierarchy import Hierarchy, Level
+
+
+def run_of(*levels, mechanism=None, noise=4.0, unit=None, clip=None, steps=1000, adjacency="add-remove", **asked):
+    """A run over a hierarchy, or levels: (count, scheme) or (count, scheme, steps for which a draw is held).
+
+    If nothing else is said the innermost level is protected and clipped, and delta is 1e-5.
+    """
+    if not isinstance(levels[0], Hierarchy):
+        keys = ("count", "scheme", "redraw_every")
+        built = [
+            level if isinstance(level, Level) else Level(name=f"level {at}", **dict(zip(keys, level, strict=False)))
+            for at, level in enumerate(levels, start=1)
+        ]
+        levels = (Hierarchy(levels=tuple(built), episodes=asked.pop("episodes", None)),)
+    (hierarchy,) = levels
+    noise, clip = mechanism or Gaussian(noise_multiplier=noise), hierarchy.depth if clip is None else clip
+    phase = Phase(name="training", hierarchy=hierarchy, mechanism=noise, clip=clip, steps=steps)
+    asked = {"unit": unit or hierarchy.depth, "adjacency": Adjacency(adjacency), "delta": 1e-5} | asked
+    return Plan(phases=(phase,), **asked)
+
+
+def of_tree(tree, names, schemes):
+    """The hierarchy of a tree of unequal sizes."""
+    rows = zip(names, tree.sizes, schemes, strict=True)
+    levels = (Level(name=name, count=max(sizes), min_count=min(sizes), scheme=scheme) for name, sizes, scheme in rows)
+    return Hierarchy(levels=tuple(levels), tree=tree)
