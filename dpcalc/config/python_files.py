@@ -416,7 +416,12 @@ class _Reader(Forms):
         for name, same in calls.items():
             given = defaultdict[str, list[tuple[ast.expr, ast.Call]]](list)
             for call in same:
-                for key, value in self._arguments(call):
+                match call.args, call.keywords:
+                    case [ast.Call(func=ast.Name(id="dict"), args=[]) as stating], [] if self._is_config_dict(call):
+                        pass  # `ConfigDict(dict(a=1))`
+                    case _:
+                        stating = call
+                for key, value in keywords_of(stating).items():
                     given[key].append((value, call))
             general = [
                 self.dynamic,
@@ -466,14 +471,6 @@ class _Reader(Forms):
                     problems.append(self._condition(outer, partial(self._holds, guards)))
                 self.guards[f"calls.{name}.{key}"] = guards
                 yield _Stated((name, key), found[0], values[0][1], problems, ())
-
-    def _arguments(self, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:
-        """Yield the named arguments of a call, also those of one dictionary that it gets: `ConfigDict(dict(a=1))`."""
-        match call.args, call.keywords:
-            case [ast.Call(func=ast.Name(id="dict"), args=[]) as inner], [] if self._is_config_dict(call):
-                yield from keywords_of(inner).items()
-            case _:
-                yield from keywords_of(call).items()
 
     def _is_config_dict(self, value: ast.AST | None) -> bool:
         name = self._dotted(value.func) if isinstance(value, ast.Call) else ""

@@ -78,8 +78,13 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 if is_comment or (name, match.start()) in found:  # or told of another key
                     continue
                 is_key = any(x is not None for key, x in match.groupdict().items() if key.startswith("keyed"))
-                if is_key and not _is_keyed(default, name, text, given):
-                    continue
+                if (
+                    is_key
+                ):  # `sigma: 2` counts in a YAML file that runs the script: `program: train.py`, `args: {sigma: 2}`
+                    script = re.escape(PurePosixPath(default.name).name)
+                    is_run = name.lower().endswith((".yaml", ".yml")) and re.search(rf"\b{script}(?![\w:])", text)
+                    if scalars.parse_number(given) is None or not is_run:
+                        continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
                 # Python code has options where it defines them, too.
@@ -109,13 +114,6 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
 def _name(default: Default) -> str:
     long = [option for option in default.options if not re.match("-[^-]", option)]
     return [*long, *default.options, "x"][0].lstrip("-").rstrip("=").replace("-", "_")
-
-
-def _is_keyed(default: Default, name: str, text: str, given: str) -> bool:
-    """Return True if `sigma: 2` stands in a YAML file that runs the script: `program: train.py`, `args: {sigma: 2}`."""
-    script = re.escape(PurePosixPath(default.name).name)
-    is_number = scalars.parse_number(given) is not None
-    return is_number and name.lower().endswith((".yaml", ".yml")) and bool(re.search(rf"\b{script}(?![\w:])", text))
 
 
 def _spelt(option: str) -> str:
@@ -208,8 +206,13 @@ def _is_of_another(default: Default, root: Path, name: str, text: str, match: re
     scripts = _scripts(root, name, text, match)
     if not scripts or any(_is_own(default, root, script) for script in scripts):
         return False
-    stem = PurePosixPath(default.name).stem
-    return all(_defines(root, script, _name(default)) or _knows_nothing_of(root, script, stem) for script in scripts)
+    for script in scripts:
+        # One that does not name the module of the flags cannot hand words on to it.
+        source, stem = _script(root, script), PurePosixPath(default.name).stem
+        knows_nothing = source is not None and not re.search(rf"\b{re.escape(stem)}\b", source.text)
+        if not knows_nothing and not _defines(root, script, _name(default)):
+            return False
+    return True
 
 
 def _start(match: re.Match[str]) -> str | None:
@@ -234,12 +237,6 @@ def _script(root: Path, script: str) -> Source | None:
         return decode(read_bytes(str(root / places[0]), limit=MAX_BYTES), places[0]) if len(places) == 1 else None
     except ConfigError:
         return None
-
-
-def _knows_nothing_of(root: Path, script: str, stem: str) -> bool:
-    """Return True if exactly one tracked file has this name, and it does not name a module: it cannot hand words on."""
-    source = _script(root, script)
-    return source is not None and not re.search(rf"\b{re.escape(stem)}\b", source.text)
 
 
 @cache
