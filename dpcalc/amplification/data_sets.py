@@ -438,7 +438,7 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
 # which of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step
 # draws is the same for all data sets: the pair of one of them is read from it.
 
-_BASE = 1 << 32  # above twice every number of vectors of a kind that a step draws
+_BASE = 1 << 128  # above twice every number of vectors of a kind that a step draws
 _NEGLIGIBLE = 1e-25  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
 _OFF = 1e-36  # bound on the error of the laws of `has_all`
 _WIDTHS = 0.06, 0.12  # of cells along the line and across, in deviations: coarser by a half costs .1 % of epsilon
@@ -446,6 +446,7 @@ _WIDTHS_ON_LINE = 0.01, 1.0  # if all centers are on the line
 _REACH = 12.0  # deviations from the outermost centers to the last cuts
 _RAREST_CELL = 1e-20  # P mass of a cell; rarer ones are left out of P
 _ROUND_OFF = 1e-11  # relative, of cells' masses: normal ones err by 1e-12, sums of 1e4 positive terms by as much
+_FARTHEST = 200.0  # deviations of a center from 0: a mass 37 deviations from there errs by 2e-12
 _MAX_PRODUCTS = 1e9  # of masses along and across; with more, cells are coarser
 _ROUGHLY, _SPACING, _NEAR, _FAR = 1e-10, 0.7, 7.0, 30.0  # of a sum that only guides the search, as above
 _RANGE = 8  # of numbers, in the steps to whose multiples they may be rounded there
@@ -469,11 +470,17 @@ class DrawnNumbers(NamedTuple):
         cases = sorted({*p, *q})
         spend(2 * TURN * len(cases) * (unit + 2))
         numbers, rest = [], cases
-        for _ in range(unit + 1):
-            numbers.append([(case + _BASE // 2) % _BASE - _BASE // 2 for case in rest])
-            rest = [(case - number) // _BASE for case, number in zip(rest, numbers[-1], strict=True)]
+        for kind in range(unit + 1):
+            found = [(case + _BASE // 2) % _BASE - _BASE // 2 for case in rest]
+            rest = [(case - number) // _BASE for case, number in zip(rest, found, strict=True)]
+            least = min(found) if kind else 0  # what is in every batch only moves all of them
+            numbers.append([number - least for number in found])
         weights = ([float(side.get(case, 0)) for case in cases] for side in (p, q))
         return cls(np.array(numbers, dtype=float).T, *map(np.array, weights))
+
+    def is_far(self, deviation: float) -> bool:
+        """Return True if centers may lie so far out that their round-off, 1e-16 of them, counts in a normal mass."""
+        return bool(np.abs(self.numbers).sum(axis=1).max() > _FARTHEST * deviation)
 
     @property
     def swapped(self) -> "DrawnNumbers":

@@ -241,7 +241,7 @@ def _in_the_plane(
     # Others of outer levels contribute where cases are few, and if they depend on the unit's draw: what is beside an
     # outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
     laws: list[DrawnNumbers] = []
-    for place, each, _ in seen:
+    for place, each, deviation in seen:
         hierarchy, law = phases[place].hierarchy, None
         first = 2 if hierarchy.episodes is None and hierarchy.levels[0].scheme.is_independent else 1
         for least in range(plan.unit + 1, first - 1, -1):
@@ -249,7 +249,7 @@ def _in_the_plane(
                 law = DrawnNumbers.of(each.pair, plan.unit, range(least, plan.unit + 1))
             if work.spent > _LAWS_WORK / 8:
                 break
-        if law is None:
+        if law is None or law.is_far(deviation):
             return None
         laws.append(law)
     rough = [law.merged(max(1, round(deviation / 2))) for law, (_, _, deviation) in zip(laws, seen, strict=True)]
