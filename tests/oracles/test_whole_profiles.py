@@ -131,7 +131,7 @@ def largest_ratio(problem, rng, *, laplace):
 )
 @pytest.mark.parametrize(("flavour", "noise"), KINDS, ids=lambda each: getattr(each, "__name__", each))
 def test_no_data_set_is_above_any_bound(flavour, noise, block, plans):
-    """3,322 plans in all."""
+    """3,926 plans in all."""
     rng, ratios = np.random.default_rng([FLAVOURS.index(flavour), noise == "laplace", block, 41]), []
     while len(ratios) < plans:
         problem = random_problem(rng, flavour, most_outcomes=120)
