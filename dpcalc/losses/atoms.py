@@ -233,7 +233,7 @@ def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Ar
     logs: Array = np.log(np.maximum([p - y, y], _MIN_POSITIVE))
     # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
     if p - y < _SMALL_SHARE * p and apart > _SMALL_SHARE and down > 0:
-        logs[0] = math.log(down) + low - math.log(apart)
+        logs[0] = math.log(down) + low + 4 * _UNIT * abs(low) - math.log(apart)  # up by what the logarithm is rounded
     return logs
 
 
@@ -250,7 +250,8 @@ def _thinned(pair: Loss, max_losses: int) -> Loss:
 
 def composed(a: Loss, b: Loss) -> Loss:
     """Return an upper bound on a and b composed, each thinned to 501 losses, the result to 4001."""
-    (first, p), (second, q) = (_with_zero_loss(_thinned(with_near_losses(pair), _FACTORS)) for pair in (a, b))
+    a, b = (_thinned(with_near_losses(pair), _FACTORS) for pair in (a, b))
+    (first, p), (second, q) = _with_zero_loss(a), _with_zero_loss(b)
     return _of_raised_cells(
         np.add.outer(first, second).ravel(),
         np.add.outer(p, q).ravel(),

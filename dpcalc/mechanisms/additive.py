@@ -21,7 +21,7 @@ from dpcalc.losses.atoms import FAR, approximate_pair, composed, symmetric_pair
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING, SUMS, also_key, noisy_sums
 from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise, Mechanism, NoisySum
-from dpcalc.numerics.special import gauss_legendre_panels, log1m_exp, log_sum_exp
+from dpcalc.numerics.special import gauss_legendre_panels, log1m_exp, log_sum_exp, normal_log_cdf_array
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 
@@ -108,9 +108,10 @@ class GaussianNoise(Noise):
         """Return log masses of 4000 even cells from 9 deviations below the first to 9 above the last center."""
         # What is left out is taken from both data sets: the lower bound is that of a part of the outputs.
         low, high = centers[0] / self.noise_multiplier - 9, centers[-1] / self.noise_multiplier + 9
-        nodes, weights = gauss_legendre_panels(np.linspace(low, high, _CELLS + 1), order=_NODES)
-        logs = weights - (nodes - center / self.noise_multiplier) ** 2 / 2 - math.log(2 * math.pi) / 2
-        return _merged(logs.reshape(-1, _NODES))
+        ends = np.linspace(low, high, _CELLS + 1) - center / self.noise_multiplier
+        is_above = ends[:-1] + ends[1:] > 0  # mirrored, so that no two probabilities near 1 are subtracted
+        upper = normal_log_cdf_array(np.where(is_above, -ends[:-1], ends[1:]))
+        return upper + log1m_exp(upper - normal_log_cdf_array(np.where(is_above, -ends[1:], ends[:-1])))
 
 
 @lru_cache(maxsize=256)

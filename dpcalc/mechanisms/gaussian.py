@@ -63,7 +63,8 @@ def noisy_sums(name: str, also: Sequence[Any]) -> tuple[NoisySum, ...]:
         try:
             keys_of(mechanism_class(noise))["noise_multiplier"].kind.check(Fraction(each.noise_multiplier))
         except WrongValueError as cause:
-            raise KeyedInputError("also", f"must have a noise multiplier {cause.expected} under {noise}") from cause
+            text = f"must have a noise multiplier {cause.expected} under {noise}, got {float(each.noise_multiplier):g}"
+            raise KeyedInputError("also", text) from cause
         sums.append(NoisySum(noise, float(each.noise_multiplier)))
     return tuple(sums)
 

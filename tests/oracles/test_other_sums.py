@@ -11,6 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.additive import GaussianNoise
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import mechanism_class
 from dpcalc.planner.evaluate import delta_of, guarantee
@@ -213,3 +214,31 @@ def test_many_sums_are_as_one():
     assert Gaussian(noise_multiplier=6.0, also=(6.0,) * 8).joint.noise_multiplier < 2.0
     assert Gaussian(noise_multiplier=0.0, also=(6.0,)).joint.noise_multiplier == 0
     assert Gaussian(noise_multiplier=3.0).joint == Gaussian(noise_multiplier=3.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [("laplace", "gaussian"), ("discrete-gaussian", "laplace")])
+@pytest.mark.parametrize("noise", [1e-6, 1e-4, 0.02, 1.0])
+@pytest.mark.parametrize("records", [1, 5_000, 2_000_000])
+def test_a_second_sum_tells_no_less(first, second, noise, records):
+    """Losses beyond 1e9 count as infinite where pairs are composed: epsilon 0 was printed for above 1e9."""
+    if first == "discrete-gaussian" and noise < 1e-3:
+        pytest.skip("the noise of a whole number has a least value")
+    alone, other = mechanism_class(first).of(noise_multiplier=noise), mechanism_class(second).of(noise_multiplier=1)
+    both = mechanism_class(first).of(
+        noise_multiplier=noise, also=(SimpleNamespace(type=second, noise_multiplier=Fraction(1)),)
+    )
+    pair, single, beside = both.pair(records), alone.pair(records), GaussianNoise(noise_multiplier=1).pair(records)
+    beside = beside if second == "gaussian" else other.pair(records)
+    for epsilon in (0.0, 0.1, 3.0, 100.0, 1e6):
+        for ours, one, two in ((pair, single, beside), (pair.swapped, single.swapped, beside.swapped)):
+            assert ours.delta(epsilon) >= (1 - 1e-9) * max(one.delta(epsilon), two.delta(epsilon))
+
+
+@pytest.mark.parametrize("sigma", [1e-6, 1e-3, 0.03, 0.5, 20.0])
+def test_cells_of_gaussian_noise_are_exact(sigma):
+    centers = [0, 1, 5, 3000]
+    for center in centers:
+        masses = np.exp(GaussianNoise(noise_multiplier=sigma).own_cells(center, centers))
+        ends = np.linspace(-9, 3000 / sigma + 9, masses.size + 1) - center / sigma
+        assert masses == pytest.approx(np.maximum(np.diff(ndtr(ends)), np.diff(-ndtr(-ends))), rel=1e-9, abs=1e-15)
+        assert masses.sum() <= 1 + 1e-12
