@@ -124,17 +124,17 @@ def _lower_bound(
 ) -> tuple[float, bool]:
     """Return (largest bound of a run by composition, True) or, if that of the first one fails, (that by two outcomes of
     any, False); raise its error if that is 0."""
-    with allowance(_COMPOSITION_WORK):
-        try:
+    try:
+        with allowance(_COMPOSITION_WORK):
             value = compose(runs[0])
-        except _COMPOSITION_FAILURES:
-            value = max(map(two_outcomes, runs))
-            if not value:
-                raise
-            return value, False
-        for counts in runs[1:]:
-            with suppress(*_COMPOSITION_FAILURES):
-                value = max(value, compose(counts))
+            for counts in runs[1:]:
+                with suppress(*_COMPOSITION_FAILURES):
+                    value = max(value, compose(counts))
+    except _COMPOSITION_FAILURES:
+        value = max(map(two_outcomes, runs))
+        if not value:
+            raise
+        return value, False
     return value, True
 
 
