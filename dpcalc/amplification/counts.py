@@ -140,14 +140,23 @@ class ExchangedPair:
                     law[sign * number] = law.get(sign * number, Fraction(0)) + chance * share
             return law
 
-        is_removed = self.adjacency is Adjacency.ADD_REMOVE
-        replaced = self.own if self.adjacency is Adjacency.REPLACE_ONE else ((0, Fraction(1)),)
-        replaced = self.other if is_removed else replaced
-        ahead = MixturePair.of(beside(self.own, -1), beside(replaced, 1), deviation=1.0)
+        ahead = MixturePair.of(beside(self.own, -1), beside(self.replaced, 1), deviation=1.0)
         if not self.is_glued:
             return ahead, ahead.swapped
-        sign = -1 if is_removed else 1  # a batch that misses a removed unit is one of D'
-        return ahead, MixturePair.of(beside(replaced, -1, sign), beside(self.own, 1, sign), deviation=1.0)
+        sign = -1 if self.adjacency is Adjacency.ADD_REMOVE else 1  # a batch that misses a removed unit is one of D'
+        return ahead, MixturePair.of(beside(self.replaced, -1, sign), beside(self.own, 1, sign), deviation=1.0)
+
+    @property
+    def replaced(self) -> CountLaw:
+        """What is in the unit's place in D': the other one's, nothing or own contributions."""
+        nothing = ((0, Fraction(1)),)
+        laws = {Adjacency.ADD_REMOVE: self.other, Adjacency.ZERO_OUT: nothing, Adjacency.REPLACE_ONE: self.own}
+        return laws[self.adjacency]
+
+    def contents(self, noise_multiplier: float) -> MixturePair:
+        """The unit against what replaces it, without the batches that hold neither: the same sides of P = Q."""
+        own = {-number: chance for number, chance in self.own}
+        return MixturePair.of(own, dict(self.replaced), deviation=noise_multiplier)
 
 
 Part = StepBound | CountPair | ExchangedPair

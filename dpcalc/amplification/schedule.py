@@ -69,6 +69,9 @@ def glued_profile(bound: StepBound, *, noise_multiplier: float) -> Loss:
     return of_two_halves(own=own, other=other, ends=(bound.shift / 2,) * 2)
 
 
+_FARTHEST = 1e12  # clip norms to an end of a half-line at epsilon 0, where next to nothing tells the two sides apart
+
+
 def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
     """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are
     merged first."""
@@ -86,10 +89,8 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
             own, back = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
             if not bound.is_glued:
                 return of_falling_pair(own)
-            # Beyond the ends, which lie below these numbers, the unit makes an output less likely.
-            farthest = float(bound.other[-1][0]), float(bound.own[-1][0])
-            ends = half_line_end(own, farthest[0], 0.0), half_line_end(back, farthest[1], 0.0)
-            return of_two_halves(own=own, other=back, ends=(0.0, 0.0) if own == back else ends)
+            end = max(half_line_end(bound.contents(noise_multiplier), float(bound.other[-1][0]), 0.0), -_FARTHEST)
+            return of_two_halves(own=own, other=back, ends=(0.0, 0.0) if own == back else (end, -end))
         case Average(parts=((chance, part),)) if chance == 1:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
