@@ -16,7 +16,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import bdtr
 
 from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
@@ -186,6 +185,8 @@ def _losses_above_zero(step: Loss) -> tuple[Array, Array]:
 
 def _numbers_of_labels(mates: int, chance: float, *, most: int) -> tuple[tuple[int, ...], list[float]]:
     """Return numbers of labels up to `most`, the unit's too, with chances, all rounded down: an upper bound."""
+    from scipy.special import bdtr  # on the start-up path it takes longer than all the rest
+
     mean, deviation = mates * chance, math.sqrt(mates * chance * (1 - chance))
     inner = (min(mates, max(0, math.floor(mean + deviation * each))) for each in _NUMBERS)
     few = range(min(_FEW, math.floor(mean)) + 1) if mean < 4 * _FEW else (0,)  # of few labels each tells much
