@@ -1,6 +1,8 @@
 """What the repository takes from others: actions by commit, what the action installs by hash."""
 
+import os
 import re
+import subprocess
 import tomllib
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
@@ -78,6 +80,18 @@ def test_a_release_publishes_what_was_built_and_tested():
         "pip install --require-hashes --only-binary :all: --requirement .github/release-requirements.txt"
     ]
     assert [jobs[name]["needs"] for name in ("build", "publish", "page")] == ["test", "build", "publish"]
+
+
+def test_the_page_of_an_index_has_no_relative_links(tmp_path):
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))["jobs"]
+    (command,) = (step["run"] for step in jobs["build"]["steps"] if "README.md" in step.get("run", ""))
+    (tmp_path / "README.md").write_text((ROOT / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+    named = {"GITHUB_SERVER_URL": "https://a.example", "GITHUB_REPOSITORY": "o/dpcalc", "GITHUB_REF_NAME": "v1"}
+    subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True, env=os.environ | named)
+    links = re.findall(r"\]\(([^)]*)\)", (tmp_path / "README.md").read_text(encoding="utf-8"))
+    assert all(link.startswith(("https://", "#")) for link in links)
+    assert "https://a.example/o/dpcalc/blob/v1/docs/gate.md" in links
+    assert "https://raw.githubusercontent.com/o/dpcalc/v1/docs/pictures/epsilon.svg?sanitize=true" in links
 
 
 def test_continuous_integration_tries_the_python_that_its_job_has_set_up():
