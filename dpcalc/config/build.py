@@ -849,7 +849,7 @@ def remarks(config: Sections, plan: Plan) -> Iterator[Diagnostic]:
             yield finding(Severity.NOTE, "DPC203", delta.anchor, message, "state `examples`")
     elif delta is not None and privacy.delta * units >= 1:
         message = f"delta is at least 1 / {units}, the number of protected units ({plan.unit_name})"
-        hint = "such a delta allows publishing a whole unit; choose one well below"
+        hint = f"releasing one random {plan.unit_name} in full would satisfy such a delta; choose one well below"
         yield finding(Severity.WARNING, "DPC203", delta.anchor, message, hint)
 
     rule = node_at(root, "partition", "rule")
