@@ -164,8 +164,14 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
     # That order decides the upper bound; of a data set that costs much less it is a larger one.
     protected, order = composition.costliest(direction)
     orders, phases = np.array([order, _LARGER_ORDER * order]), releasing_phases(plan)
-    data_sets = _data_sets(plan, phases, protected)
-    if data_sets is None:
+    for phase in phases:  # the copies of a unit that draws with replacement can make
+        schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
+        sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
+        if math.prod(sizes) > _MAX_COPIES:
+            return [], False
+    found = [_data_set(plan, phase, protected) for phase in phases]
+    data_sets = [each for each in found if each is not None]
+    if len(data_sets) < len(phases):
         return [], False
 
     # Log moments add up, and the data may change from phase to phase: the largest of each phase is in the costliest.
@@ -326,18 +332,6 @@ def _in_the_plane(
             counts[loss] += each.number
         runs.append(dict(counts))
     return runs
-
-
-def _data_sets(plan: Plan, phases: Sequence[Phase], protected: ProtectedUnit) -> "list[_DataSet] | None":
-    """Return the known data sets of each phase; None if those of one are not."""
-    for phase in phases:  # the copies of a unit that draws with replacement can make
-        schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
-        sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
-        if math.prod(sizes) > _MAX_COPIES:
-            return None
-    found = [_data_set(plan, phase, protected) for phase in phases]
-    known = [each for each in found if each is not None]
-    return known if len(known) == len(phases) else None
 
 
 def _candidates(
