@@ -410,7 +410,7 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
 
 def _pairs_of_candidates(plan):
     unit = composed(plan).units[0]
-    data_sets = lower_end._data_sets(plan, plan.phases, unit)
+    data_sets = [lower_end._data_set(plan, phase, unit) for phase in plan.phases]
     candidates = lower_end._candidates(plan, unit, data_sets, "", has_random=True)
     return [pair for candidate in candidates for pair in candidate.counts]
 
