@@ -67,7 +67,7 @@ def in_another_place(rng):
 
 
 def all_of_some(rng):
-    """All units of one parent or two, whatever becomes of them, clipped at the parents or below."""
+    """All units of one parent or two, whatever becomes of them, clipped one level above the parents or below."""
     depth = int(rng.choice([2, 2, 3]))
     unit, relation = int(rng.integers(2, depth + 1)), str(rng.choice(RELATIONS))
     counts = [int(rng.integers(1 if level > unit else 2, 4)) for level in range(1, depth + 1)]
@@ -75,7 +75,7 @@ def all_of_some(rng):
     tree = tuple(random_draw(rng, count, count - 1, kinds=kinds) for count in counts)
     parents = [(0,) * (unit - 2) + (at,) for at in range(int(rng.choice([1, 2])))]
     members = tuple((*parent, at) for parent in parents for at in range(counts[unit - 1]))
-    return Problem(tree, members, int(rng.integers(unit - 1, depth + 1)), relation, random_sigma(rng))
+    return Problem(tree, members, int(rng.integers(unit - 2, depth + 1)), relation, random_sigma(rng))
 
 
 FLAVOURS = [beside_mates, in_another_place, fresh_below, nested_group, all_of_one, group, all_of_some]
