@@ -229,8 +229,6 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
                 found = ours
             elif word in _OF_LOADER and (found is None or found.is_rename):
                 found = Meaning("how the loader draws is asked", "sampling.scheme")
-            elif found is not None and found.about == "training.steps" and not names.isdisjoint(SHARED["cohort"]):
-                found = meaning("", key) or found  # rounds of a server; local steps beside them are none
             if found is None or (found.is_rename and found.about not in {*KEYS, UNITS, COHORT, *PARTS}):
                 continue
             is_known = (path in {"", FLAGS} or is_private or word not in _COMMON.split()) and not (
