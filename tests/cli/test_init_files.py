@@ -223,6 +223,13 @@ def test_what_a_person_answers_to_each_question_is_the_run(real, case):
     assert load_text(text, path="run.yaml").plan.phases == meant.phases
 
 
+@pytest.mark.parametrize("name", ["dpsgd", "phases", "maml", "users", "pate"])
+def test_a_template_takes_no_coin_for_granted(real, name):
+    # A fixed cohort costs up to ten times what coins do: who leaves the line alone must not get the cheaper number.
+    stated = re.sub("#.*", "", real("init", "--template", name, "--output", "-").out)
+    assert "poisson" not in stated
+
+
 def test_two_answers_side_by_side(real):
     ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\n")
     assert "if the loader draws by shuffle: epsilon <= 191 at" in ended.err
