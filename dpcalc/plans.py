@@ -17,12 +17,12 @@ from typing import Any, TypeVar
 from dpcalc.config.files import config_folder
 from dpcalc.config.load import Loaded, load_from_flags, load_text
 from dpcalc.config.load import load as load_config
-from dpcalc.config.messages import key_suggestion
+from dpcalc.config.messages import key_suggestion, nearest
 from dpcalc.config.overrides import FLAGS, SCHEME_QUESTION, Overrides, missing_flags
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.config.words import Beside, meaning
-from dpcalc.errors import InputError, nearest, one_of, require_whole
+from dpcalc.errors import InputError, one_of, require_whole
 from dpcalc.planner.plan import Plan
 
 MAPPING = "<mapping>"  # the name in messages of a config that is no file
@@ -264,7 +264,7 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
     name = next(iter(unknown))
     known = inspect.signature(function).parameters.keys() - {"unknown"}
     foreign = meaning("", name, Beside({each: str(value) for each, value in unknown.items()}))
-    suggestion = key_suggestion("", name)
+    suggestion = foreign if foreign and foreign.is_rename else key_suggestion("", name)
     meant = suggestion.key if suggestion.is_rename else ""
     argument = meant if meant in known else _OUR_ARGUMENTS.get(meant, meant)
     if foreign and not foreign.is_rename:
@@ -281,9 +281,9 @@ def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object
     elif argument in inspect.signature(plan).parameters:
         example = f": {function.__name__}(plan({argument}=..., ...))" if "plan" in known else ""
         more = f"give {argument} to `plan`{example}"
-    elif near := nearest(name, known):
+    elif near := nearest(name, tuple(known)):
         more = f"did you mean {near}?"
-    elif near := nearest(name, inspect.signature(plan).parameters):
+    elif near := nearest(name, tuple(inspect.signature(plan).parameters)):
         more = f"did you mean {near}? give it to `plan`"
     else:
         more = "a config says more, e.g. `load({...})`"

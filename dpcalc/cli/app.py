@@ -118,9 +118,9 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
         option = str(getattr(error, "option_name", ""))
         # The parser's own hints lead from --min-batch-size to --batch-size.
         near = [each for each in error.possibilities or () if is_misspelling(option.lstrip("-"), each.lstrip("-"))]
-        error.possibilities = near
         with suppress(Exception):  # a hint must not hide the error
             hint = _hint_at_own_flag(option, error)
+        error.possibilities = [] if hint else near
     usage = io.StringIO()
     error.show(usage)
     text = usage.getvalue().rstrip().replace("Value error, ", "", 1)  # pydantic's prefix

@@ -52,7 +52,7 @@ from dpcalc.config.tree import (
     with_entries,
     without_keys,
 )
-from dpcalc.config.words import no_number
+from dpcalc.config.words import no_number, value_meaning
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
@@ -628,6 +628,7 @@ def _unknown_level_error(node: Scalar, levels: tuple[str, ...], others: dict[str
     near = nearest(node.text, (*levels, *others))
     also = f"; {', '.join(others.values())}" if others else ""
     hint = f"did you mean `{near}`?" if near else f"the levels are {', '.join(levels)}{also}"
+    hint = value_meaning(node.name, node.text) or hint
     return node.fault("DPC108", f"must name a level, got {scalars.describe(node)}", hint)
 
 

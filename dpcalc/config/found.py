@@ -88,6 +88,7 @@ ORDER = {  # by key: what a secret order takes, each for the user to state; else
 }
 SEED, _PUBLIC = "order.seed", "everybody can know it, and each order that it seeds"
 OPEN = "???"
+_SERVER = "# The server clips the whole update of each client, and adds noise once a round."
 # What files say of the loader, by word and value: the loaders that draw so. Opacus puts its own in the place of theirs.
 _OF_LOADER = (
     *("poisson_sampling", "shuffle", "sampler", "batch_sampler", "sampling_method", "method_of_sampling"),
@@ -129,6 +130,9 @@ class Word(NamedTuple):
     word: str = ""  # as a plain word, of an argument also where a flag has another name
     is_default: bool = False  # whether a launch, or another place of the file, may give another value
     code: str = ""  # the expression in the place of a value
+    is_of_client: bool = (
+        False  # whether it is an argument of what trains a model with noise: with clients, each of them
+    )
 
     @property
     def reference(self) -> str:
@@ -173,6 +177,7 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
             if code == "None" and said.about == "sampling.scheme":
                 continue
             own = plain_word((path or "").rpartition(".")[2])
+            is_of_client = (path or "").startswith("calls.make_private")
             if flag:  # `max_grad_norm=args.clip`
                 path, code = flag, ""  # noqa: PLW2901
                 node = node_at(document.tree, *flag.split("."))  # type: ignore[assignment]  # noqa: PLW2901
@@ -180,7 +185,10 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
                     said = meaning("", own, Beside({own: node.text})) or said  # noqa: PLW2901
             word = Word(said.about, name, path or "", node.text, node.mark.line, "" if said.is_rename else said.hint)
             word = word._replace(
-                word=own, code=code, is_default=name.endswith(".py") and (path or "").startswith(FLAGS + ".")
+                word=own,
+                code=code,
+                is_of_client=is_of_client,
+                is_default=name.endswith(".py") and (path or "").startswith(FLAGS + "."),
             )
             try:
                 value = references.value(word.reference) if path else node
@@ -198,9 +206,17 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
                 continue
             # A field of a class and the flag made of it are one literal: the flag, which a launch gives.
             place = (value.mark, word.key, word.text)
+            is_of_client = is_of_client or (place in found and found[place].is_of_client)
             if place not in found or (path or "").startswith(FLAGS):
                 found[place] = word
-    return list(found.values())
+            found[place] = found[place]._replace(is_of_client=is_of_client)
+    words = list(found.values())
+    rounds = [word for word in words if word.word in SHARED["rounds"]]
+    is_served = any(word.key == COHORT for word in words) and not any(word.is_of_client for word in words)
+    if rounds and not is_served:  # clients may add noise in every local step of every round
+        hint, lengths = (meaning("", rounds[0].word) or rounds[0]).hint, {"training.steps", "training.epochs"}
+        words = [word._replace(hint=word.hint or hint) if word.key in lengths else word for word in words]
+    return words
 
 
 def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator[tuple[str | None, Scalar, Meaning]]:
@@ -229,8 +245,6 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
                 found = ours
             elif word in _OF_LOADER and (found is None or found.is_rename):
                 found = Meaning("how the loader draws is asked", "sampling.scheme")
-            elif found is not None and found.about == "training.steps" and not names.isdisjoint(SHARED["cohort"]):
-                found = meaning("", key) or found  # rounds of a server; local steps beside them are none
             if found is None or (found.is_rename and found.about not in {*KEYS, UNITS, COHORT, *PARTS}):
                 continue
             is_known = (path in {"", FLAGS} or is_private or word not in _COMMON.split()) and not (
@@ -311,7 +325,7 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
         """Return the keys of a section that are stated, and those that must be."""
         return {key.rpartition(".")[2]: stated(key) for key in keys if needed or has(key)}
 
-    is_federated = has(COHORT)
+    is_federated = has(COHORT) and not any(word.is_of_client for word in words)
     drawn_by = LOADERS[loader][0] if loader in LOADERS else loader or OPEN
     drawn_by = OPEN if is_federated and "." in drawn_by else drawn_by  # these classes draw examples
     scheme = "loader" if "." in drawn_by else drawn_by
@@ -383,7 +397,7 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     lines = [f"# {title}", "version: 1"]
     if is_federated:
         count, why = stated(UNITS)
-        lines += ["# The server clips the whole update of each client, and adds noise once a round."]
+        lines += [_SERVER]
         lines += ["data:", "  levels:", f"    - name: {unit}", f"      count: {count}" + f"  # {why}" * bool(why)]
         sections |= {"data": {}, "mechanism": sections["mechanism"] | {"clip": (unit, "")}}
         sections["privacy"] = {"unit": (unit, ""), **sections["privacy"]}
@@ -417,6 +431,10 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
             rank = 0 if word.key.startswith("sampling.") else 1 if is_open else 2
             unused.append((rank, f"not used: {word.place}" + f": {why}" * (not word.code)))
     lines = [line for _, line in sorted(unused, key=lambda each: each[0])]
+    if _SERVER in text:
+        used.append(
+            "taken as so: the server adds noise once a round; where each client trains with it, describe its run"
+        )
     more = [f"and {len(lines) - MAX_TOLD} more words that are not used"] if len(lines) > MAX_TOLD else []
     return [visible(line) for line in (*used, *lines[:MAX_TOLD], *more)]
 

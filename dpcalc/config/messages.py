@@ -138,7 +138,7 @@ def wrong_type_error(node: Node, expected: str) -> Diagnostic:
     elif node.path == "budget" and scalars.number_of(node) is not None:
         hint = f"write {{epsilon: {node.text}}}"
     elif expected in {"a text", "a name"} and not isinstance(scalars.value(node), str):
-        hint = "quote it to make it a text"
+        hint = value_meaning(key, node.text) or "quote it to make it a text"
     else:
         is_inner = re.fullmatch(r"data\.levels\[[1-9][0-9]*\]\.count", node.path)  # the outermost is only one
         ends = _RANGE.fullmatch(node.text) if is_inner else None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
 from fractions import Fraction
 from importlib import resources
-from math import floor, isqrt, prod
+from math import floor, isqrt
 from typing import NamedTuple
 
 from dpcalc.config.scalars import decimal_text, parse_number
@@ -67,12 +67,18 @@ def _text(number: Fraction) -> str:
     return decimal_text(number) or f"{float(number):.6g}"
 
 
+def _clip_norm(beside: Beside) -> Fraction | None:
+    """Return the clip norm beside a word; None if there is none, or a sensitivity that the norm does not enforce."""
+    stated = {beside.number(word) for word in ("sensitivity", *_CLIP_NORMS)} - {None}
+    return stated.pop() if len(stated) == 1 else None
+
+
 def absolute_noise(word: str, beside: Beside) -> Meaning:
     """The deviation itself, not over the clip norm; a variance is the square of it."""
     about, kind = "mechanism.noise_multiplier", beside.texts.get("type", "gaussian")
     if kind.startswith("pate-"):
         return Meaning("dpcalc calls this `noise_multiplier`: under PATE it is in votes", about)
-    if kind not in {"gaussian", "discrete-gaussian"} or "varian" in word:
+    if kind not in {"gaussian", "discrete-gaussian"} or "var" in word:
         what = {
             "laplace": "scale / sensitivity, the scale being deviation / sqrt(2)",
             "discrete-laplace": "scale / sensitivity",
@@ -83,7 +89,7 @@ def absolute_noise(word: str, beside: Beside) -> Meaning:
         return Meaning(
             f"`noise_multiplier` is {what.get(kind, 'the deviation (root of the variance) / clip norm')}", about
         )
-    noise, clip = beside.number(word), beside.number("sensitivity", *_CLIP_NORMS)
+    noise, clip = beside.number(word), _clip_norm(beside)
     rule = "`noise_multiplier` is the deviation of the noise on the sum / clip norm (of noise on a mean, times what it "
     rule += "is divided by)"
     if noise is None or clip is None:
@@ -96,18 +102,21 @@ def absolute_noise(word: str, beside: Beside) -> Meaning:
     return Meaning(f"{said}; {rule}", about, value)
 
 
-def sigma(word: str, beside: Beside) -> Meaning | str:
+def sigma(word: str, beside: Beside) -> Meaning:
     """Relative to the clip norm in Abadi et al. and most code, the deviation itself in other code."""
-    about, value = "mechanism.noise_multiplier", beside.texts.get(word, "")
-    noise, clip = beside.number(word), beside.number("sensitivity", *_CLIP_NORMS)
-    rename = f"dpcalc calls this `{about}`"
-    if beside.texts.get("type", "gaussian").startswith("pate-"):
-        return Meaning(f"{rename}: in votes", about, value, is_rename=True)
-    if noise is None or clip in (None, 1):
-        hint = f"{rename}, if it is relative to the clip norm; a deviation of its own is divided by it"
-        return Meaning(hint, about, value or None, is_rename=True)
+    about, kind = "mechanism.noise_multiplier", beside.texts.get("type", "gaussian")
+    if kind.startswith("pate-"):
+        return Meaning(f"dpcalc calls this `{about}`: in votes", about, beside.texts.get(word, ""), is_rename=True)
+    if kind not in {"gaussian", "discrete-gaussian"}:
+        return absolute_noise(word, beside)
+    noise, clip = beside.number(word), _clip_norm(beside)
+    if clip == 1:
+        return Meaning(f"dpcalc calls this `{about}`", about, beside.texts.get(word), is_rename=True)
+    if noise is None or clip is None:
+        hint = "`noise_multiplier` where it is relative to the clip norm; a deviation of its own is divided by it"
+        return Meaning(hint, about)
     hint = f"with noise of deviation {word} x clip norm `noise_multiplier: {_text(noise)}`; with noise of deviation "
-    return f"{hint}{word} `noise_multiplier: {_quotient(noise, clip or Fraction(1))}`"
+    return Meaning(f"{hint}{word} `noise_multiplier: {_quotient(noise, clip)}`", about)
 
 
 def sensitivity(word: str, beside: Beside) -> Meaning | str:
@@ -120,30 +129,21 @@ def sensitivity(word: str, beside: Beside) -> Meaning | str:
     return f"{hint}deviation / {word}"
 
 
-def parts_of_a_batch(word: str, beside: Beside) -> Meaning | str:
-    """A part of a batch, or the number of its parts."""
-    whole = (
-        "`batch_size` is all that goes into one noisy update, what a device holds at a time x accumulation x devices"
-    )
-    physical = SHARED["physical"]
-    part = beside.number(*SHARED["per_device"], *physical)
-    cuts = [beside.number(*SHARED[words]) for words in ("accumulation", "devices")]
-    if word in physical and not beside.texts.keys().isdisjoint(physical) and cuts == [None, None]:
+def parts_of_a_batch(word: str, beside: Beside) -> str:
+    """A part of a batch, or the number of its parts: no product, since a launcher may state another factor."""
+    whole = "`batch_size` is all that goes into one noisy update"
+    parts = {
+        "per_device": beside.number(*SHARED["per_device"], *SHARED["physical"]),
+        "devices": beside.number(*SHARED["devices"]),
+        "accumulation": beside.number(*SHARED["accumulation"]),
+    }
+    if word in SHARED["physical"] and parts["devices"] is parts["accumulation"] is None:
         return f"{word} only says what fits into memory: leave it out; {whole}"
-    drawn = (
-        "Where each part is a Poisson draw of its own (Opacus' loader), their sum is no such draw: `batch_size: "
-        "{per_device: 16, devices: 1, accumulation: 4, accumulates: draws}`"
+    stated = ", ".join(f"{name}: {'...' if number is None else _text(number)}" for name, number in parts.items())
+    hint = f"{whole}, here `batch_size: {{{stated}, accumulates: ...}}`: `draws` where each part is a Poisson draw of "
+    return (
+        f"{hint}its own (Opacus' loader), `physical` where one batch is cut, or the parts are those of a shuffled pass"
     )
-    known = [number for number in (part, *cuts) if number is not None]
-    if part is None or len(known) < 2:
-        return f"{whole}. {drawn}"
-    # What is not stated here may stand on the command line of the launcher, so the product is no statement.
-    product = " x ".join(map(_text, known))
-    if cuts[0] is None:
-        return f"{product} x accumulation: {whole}. {drawn}"
-    value = _text(prod(known, start=Fraction(1)))
-    said = f"`batch_size: {value}` ({product}{', times the devices if there are several' if cuts[1] is None else ''})"
-    return Meaning(f"{said}: {whole}. {drawn}", "training.batch_size", value)
 
 
 def cohort(word: str, beside: Beside) -> Meaning | str:
@@ -155,14 +155,12 @@ def cohort(word: str, beside: Beside) -> Meaning | str:
     return f"{fixed}; `scheme: poisson, expected: {number}` only if every client flips its own coin"
 
 
-def rounds(word: str, beside: Beside) -> Meaning | str:
-    if not beside.texts.keys().isdisjoint(SHARED["local"]):
-        return (
-            "`steps` where the server adds noise once a round; where each client trains with noise, rounds x its own "
-            "steps"
-        )
-    about = "training.steps"
-    return Meaning(f"dpcalc calls this `{about}`", about, beside.texts.get(word) or None, is_rename=True)
+def rounds(word: str, beside: Beside) -> Meaning:
+    about, number = "training.steps", beside.texts.get(word) or None
+    if not beside.texts.keys().isdisjoint(SHARED["cohort"]):
+        return Meaning(f"dpcalc calls this `{about}`", about, number, is_rename=True)
+    once = f"`steps: {number or 'N'}` where the server adds noise once a round"
+    return Meaning(f"{once}; where each client trains with noise, rounds x its own steps", about)
 
 
 def sample_size(word: str, beside: Beside) -> Meaning | str:
@@ -189,25 +187,17 @@ def layer_norms(word: str, _: Beside) -> Meaning:
     return Meaning(f"{hint}sqrt(L)", "mechanism.max_grad_norm" if word.endswith("norms") else "mechanism.clip")
 
 
-def clipping(word: str, beside: Beside) -> Meaning | str:
-    value = plain_word(beside.texts.get(word, ""))
-    if value in {"per_layer", "per_parameter", "layer", "layerwise", "per_group", "group_wise"}:
-        return layer_norms(word, beside)
-    if value in {"flat", "per_sample", "per_example", "global"}:
-        return "each example's whole gradient is clipped by default: leave it out"
-    if value == "adaptive":
-        return Meaning(adaptive(word, beside), "mechanism.also")
-    if value in {"automatic", "auto", "auto_v", "auto_s", "psac", "abadi", "normalize", "normalised", "normalized"}:
-        return "vectors of norm at most `max_grad_norm` result: leave it out"
-    return "`mechanism.clip` names the level whose vectors are clipped; leave it out where each example's is"
+def clipping(word: str, beside: Beside) -> str:
+    hint = "`mechanism.clip` names the level whose vectors are clipped; leave it out where each example's is"
+    return value_meaning("clip", beside.texts.get(word, "")) or hint
 
 
 def adaptive(word: str, beside: Beside) -> str:
     number = beside.number(word)
-    hint = "adaptive clipping releases a noisy count: TF-Federated, Opacus and Flower keep its noise inside "
-    hint += "noise_multiplier (leave it out); where it comes on top, `also: {noise_multiplier: "
+    hint = "adaptive clipping releases a noisy count: TF-Federated and Flower keep its noise inside noise_multiplier "
+    hint += "(leave it out); where it comes on top, of bits less 1/2, `also: {noise_multiplier: "
     twice = _text(2 * number) if number is not None and word.endswith(("stddev", "std")) else "2 x its deviation"
-    return f"{hint}{twice}}}`"
+    return f"{hint}{twice}}}`. Not covered: Opacus, which divides a count of whole examples by the drawn batch"
 
 
 def poisson_sampling(word: str, beside: Beside) -> Meaning | str:
@@ -222,7 +212,9 @@ def poisson_sampling(word: str, beside: Beside) -> Meaning | str:
         return Meaning(passes, about, "shuffle")
     if word in {"with_replacement", "replacement"} and is_so:
         return Meaning("`scheme: with-replacement`", about, "with-replacement")
-    return "`scheme: fixed` if every step draws afresh; `shuffle` if the loader goes through all data"
+    if word == "shuffle":
+        return "data in an order of their own: `scheme: shuffle` for adjacency zero-out or replace-one alone"
+    return "`scheme: fixed` if every step draws afresh; `shuffle` if the loader goes through shuffled data"
 
 
 def target(word: str, beside: Beside) -> Meaning:
@@ -271,11 +263,16 @@ def meaning(section: str, word: str, beside: Beside = NOTHING) -> Meaning | None
             found = says(word, beside)
         return Meaning(found, about) if isinstance(found, str) else found
     key = key or _KEYS.get(word)
+    repeats = [each for each in (*SHARED["local"], *SHARED["critic"]) if each in beside.texts]
+    if key == "training.steps" and repeats:
+        return Meaning(f"`steps` are all noisy updates: times {repeats[0]}, if each of those adds noise", key)
     return Meaning(f"dpcalc calls this `{key}`", key, beside.texts.get(word), is_rename=True) if key else None
 
 
 def value_meaning(key: str, word: str) -> str:
     """Return the sentence on a foreign value of adjacency, scheme, method, type or clip; "" for an unknown one."""
+    if key == "clip" and parse_number(word.strip()):
+        return f"the clip norm is `max_grad_norm: {word.strip()}`; `clip` names the level whose vectors are clipped"
     return _VALUES.get((key, word.strip().lower().replace("_", "-").rpartition(".")[2]), "")
 
 

@@ -99,6 +99,10 @@ _COUNTED = (
     "to a step of which only a guarantee for batches of one size is known, a drawn unit of which nothing is drawn "
     "counts as one of its batch"
 )
+_UNIFORM = (
+    " but that all are equally likely (not so where everybody knows the seed, or batches are cut from one order: state "
+    "zero-out)"
+)
 _ANY_ORDER = ", and nothing is claimed for not knowing the order of a shuffle"
 UNKNOWN_ORDER = (
     "every pass over shuffled units has a uniform order of its own, from a seed that nobody else knows; each unit is "
@@ -126,7 +130,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         begins = ", and each phase begins with a new pass" if phases[1:] else ""
         if shuffles:
             is_used = all(scheme.is_secret for scheme in shuffles) and not adds_or_removes
-            when = f"in every pass{begins}{'' if is_used else _ANY_ORDER}"
+            when = f"in every pass{begins}{'' if is_used else _ANY_ORDER}{_UNIFORM if adds_or_removes else ''}"
             if is_used:
                 lines.append(UNKNOWN_ORDER)
         elif any(level.scheme.is_allocated for level in levels):

@@ -3,7 +3,9 @@
 The runs are evaluated here by an accountant of this file's own, which shares no code with the package.
 """
 
+import inspect
 import math
+import re
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -12,6 +14,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+import dpcalc
 from dpcalc.config.load import load_text
 from dpcalc.config.messages import key_suggestion
 from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in
@@ -25,6 +28,7 @@ from dpcalc.config.words import (
     is_misspelling,
     meaning,
     plain_word,
+    value_meaning,
 )
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.planner.evaluate import guarantee
@@ -124,7 +128,6 @@ QUANTITIES = {
     "data.examples": ("n", 4000),
     "privacy.delta": ("delta", 1e-6),
     "mechanism.max_grad_norm": ("clip", 7.5),
-    "privacy.group_size": ("group", 2),
     "budget.epsilon": ("budget", 3),
 }
 RENAMES = [word for _, _, words in RENAMED for word in words.split()]
@@ -144,9 +147,6 @@ def test_a_renamed_word_is_the_run_that_its_library_means(key):
     epsilon = computed(
         {key.replace("sampling.", "sampling.example.").replace("data.examples", "data.levels[0].count"): value}
     )
-    if quantity == "group":  # any two examples: two examples in each of the steps, at most
-        assert epsilon > meant()
-        return
     changed = {
         "clip": {},
         "budget": {},
@@ -283,7 +283,7 @@ EITHER = [
     *["noise_scale", "noise", "noise_level", "scale", "noise_parameter", "noise_sigma", "gaussian_noise"],
     *["noise_amount", "noise_amplitude", "noise_intensity", "noise_magnitude", "noise_scale_factor", "noise_factor"],
 ]
-DEVIATIONS = [word for word in ABSOLUTE if "varian" not in word and word not in EITHER]
+DEVIATIONS = [word for word in ABSOLUTE if "var" not in word and word not in EITHER]
 
 
 @pytest.mark.parametrize("word", EITHER)
@@ -307,12 +307,38 @@ def test_an_absolute_deviation_is_divided_by_the_clip_norm(deviation, clip):
     assert computed(keys) == pytest.approx(meant(sigma=sigma), **SAME)
 
 
-def test_a_variance_and_other_noise_are_not_converted_silently():
-    assert not stated_by(meaning("mechanism", "noise_variance", Beside({"noise_variance": "4", "max_grad_norm": "2"})))
-    for kind in ("laplace", "discrete-laplace", "matrix-factorization"):
-        assert not stated_by(
-            meaning("mechanism", "stddev", Beside({"type": kind, "stddev": "4", "max_grad_norm": "2"}))
-        )
+@pytest.mark.parametrize(
+    ("word", "beside", "says"),
+    [
+        ("noise_variance", {"max_grad_norm": "2"}, "root of the variance"),
+        ("noise_var", {"max_grad_norm": "2"}, "root of the variance"),
+        # the sum moves by the clip norm, whatever sensitivity the noise was sized by: 4 / 4 and not 4 / 1
+        ("stddev", {"max_grad_norm": "4", "sensitivity": "1"}, "/ clip norm"),
+        ("stddev", {"max_grad_norm": "4", "l2_norm_clip": "1"}, "/ clip norm"),
+        ("sensitivity", {"max_grad_norm": "1", "stddev": "2"}, "/ clip norm"),
+        ("sigma", {"max_grad_norm": "4", "sensitivity": "1"}, "where it is relative"),
+        # noise .04 on a mean of 100 vectors is noise 4 on their sum
+        ("noise_on_mean", {"max_grad_norm": "1", "batch_size": "100"}, "x what the sum is divided by"),
+        # of each of k clients: noise sqrt(k) times as large on the sum
+        ("local_noise_stddev", {"max_grad_norm": "1"}, "parties: {count: k"),
+        # Gaussian noise 1 is far less than Laplace noise of scale 1
+        ("laplace_scale", {"max_grad_norm": "4"}, "type: laplace"),
+        *(
+            (word, {"type": kind, "max_grad_norm": "2"}, says)
+            for word in ("stddev", "sigma")
+            for kind, says in (
+                ("laplace", "deviation / sqrt(2)"),
+                ("discrete-laplace", "scale / sensitivity"),
+                ("matrix-factorization", "largest column norm"),
+            )
+        ),
+    ],
+)
+def test_noise_that_is_not_that_of_a_sum_over_one_clip_norm_is_not_converted_silently(word, beside, says):
+    for found in (meaning("mechanism", word, Beside({word: "4", **beside})), meaning("mechanism", word)):
+        assert (stated_by(found), found.is_rename) == ({}, False)
+        assert "noise_multiplier: " not in found.hint
+    assert says in meaning("mechanism", word, Beside({word: "4", **beside})).hint
 
 
 def test_sigma_with_a_clip_norm_has_two_readings():
@@ -320,17 +346,46 @@ def test_sigma_with_a_clip_norm_has_two_readings():
     assert (stated_by(found), found.is_rename) == ({}, False)
     assert "`noise_multiplier: 4`" in found.hint
     assert "`noise_multiplier: 1`" in found.hint
-    assert stated_by(meaning("mechanism", "sigma", Beside({"sigma": "4"}))) == {"mechanism.noise_multiplier": "4"}
+    # The clip norm may stand in another section, or in code.
+    assert (stated_by(meaning("mechanism", "sigma", Beside({"sigma": "4"}))), found.is_rename) == ({}, False)
+    for clip in ("max_grad_norm", "l2_norm_clip", "sensitivity"):
+        assert followed("mechanism", {"sigma": "4", clip: "1.0"}, "sigma") == {"mechanism.noise_multiplier": "4"}
 
 
-def test_parts_of_a_batch_are_multiplied():
-    # The library sums the clipped gradients of all parts, and adds the noise once.
+def test_parts_of_a_batch_are_stated_as_parts():
+    # Of Poisson batches their sum is no draw of their product, and a launcher may state another factor: a hint that
+    # names the product leads to a cheaper run. As parts, dpcalc asks for what is open.
     for part, accumulation in product([word for word in PARTS if word not in ACCUMULATION], ACCUMULATION):
         beside = {part: "64", accumulation: "4"}
         for word in beside:
-            assert followed("training", beside, word) == {"training.batch_size": "256"}, (part, accumulation)
-        assert followed("training", {**beside, "world_size": "2"}, part) == {"training.batch_size": "512"}
-        assert not followed("training", {part: "64"}, part)
+            found = meaning("training", word, Beside(beside))
+            assert not stated_by(found)
+            assert "batch_size: {per_device: 64, devices: ..., accumulation: 4, accumulates: ...}" in found.hint
+            assert "256" not in found.hint
+    assert "per_device: 64, devices: 2, " in meaning("", part, Beside({**beside, "world_size": "2"})).hint
+
+
+def test_a_sum_of_poisson_batches_is_no_poisson_batch():
+    parts = "{per_device: 25, devices: 1, accumulation: 4, accumulates: KIND}"
+    text = "\n".join(f"{name}: {value}" for name, value in FLAT.items() if name != "training").replace(
+        ", rate: 0.1", ""
+    )
+    said = f"version: 1\n{text}\ntraining: {{batch_size: {parts}, steps: 20}}\n"
+    asked = errors(said.replace(", accumulates: KIND", ""))
+    assert ["accumulates" in error.message for error in asked] == [True]
+    # An example is in the sum up to 4 times: that moves it by a number that is Binomial(4, .025).
+    weights = [math.comb(4, k) * 0.025**k * 0.975 ** (4 - k) for k in range(5)]
+    draws, physical = (
+        guarantee(load_text(said.replace("KIND", kind), path="run.yaml").plan).epsilon for kind in ("draws", "physical")
+    )
+    assert physical == pytest.approx(poisson_epsilon(0.1, 4, 20, 1e-5), **SAME)
+    # One output alone, by quadrature, costs more than the rate of the product does.
+    x = np.linspace(-60, 64, 200_001)
+    p = sum(weight * norm.pdf(x, k, 4) for k, weight in enumerate(weights))
+    q = norm.pdf(x, 0, 4)
+    at = poisson_epsilon(0.1, 4, 1, 1e-5)
+    assert np.sum(np.maximum(p - math.exp(at) * q, 0)) * (x[1] - x[0]) > 1e-5
+    assert draws > physical
 
 
 def test_a_cohort_is_a_fixed_size():
@@ -354,9 +409,12 @@ def test_the_other_conversions():
     sample_size = followed("", {"sample_size": "4000", "batch_size": "100"}, "sample_size")
     assert computed({"data.levels[0].count": sample_size["data.examples"]}) == pytest.approx(meant(n=4000), **SAME)
     assert not followed("", {"sample_size": "4000"}, "sample_size")
-    for word in ROUNDS:
-        assert followed("", {word: "700"}, word) == {"training.steps": "700"}
-        assert not followed("", {word: "700", "local_epochs": "2"}, word)
+    for word in ROUNDS:  # a client that trains with noise adds it in every local step
+        assert followed("", {word: "700", "clients_per_round": "10"}, word) == {"training.steps": "700"}
+        assert (followed("", {word: "700"}, word), meaning("", word).is_rename) == ({}, False)
+    for word in renamed_to("training.steps"):  # of each iteration, five noisy updates of a critic
+        found = meaning("", word, Beside({word: "700", "n_critic": "5"}))
+        assert (stated_by(found), found.is_rename) == ({}, False)
     for word in ("target_epsilon", "target_eps", "central_epsilon"):
         assert followed("", {word: "3"}, word) == {"budget.epsilon": "3"}
 
@@ -383,9 +441,10 @@ def test_loaders_that_are_switched_on(word, value, scheme):
 
 OTHERS = (
     "sensitivity l2_sensitivity l1_sensitivity sigma sample_size poisson_sampling shuffle with_replacement replacement "
-    "target_epsilon target_eps central_epsilon num_microbatches microbatches used_microbatching num_micro_batches"
+    "target_epsilon target_eps central_epsilon num_microbatches microbatches used_microbatching num_micro_batches "
+    "clipping clipping_mode clipping_fn clipping_style clipping_method"
 )
-COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "varian" not in word), *PARTS, *COHORT, *ROUNDS}
+COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "var" not in word), *PARTS, *COHORT, *ROUNDS}
 
 
 @pytest.mark.parametrize(("words", "says"), [(words, says) for _, words, _, says in SAID])
@@ -409,6 +468,100 @@ def test_no_other_word_leads_to_a_key_with_its_value(words, says):
 # Values.
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        *(
+            value_meaning("scheme", word)
+            for word in ("sequential", "SequentialSampler", "no-shuffle", "DistributedSampler")
+        ),
+        *(meaning("sampling", word).hint for word in ("shuffle_buffer", "buffer_size")),
+        meaning("sampling", "shuffle", Beside({"shuffle": "false"})).hint,
+    ],
+)
+def test_data_in_an_order_of_their_own_are_no_shuffle_under_add_remove(said):
+    assert "shuffle`" in said
+    assert "zero-out or replace-one" in said
+
+
+def test_one_example_fewer_moves_all_others_to_other_batches():
+    # 1,000 examples in batches of 100, in the order of the data: without the first one, each batch lacks a vector of
+    # its own and has another one instead. Noise 4 for two clip norms in each of 10 batches, 9 of which are whole.
+    with_all = [set(range(start, start + 100)) for start in range(0, 1000, 100)]
+    without = [set(range(start, min(start + 100, 1000))) for start in range(1, 1000, 100)]
+    moved = [len(a ^ b) for a, b in zip(with_all, without, strict=True)]
+    assert moved == [2] * 9 + [1]
+    truth = gaussian_epsilon(math.sqrt(sum(each**2 for each in moved)) / 4, 1e-5)
+    text = "\n".join(f"{name}: {value}" for name, value in FLAT.items() if name != "training")
+    text = text.replace("{scheme: poisson, rate: 0.1}", "{scheme: shuffle, size: 100}")
+    run = load_text(f"version: 1\n{text}\ntraining: {{epochs: 1}}\n", path="run.yaml")
+    assert truth > 2 * guarantee(run.plan).epsilon
+
+
+def test_a_loader_with_arguments_is_no_scheme():
+    # RandomSampler(replacement=True) and FixedBatchSampling(replace=True) draw with replacement, CyclicPoissonSampling
+    # splits the data into equal groups by default, which one example fewer moves.
+    for word in ("RandomSampler", "FixedBatchSampling", "CyclicPoissonSampling", "BallsInBinsSampling"):
+        assert value_meaning("scheme", word).startswith("`scheme: loader")
+    assert "random_with_replacement" in value_meaning("scheme", "UniformlyRandomActiveUserSelector")
+
+
+def test_truncated_zcdp_is_no_zcdp():
+    # It is promised at orders below omega alone. Of (rho, omega) = (.1, 2.5) no order above 2.5 counts.
+    assert "omega" in value_meaning("type", "tcdp")
+    text = "version: 1\n" + "\n".join(f"{name}: {value}" for name, value in FLAT.items() if name != "sampling")
+    text = text.replace("steps: 20", "steps: 1").replace("{noise_multiplier: 4}", "{type: zcdp, rho: 0.1}")
+    plain, truncated = (
+        guarantee(load_text(f"{text}\nsampling: {{scheme: all}}\n", path="run.yaml", assignments=each).plan).epsilon
+        for each in ((), ("mechanism.omega=2.5",))
+    )
+    assert truncated > 2 * plain
+
+
+def test_the_count_of_adaptive_clipping_in_opacus_is_not_inside_its_noise_multiplier():
+    # Opacus 1.6.0: noise (z^-2 - (2 s)^-2)^-1/2 on the gradients, and noise s on a count of whole examples, which one
+    # example moves by 1, not 1/2. Together they cost more than noise z, even before the count is divided by the batch.
+    z, s = 1.0, 1.0
+    gradients = z**-2 - (2 * s) ** -2
+    assert gaussian_epsilon(math.sqrt(gradients + s**-2), 1e-5) > 1.3 * gaussian_epsilon(1 / z, 1e-5)
+    assert gaussian_epsilon(math.sqrt(gradients + (2 * s) ** -2), 1e-5) == pytest.approx(gaussian_epsilon(1 / z, 1e-5))
+    assert meaning("mechanism", "unclipped_num_std").hint.startswith("not covered")
+    for said in (meaning("mechanism", "adaptive_clipping").hint, value_meaning("clip", "adaptive")):
+        assert re.search(r"Opacus.* not covered|Not covered: Opacus", said)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        *(
+            (key, value, "not covered: without clipping")
+            for key in ("clip", "clipping")
+            for value in ("none", "false", "off")
+        ),
+        *((key, "1.5", "the clip norm is `max_grad_norm: 1.5`") for key in ("clip", "clipping")),
+        *((key, "per_layer", "sqrt(L)") for key in ("clip", "clipping_mode")),
+        *((key, "flat", "leave `clip` out") for key in ("clip", "clipping")),
+        ("clip", "microbatch", "`clip: batch`"),
+        ("clipping_fn", "automatic", "leave `clip` out"),
+    ],
+)
+def test_what_is_clipped_in_the_words_of_others(key, value, says):
+    found = errors(flat({"mechanism": f"{{noise_multiplier: 1, {key}: '{value}'}}"}))
+    assert says in " ".join(error.hint for error in found)
+
+
+def test_a_part_of_a_data_set_or_of_a_task_is_no_batch():
+    # 4 tasks are no 4 examples; TF-Federated cuts a client's data to so many, and clips its whole update.
+    for word in (
+        *("meta_batch_size", "tasks_per_batch", "max_elements_per_user", "max_examples_per_user", "support", "query"),
+        *("separation", "expected_batch_size"),
+    ):
+        found = meaning("", word, Beside({word: "4"}))
+        assert (stated_by(found), found.is_rename) == ({}, False)
+    assert meaning("sampling.episodes", "meta_batch_size").about == "sampling.episodes.tasks"
+    assert not meaning("sampling.episodes", "num_tasks", Beside({"num_tasks": "20000"})).is_rename
+
+
 # Spelling.
 
 QUALIFIERS = (
@@ -424,6 +577,11 @@ def test_no_spelling_hint_leads_to_another_quantity():
             for qualifier in QUALIFIERS.split():
                 for word in (f"{qualifier}_{key}", f"{key}_{qualifier}", f"{qualifier}{key}"):
                     assert "did you mean" not in key_suggestion(section, word).hint
+    # Arguments of `plan` as well.
+    for argument, qualifier in product(inspect.signature(dpcalc.plan).parameters, QUALIFIERS.split()):
+        with pytest.raises(TypeError) as caught:
+            dpcalc.plan(**{f"{qualifier}_{argument}": 1})
+        assert "did you mean" not in str(caught.value)
     for key in ("max_batch_size", "max_grad_norm", "max_participations"):
         for other in ("min", "mean", "num", "per", "mini", "micro", "total"):
             word = key.replace("max", other)
