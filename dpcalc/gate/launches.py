@@ -109,8 +109,8 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                 message = f"`{shortened(option)}` is {shortened(given) or 'given'} here, and `{default.key}` takes the "
                 message += f"default {default.value.text} of {default.name}, line {default.value.mark.line}"
                 path = os.path.relpath(root / name)
-                hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, remove the value there, or name "
-                hint += "the file of another run in `other_launches` of the policy"
+                hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there; "
+                hint += "`other_launches` of the policy names files that launch other runs"
                 yield finding("DPC409", Severity.ERROR, message, path, (line, column), hint)
                 found.add((name, match.start()))
                 if len(found) == MAX_FOUND:

@@ -174,7 +174,7 @@ _KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "st
 
 
 def _value(key: str, value: object, where: str) -> Limit | float | bool | tuple[str, ...]:
-    """Return the value of a key of a policy: a Boolean, patterns, or a finite number >= 0, also from text such as "3"."""
+    """Return the value of a key of a policy: a Boolean, patterns, or a number >= 0, also from text such as "3"."""
     try:
         shown = visible(str(value))[:60]
     except ValueError:  # Python writes no whole number of over 4,300 digits out

@@ -357,7 +357,7 @@ def test_the_other_conversions():
     for word in ROUNDS:
         assert followed("", {word: "700"}, word) == {"training.steps": "700"}
         assert not followed("", {word: "700", "local_epochs": "2"}, word)
-    for word in ("target_epsilon", "target_eps", "central_epsilon"):
+    for word in ("target_epsilon", "target_eps", "central_epsilon", "dp_epsilon"):
         assert followed("", {word: "3"}, word) == {"budget.epsilon": "3"}
 
 
@@ -383,7 +383,8 @@ def test_loaders_that_are_switched_on(word, value, scheme):
 
 OTHERS = (
     "sensitivity l2_sensitivity l1_sensitivity sigma sample_size poisson_sampling shuffle with_replacement replacement "
-    "target_epsilon target_eps central_epsilon num_microbatches microbatches used_microbatching num_micro_batches"
+    "target_epsilon target_eps central_epsilon dp_epsilon num_microbatches microbatches used_microbatching "
+    "num_micro_batches"
 )
 COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "varian" not in word), *PARTS, *COHORT, *ROUNDS}
 
