@@ -28,7 +28,7 @@ _COMMON = (
 )
 _PRIVATE = re.compile(r"(^|_)dp($|_)|^dp(config|args|arguments|params|sgd)|priv|^opacus")
 _ELSEWHERE = re.compile(
-    r"eval|valid|^val(_|$)|test|infer|predict|local(?!_simul)|client|sched|augment|transform|pretrain|public|logg|callback|token"
+    r"eval|valid|^val(_|$)|test|infer|predict|^generat(e|ion)(_|$)|local(?!_simul)|client|sched|augment|transform|pretrain|public|logg|callback|token"
 )
 _OF_AN_OPTIMIZER = {"lr", "learning_rate", "betas", "beta1", "beta2", "weight_decay", "momentum"}
 _OF_A_RELEASE = {"sensitivity", "mechanism_type", "dp_solution_type", "enable_dp"}
@@ -171,10 +171,11 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
         for path, node, said in _stated(document.tree, path="", is_private=False):
             if len(found) >= MAX_WORDS:
                 raise Refusal("DPC111", f"`{shortened(name)}` states more than {MAX_WORDS} words of a run", "")
-            if scalars.value(node) is None and path not in document.refused:
-                continue  # `epsilon: null` says nothing
             code, flag = document.code.get(path or "", ("", ""))
-            if code == "None" and said.about == "sampling.scheme":
+            # `epsilon: null`, `batch_size: auto` and `scale_schedule=None` say nothing.
+            if (scalars.value(node) is None and path not in document.refused) or node.text == "auto":
+                continue
+            if code == "None" and (said.about == "sampling.scheme" or not said.is_rename):
                 continue
             own = plain_word((path or "").rpartition(".")[2])
             is_of_client = (path or "").startswith("calls.make_private")
@@ -253,6 +254,10 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
             if word in {"epsilon", "delta"} and names & _OF_A_RELEASE:
                 found = Meaning(
                     f"the {word} of one release, if its noise is sized by it, and not of the run", found.about
+                )
+            if found.about == "training.steps" and "sampler" in plain_word(path or ""):
+                found = Meaning(
+                    "the steps of a sampler, such as that of a diffusion model, and not of the training", found.about
                 )
             if found.about == "mechanism.noise_multiplier" and found.is_rename and is_other_noise:
                 found = Meaning("the noise of another mechanism: state its `type`", found.about)
@@ -382,18 +387,23 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
     length = rows("training.steps", *(() if is_federated else ("training.epochs",)))
     if len(length) > 1 and not given.keys() & {"training.steps", "training.epochs"}:
         length = {"steps": (OPEN, " or ".join(f"{key} {text}" for key, (text, _) in length.items()))}
-    noise = stated("mechanism.noise_multiplier")
-    if noise == (OPEN, "") and has("budget.epsilon"):
-        noise = OPEN, "what your run uses; `dpcalc solve-sigma` finds what meets the target"
+    noise, why = stated("mechanism.noise_multiplier")
+    if noise == OPEN and has("budget.epsilon"):
+        why = why or "what your run uses; `dpcalc solve-sigma` finds what meets the target"
+        if "budget.epsilon" in used:
+            target, _ = stated("budget.epsilon")
+            why += f"; of a library: {{calibrated_to: {{epsilon: {target}}}, by: ITS.ACCOUNTANT}} (docs/configs.md)"
     is_clip_code = any(word.key == "mechanism.max_grad_norm" and word.code for word in words)
     sections = {
         "data": rows("data.examples", needed=not is_federated),
         "sampling": draw,
-        "mechanism": {"noise_multiplier": noise} | rows("mechanism.max_grad_norm", needed=is_clip_code),
+        "mechanism": {"noise_multiplier": (noise, why)} | rows("mechanism.max_grad_norm", needed=is_clip_code),
         "training": batch | (length or rows("training.steps", needed=True)),
-        "privacy": rows("privacy.adjacency") | rows("privacy.delta", needed=True) | rows("privacy.group_size"),
+        "privacy": rows("privacy.adjacency") | rows("privacy.delta", needed=True),
         "budget": rows("budget.epsilon"),
     }
+    if not is_federated:  # there `max_elements_per_user` bounds what a client holds
+        sections["privacy"] |= rows("privacy.group_size")
     lines = [f"# {title}", "version: 1"]
     if is_federated:
         count, why = stated(UNITS)

@@ -135,7 +135,7 @@ def _judgement(case: Case, costs: Costs, demands: Demands) -> Result:
     limit = strictest_limit(epsilon_limits)
 
     problems = [replace(each, severity=Severity.NOTE) if agreed else each for each in case.problems]
-    problems += overridden(new)
+    problems += overridden(new, policy.other_launches)
     over = _limit_problem(new, guarantee, limit, policy)
     if over is not None:
         problems.append(over if over.code == "DPC901" else at_costliest_change(over, base))

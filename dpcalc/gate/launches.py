@@ -3,11 +3,12 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from dpcalc.config import scalars
+from dpcalc.config.discovery import matches
 from dpcalc.config.documents import Default
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
@@ -42,14 +43,18 @@ _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
 _COMMENT = re.compile(r"[ \t]*#")
 
 
-def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
-    """Yield DPC409 for each tracked launch that gives a default of the config another value, up to MAX_FOUND."""
+def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnostic]:
+    """Yield DPC409 for each tracked launch that gives a default of the config another value, up to MAX_FOUND.
+
+    `others` are patterns, from the top of the repository, of files that launch other runs.
+    """
     if not loaded.defaults or not isinstance(loaded.files, Folder):
         return
     root = loaded.files.top
     state_it = "state the value in the config"
+    patterns = [posixpath.normpath(each).split("/") for each in others]
     try:
-        texts = _launches(root)
+        texts = [each for each in _launches(root) if not any(matches(each[0].split("/"), x) for x in patterns)]
     except InputError as cause:  # not in git, or without git: then nothing is tracked, and the assumption stands
         if "too many" in str(cause):
             problem = f"launches are not all searched: {cause}"
@@ -104,7 +109,8 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
                 message = f"`{shortened(option)}` is {shortened(given) or 'given'} here, and `{default.key}` takes the "
                 message += f"default {default.value.text} of {default.name}, line {default.value.mark.line}"
                 path = os.path.relpath(root / name)
-                hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there"
+                hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there; "
+                hint += "`other_launches` of the policy names files that launch other runs"
                 yield finding("DPC409", Severity.ERROR, message, path, (line, column), hint)
                 found.add((name, match.start()))
                 if len(found) == MAX_FOUND:

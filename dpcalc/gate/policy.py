@@ -37,6 +37,7 @@ from dpcalc.gate.verdict import Limit, Result, Verdict, finding, worst_verdict
 from dpcalc.records import dataclass
 
 TABLE = "[tool.dpcalc.policy]"
+MAX_PATTERNS = 100  # of files with other launches
 _OURS = ("configs", "maps", "policy", "run")  # keys of [tool.dpcalc]
 
 
@@ -46,7 +47,8 @@ class Policy:
 
     `warn_at_pct` is the percentage of the limit above which a warning is given; `strict`: a warning fails a file.
     `permits_increase`: an increase up to `max_increase_pct` needs no warning. A limit that the change under review
-    states itself can only forbid.
+    states itself can only forbid. `other_launches`: patterns, from the top of the repository, of files that launch
+    other runs than those of the configs.
     """
 
     max_epsilon: Limit | None = None
@@ -55,6 +57,7 @@ class Policy:
     require_budget: bool = False
     strict: bool = False
     permits_increase: bool = False
+    other_launches: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Raise InputError for a limit that is negative or not finite."""
@@ -63,7 +66,7 @@ class Policy:
                 raise InputError(f"{limit.source}: expected a finite number >= 0, got {limit.value!r}")
 
     def combined_with(self, other: "Policy") -> "Policy":
-        """Return the policy that demands all that either policy does: the smaller limits and any flag."""
+        """Return the policy that demands all that either policy does: the smaller limits, any flag, all patterns."""
         # A lower share warns earlier, and so is the stricter one.
         shares = [share for share in (self.warn_at_pct, other.warn_at_pct) if share is not None]
         return Policy(
@@ -73,6 +76,7 @@ class Policy:
             require_budget=self.require_budget or other.require_budget,
             strict=self.strict or other.strict,
             permits_increase=self.permits_increase or other.permits_increase,
+            other_launches=(*self.other_launches, *other.other_launches),
         )
 
 
@@ -117,7 +121,10 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
             reason = cause.message if isinstance(cause, Refusal) else str(cause)
             way_out = "repair it there first, or name a policy outside the repository with --policy"
             raise InputError(f"{visible(f'{base}:{name}')}: the policy cannot be read: {reason}; {way_out}") from None
-    return present.combined_with(replace(old, permits_increase=old.max_increase_pct is not None))
+    # A file is left out of the search for launches only if both leave it out.
+    both = tuple(pattern for pattern in present.other_launches if pattern in old.other_launches)
+    old = replace(old, permits_increase=old.max_increase_pct is not None, other_launches=())
+    return replace(present, other_launches=both).combined_with(old)
 
 
 def parse_policy(data: bytes, path: str) -> Policy:
@@ -163,11 +170,11 @@ def _toml_content(data: bytes, path: str) -> dict[str, object]:
         raise InputError(f"{shown}: expected TOML, got what cannot be read: {visible(str(cause))}") from None
 
 
-_KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "strict")
+_KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "strict", "other_launches")
 
 
-def _value(key: str, value: object, where: str) -> Limit | float | bool:
-    """Return the value of a key of a policy: a Boolean, or a finite number >= 0, also from text such as "3"."""
+def _value(key: str, value: object, where: str) -> Limit | float | bool | tuple[str, ...]:
+    """Return the value of a key of a policy: a Boolean, patterns, or a number >= 0, also from text such as "3"."""
     try:
         shown = visible(str(value))[:60]
     except ValueError:  # Python writes no whole number of over 4,300 digits out
@@ -176,6 +183,10 @@ def _value(key: str, value: object, where: str) -> Limit | float | bool:
         if not isinstance(value, bool):
             raise InputError(f"{where}: expected true or false, got {shown}")
         return value
+    if key == "other_launches":
+        if not isinstance(value, list) or len(value) > MAX_PATTERNS or not all(isinstance(each, str) for each in value):
+            raise InputError(f"{where}: expected a list of at most {MAX_PATTERNS} patterns of files, got {shown}")
+        return tuple(value)
     try:
         # `true` is 1 to Python; a limit of 1 was not meant by whoever wrote it.
         number = math.nan if isinstance(value, bool | list | dict | None) else float(str(value))

@@ -264,7 +264,8 @@ RULES: dict[str, Rule] = {
         title="overridden at launch",
         rule="A tracked script, YAML, Makefile, notebook or Dockerfile gives a flag another value than its default.",
         reason="The run then has that value, and the verdict would be one on a run that nobody makes.",
-        fix="Refer to the launch, as in `${run.sh:flags.sigma}`, or remove the value there.",
+        fix="Refer to the launch, as in `${run.sh:flags.sigma}`, or remove the value there. Where the file launches "
+        "another run, such as a smoke test, `other_launches` of the policy names it.",
     ),
     "DPC410": Rule(
         title="a claim compared",

@@ -402,6 +402,21 @@ def test_a_policy_is_not_loosened_by_the_change_that_it_judges(dpcalc, tree):
     assert dpcalc("check", "run.yaml", "--base", "HEAD", "--allow-budget-change").code == 1  # a budget is no policy
 
 
+def test_a_change_leaves_no_launch_out_of_the_search(dpcalc, tree):
+    """Of two policies, that of the base and that of the change, both must name the file of another run."""
+    leaving_out = '[tool.dpcalc.policy]\nother_launches = ["ci/*.yml"]\n'
+    flag = 'p.add_argument("--noise-multiplier", default=1.1)\n'
+    of_file = text().replace("1.1", "'${train.py:flags.noise_multiplier}'")
+    assert of_file != text()
+    tree.commit(run__yaml=of_file, train__py=flag, **{"ci/smoke.yml": "run: train.py --noise-multiplier 1\n"})
+    codes = []
+    for base, now in [("", ""), ("", leaving_out), (leaving_out, ""), (leaving_out, leaving_out)]:
+        tree.commit(pyproject__toml=base)
+        tree.write("pyproject.toml", now)
+        codes.append((dpcalc("check", "run.yaml", "--base", "HEAD").code, dpcalc("check", "run.yaml").code))
+    assert codes == [(1, 1), (1, 0), (1, 1), (0, 0)]
+
+
 def test_a_subdirectory_and_a_name_git_would_quote(dpcalc, tree, monkeypatch):
     tree.write('sub/ä "b".yaml', text())
     tree.commit()

@@ -415,7 +415,7 @@ def test_the_other_conversions():
     for word in renamed_to("training.steps"):  # of each iteration, five noisy updates of a critic
         found = meaning("", word, Beside({word: "700", "n_critic": "5"}))
         assert (stated_by(found), found.is_rename) == ({}, False)
-    for word in ("target_epsilon", "target_eps", "central_epsilon"):
+    for word in ("target_epsilon", "target_eps", "central_epsilon", "dp_epsilon"):
         assert followed("", {word: "3"}, word) == {"budget.epsilon": "3"}
 
 
@@ -441,7 +441,7 @@ def test_loaders_that_are_switched_on(word, value, scheme):
 
 OTHERS = (
     "sensitivity l2_sensitivity l1_sensitivity sigma sample_size poisson_sampling shuffle with_replacement replacement "
-    "target_epsilon target_eps central_epsilon num_microbatches microbatches used_microbatching num_micro_batches "
+    "target_epsilon target_eps central_epsilon dp_epsilon num_microbatches microbatches used_microbatching num_micro_batches "
     "clipping clipping_mode clipping_fn clipping_style clipping_method"
 )
 COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "var" not in word), *PARTS, *COHORT, *ROUNDS}

@@ -18,7 +18,7 @@ SCRIPTS = {"other.py": OTHER, "b/train.py": OTHER, "alone.py": "print(1)\n", "wr
 PATH = "${train.py:flags.noise_multiplier}"
 
 
-def problems(folder, files, reference=PATH, tracked=True):
+def problems(folder, files, reference=PATH, tracked=True, others=()):
     for name, text in {"train.py": TRAIN, **SCRIPTS, **files}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -26,7 +26,7 @@ def problems(folder, files, reference=PATH, tracked=True):
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     if tracked:
         subprocess.run(["git", "add", "-A"], cwd=folder, check=True)
-    return list(overridden(load(str(folder / "dpcalc.yaml"))))
+    return list(overridden(load(str(folder / "dpcalc.yaml")), others))
 
 
 OTHERS = ROWS["others"]
@@ -46,6 +46,21 @@ SAME = ROWS["same"]
 @pytest.mark.parametrize(("name", "text"), SAME.values(), ids=SAME)
 def test_what_overrides_nothing(tmp_path, name, text):
     assert not problems(tmp_path, {name: text})
+
+
+@pytest.mark.parametrize(
+    ("pattern", "is_left_out"),
+    [
+        *((each, True) for each in (".github/workflows/*.yml", "**/*.yml", "**/ci.yml", ".github/workflows/ci.yml")),
+        *((each, False) for each in ("workflows/*.yml", ".github/*", ".github/**", "*.yml", "")),
+    ],
+)
+def test_files_that_launch_other_runs_are_left_out(tmp_path, pattern, is_left_out):
+    smoke, others = "run: python train.py --noise-multiplier 0.5\n", ["docs/*", pattern]
+    found = problems(tmp_path, {".github/workflows/ci.yml": smoke}, others=others)
+    assert [each.code for each in found] == ([] if is_left_out else ["DPC409"])
+    for only in found:
+        assert "other_launches" in only.hint
 
 
 def test_a_link_to_the_script_is_the_script(tmp_path):
