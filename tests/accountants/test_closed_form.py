@@ -19,6 +19,7 @@ from dpcalc.planner.lower_end import delta_lower
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.schemes import Poisson
+from tests.accountants.test_tiny_deltas import Step
 from tests.oracles.exact_gaussian import DIGITS, exact_delta
 from tests.runs import run_of
 from tests.thinning import thinned
@@ -83,7 +84,8 @@ def test_delta_of_one_step(rate, noise):
     (there,) = [counts for counts in directions(plan) if max(next(iter(counts)).segments[0].pair.weights_q) == 1]
     for epsilon in (0.0, 7.9e-5, 0.1, 3.0, 30.0):
         with mpmath.workdps(60):
-            exact = drawn_delta(mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator, noise, epsilon)
+            step = Step(mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator, noise)
+            exact = step.delta(mpmath.mpf(epsilon))
         # N(0, s) against the mixture: at most the total variation, and 0 from -log(1 - q) on
         is_beyond = epsilon >= -math.log1p(-Fraction(rate))
         undrawn = 0.0 if is_beyond else float(total_variation(float(rate), noise)) * (1 + 1e-12)
@@ -92,14 +94,6 @@ def test_delta_of_one_step(rate, noise):
         assert upper >= exact
         assert lower <= max(exact, undrawn)
         assert exact < 1e-290 or (upper <= exact * (1 + 1e-5) and lower >= exact * (1 - 1e-5))
-
-
-def drawn_delta(rate, noise, epsilon):
-    """(1 - q) N(0, s) + q N(1, s) against N(0, s): beyond the point where the ratio is e^epsilon."""
-    noise, epsilon = mpmath.mpf(noise), mpmath.mpf(epsilon)
-    y = noise**2 * mpmath.log((mpmath.expm1(epsilon) + rate) / rate) + mpmath.mpf(1) / 2
-    far, near = (mpmath.erfc(x / noise / mpmath.sqrt(2)) / 2 for x in (y, y - 1))
-    return rate * near + (1 - rate) * far - mpmath.exp(epsilon) * far
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5])

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import dp_accounting
-import mpmath
 import prv_accountant
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
@@ -16,6 +15,7 @@ from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import Fixed, Poisson
+from tests.oracles.exact_gaussian import exact_epsilon
 
 NEIGHBORS = {
     Adjacency.ADD_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -111,15 +111,7 @@ def prv(run, *, eps_error=0.01):
 
 
 def exact_gaussian(mu, delta):
-    """Epsilon of N(mu, 1) against N(0, 1): Balle and Wang 2018 (1805.06530), theorem 8, at fifty digits."""
-    with mpmath.workdps(50):
-        mu = mpmath.mpf(mu)
-
-        def excess(epsilon):
-            tail = mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-            return mpmath.log(mpmath.ncdf(mu / 2 - epsilon / mu) - tail) - mpmath.log(mpmath.mpf(delta))
-
-        return float(mpmath.findroot(excess, (mpmath.mpf("0.01"), mpmath.mpf(50)), solver="anderson"))
+    return float(exact_epsilon(1, 1 / mu, delta))
 
 
 def google_slack(run):

@@ -18,6 +18,7 @@ from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.tuning import TruncatedNegativeBinomial
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from tests.oracles.exact_gaussian import exact_epsilon
 from tests.planner.test_edges import HUNDREDTH, plan_of
 
 NORMAL = NormalDist()
@@ -68,10 +69,7 @@ def test_the_axis_of_epsilon_over_a_length_is_linear(kind, grid, scale):
 
 def test_groups_of_the_gaussian_mechanism():
     line, _ = curve(plan_of(All(), noise=100.0, steps=100), "group", grid=(1.0, 2.0)).series
-    for size, epsilon in zip(line.xs, line.ys, strict=True):
-        mu = size / 10
-        delta = NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
-        assert delta == pytest.approx(1e-5, rel=1e-3)
+    assert line.ys == pytest.approx([float(exact_epsilon(size**2, 10, 1e-5)) for size in line.xs], rel=5e-5)
 
 
 def test_profile_and_tradeoff_of_the_gaussian_mechanism():
