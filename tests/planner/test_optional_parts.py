@@ -2,14 +2,13 @@
 
 import pytest
 
-from dpcalc.api import epsilon
+from dpcalc import epsilon, plan
 from dpcalc.charts.curves import epsilon_by
 from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, UnsupportedError
 from dpcalc.planner import compare as comparing
 from dpcalc.planner import evaluate as evaluating
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.plans import plan
 from dpcalc.work import DefectWarning, optional
 from tests.thinning import thinned
 
