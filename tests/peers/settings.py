@@ -9,13 +9,12 @@ from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_epsilon
+from tests.runs import run_of
 
 NEIGHBORS = {
     Adjacency.ADD_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -55,14 +54,8 @@ class Flat:
 
 def plan(*levels, run, clip=None, mechanism=None):
     """The run's noise, length and relation with other sampling; the innermost level is protected."""
-    phase = Phase(
-        name="training",
-        hierarchy=Hierarchy(levels=levels),
-        mechanism=mechanism or Gaussian(noise_multiplier=run.sigma),
-        clip=len(levels) if clip is None else clip,
-        steps=run.steps,
-    )
-    return Plan(phases=(phase,), unit=len(levels), adjacency=run.adjacency, delta=run.delta)
+    asked = {"steps": run.steps, "adjacency": run.adjacency, "delta": run.delta}
+    return run_of(*levels, mechanism=mechanism, noise=run.sigma, clip=clip, **asked)
 
 
 def fixed(size, count, run):

@@ -12,12 +12,10 @@ import dpcalc
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError, NoSolution
-from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -111,11 +109,9 @@ def test_no_size_is_small_enough_for_next_to_no_budget():
 @pytest.mark.heavy
 def test_averages_over_mates_end_where_the_noise_is_small():
     """64 records of a session at noise 2: profiles of the parts overflow, and none can be merged by comparing them."""
-    draws = [("user", 10, 10), ("session", 20, 5), ("record", 64, 2)]
-    levels = tuple(Level(name=n, count=c, scheme=Poisson(probability=Fraction(1, d))) for n, c, d in draws)
-    noise = Gaussian(noise_multiplier=2.0)
-    phase = Phase(name="run", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=3, steps=1)
-    run = Plan(phases=(phase,), unit=2, adjacency=Adjacency.REPLACE_ONE, delta=1e-5)
+    draws = [(10, 10), (20, 5), (64, 2)]
+    levels = ((count, Poisson(probability=Fraction(1, part))) for count, part in draws)
+    run = run_of(*levels, noise=2.0, steps=1, unit=2, adjacency="replace-one")
     assert guarantee(run).epsilon < 64**2 / 2 + 64 * 5
 
 

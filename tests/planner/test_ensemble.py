@@ -14,14 +14,14 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
 from dpcalc.pate.answer import data_independent_guarantee
 from dpcalc.planner.evaluate import delta_of, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.statement import unsampled_epsilon
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Poisson, Shuffle
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.planner.ballots import neighbours, outcomes
+from tests.runs import run_of
 
 DELTA = 1e-5
 TEACHERS = Level(name="teacher", count=250, scheme=All())
@@ -33,9 +33,8 @@ MECHANISMS = [
 
 
 def plan(mechanism, *levels, queries=100, unit=1, adjacency=Adjacency.REPLACE_ONE, group_size=1):
-    hierarchy = Hierarchy(levels=levels or (TEACHERS,))
-    phase = Phase(name="labels", hierarchy=hierarchy, mechanism=mechanism, clip=hierarchy.depth, steps=queries)
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=DELTA, group_size=group_size)
+    asked = {"unit": unit, "adjacency": adjacency, "group_size": group_size, "steps": queries}
+    return run_of(*(levels or (TEACHERS,)), mechanism=mechanism, **asked)
 
 
 def optimal_delta(epsilon, pure, count):
@@ -119,7 +118,9 @@ def test_actual_ensembles_cost_no_more(mechanism):
     ],
 )
 def test_all_teachers_vote(level, words):
-    with pytest.raises(UnsupportedError, match=f"labels: expected scheme all at every level with pate-gnmax, {words}"):
+    with pytest.raises(
+        UnsupportedError, match=f"training: expected scheme all at every level with pate-gnmax, {words}"
+    ):
         guarantee(plan(MECHANISMS[1], level))
 
 
