@@ -12,7 +12,6 @@ from dpcalc.accountants.gaussian import zero_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.plain import closed_form_profile
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, upper_profile
-from dpcalc.accountants.result import costliest_release
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower
@@ -56,24 +55,6 @@ def test_epsilon_is_zero_where_the_distances_sum_to_less_than_delta(rate, noise,
 def test_a_run_within_delta_needs_next_to_no_noise():
     solution = solve(plan_of("1e-8", 1.0, 10), "sigma", goal=EpsilonGoal(limit=2.0))
     assert (solution.value, solution.fails_at, solution.reached) == (1e-6, None, 0.0)
-
-
-@pytest.mark.parametrize(("rough", "asked_for"), [(1.0, 1), (1.3, 2), (math.inf, 2)])
-def test_the_costliest_alternative_is_found_whatever_the_ceilings_say(rough, asked_for):
-    asked = []
-
-    def answer(counts):
-        asked.append(counts)
-        return next(iter(counts))
-
-    found = costliest_release(
-        {name: {cost: 1} for name, cost in {"a": 1.0, "b": 3.0, "same": 3.0, "c": 2.9, "d": 0.5}.items()},
-        answer=answer,
-        cost=float,
-        ceiling=lambda counts: 1.2 * next(iter(counts)),
-        sharper_ceiling=lambda counts: rough * next(iter(counts)),
-    )
-    assert (found, len(asked)) == ((3.0, "b"), asked_for)
 
 
 @pytest.mark.parametrize("noise", thinned([0.319, 0.03, 8.0, 1.0], 2))

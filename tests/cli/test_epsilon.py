@@ -105,14 +105,6 @@ def test_compare(dpcalc, config):
 # Input that is wrong
 
 
-@pytest.mark.parametrize("command", ["epsilon", "compare", "check", "validate"])
-def test_a_missing_file(dpcalc, command, tmp_path):
-    path = str(tmp_path / "none.yaml")
-    ended = dpcalc(command, path)
-    assert ended.code == 2
-    assert path in (ended.err if command in {"epsilon", "compare"} else ended.out)
-
-
 def test_errors_of_a_file_are_all_told_on_standard_error(dpcalc, config):
     path = config(budget="budgets: {epsilon: 2.0}\nextra: 1", name='"red \\e[31m \\u202e"')
     ended = dpcalc("epsilon", path)

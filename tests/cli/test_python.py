@@ -227,14 +227,6 @@ def test_another_unit_and_group_cost_what_is_printed(unit, group_size, printed):
 
 
 @pytest.mark.heavy
-def test_a_group_costs_what_so_much_less_noise_does():
-    run = plan(dataset_size=100, scheme="all", steps=5, noise_multiplier=60, delta=1e-5, group_size=3)
-    exact = float(exact_epsilon(5, 20, 1e-5))
-    assert exact <= epsilon(run).epsilon <= exact * (1 + 1e-4)
-    assert epsilon(plan(**FLAT, sample_rate=0.01, group_size=1000)).group_size == 1000
-
-
-@pytest.mark.heavy
 def test_unit_and_group_reach_every_question():
     run = plan(scheme="all", dataset_size=10, noise_multiplier=3, steps=4, delta=1e-5)
     for number in (

@@ -14,22 +14,17 @@ from dpcalc import work
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification import any_mechanism as black_box_steps
 from dpcalc.amplification import counts as revealed_count_distributions
 from dpcalc.amplification.groups import large_group
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import DpcalcError, NoSolution, WorkExceededError
 from dpcalc.guarantee import ROUGH_COUNTS
-from dpcalc.losses.atoms import chained
 from dpcalc.losses.pair import MixturePair
-from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import composition as compositions
 from dpcalc.planner import evaluate as evaluation
-from dpcalc.planner.compare import compare, cross_checks
-from dpcalc.planner.composition import Composition, composed
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, evaluate, guarantee
-from dpcalc.planner.risk import risk
 from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
 from dpcalc.planner.solve import ROUGH_SEARCH, solve
 from dpcalc.sampling.paths import Path
@@ -413,15 +408,6 @@ def test_any_search_with_looser_bounds_ends_with_a_value_within_the_goal(goal, m
     assert rough.plan.method == method
 
 
-def test_changes_of_a_group_in_closed_form_are_above_the_chain():
-    for epsilon, delta in ((0.5, 0.0), (0.1, 1e-4), (2.0, 1e-9)):
-        mechanism = ApproximateDp(epsilon=epsilon, delta=delta)
-        for changes in (2, 3, 7):
-            bound, chain = black_box_steps._unamplified_atoms(mechanism, changes), chained(mechanism.pair(), changes)
-            for at in (0.0, 0.05, 0.3, 1.0, 3.0, 10.0):
-                assert bound.delta(at) >= chain.delta(at) * (1 - 1e-9)
-
-
 def test_large_groups_without_exact_probabilities():
     rate = Fraction(3, 1000)
     for members in (65, 300):
@@ -479,28 +465,6 @@ def test_configs_that_once_had_internal_errors(place):
     }
     plan = plan_of(configs[place])
     assert evaluate(plan).guarantee.epsilon <= guarantee(plan, method=CLOSED_FORM).epsilon
-
-
-QUESTIONS = {
-    "evaluate": evaluate,
-    "compare": compare,
-    "risk": risk,
-    "delta": lambda plan: delta_of(plan, epsilon=1.0),
-    "cross-check": cross_checks,
-}
-
-
-@pytest.mark.parametrize("name", thinned(QUESTIONS, 1))
-def test_a_question_composes_the_plan_once(name, monkeypatch):
-    """Its protected units and its step losses, however many accountants, bounds and rows are asked about them."""
-    plan, made = plan_of({**PLANS[1], "training": {"steps": 3}}), []
-    units, steps = compositions.protected_units, Composition.steps_of_units
-    monkeypatch.setattr(compositions, "protected_units", lambda plan: (made.append((plan, "units")), units(plan))[1])
-    monkeypatch.setattr(
-        Composition, "steps_of_units", lambda run, *bounds: (made.append((run.plan, "steps")), steps(run, *bounds))[1]
-    )
-    QUESTIONS[name](plan)
-    assert sorted(part for asked, part in made if asked == plan) == ["steps", "units"]
 
 
 @pytest.mark.slow
