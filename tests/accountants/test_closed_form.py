@@ -18,7 +18,7 @@ from dpcalc.planner.lower_end import delta_lower
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.schemes import Poisson
-from tests.accountants.test_tiny_deltas import Step
+from tests.oracles.drawn_gaussian import Step
 from tests.oracles.exact_gaussian import DIGITS, exact_delta
 from tests.runs import run_of
 from tests.thinning import thinned

@@ -19,8 +19,8 @@ from dpcalc.planner.solve import solve
 from dpcalc.planner.statement import unsampled_epsilon
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Poisson, Shuffle
+from tests.oracles.ballots import neighbours, outcomes
 from tests.oracles.exact_gaussian import exact_epsilon
-from tests.planner.ballots import neighbours, outcomes
 from tests.runs import run_of
 
 DELTA = 1e-5

@@ -16,7 +16,7 @@ from dpcalc.pate.answer import (
     min_noise,
     published_rows,
 )
-from tests.planner.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
+from tests.oracles.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
 
 DELTA = 1e-5
 ROWS = ([6, 2, 2], [8, 1, 1], [4, 3, 3], [9, 1, 0], [10, 0, 0], [5, 5, 0], [6, 4, 0], [30, 2, 1])

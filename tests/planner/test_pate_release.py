@@ -17,7 +17,7 @@ from dpcalc.pate.answer import (
     noisy_epsilon,
     release_terms,
 )
-from tests.planner.ballots import ensemble, neighbours, outcomes, synthetic
+from tests.oracles.ballots import ensemble, neighbours, outcomes, synthetic
 
 CHECKED = [
     ConfidentGNMax(noise_multiplier=2.0, threshold=5.0, threshold_noise_multiplier=3.0),
