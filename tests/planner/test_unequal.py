@@ -10,18 +10,16 @@ import pytest
 from dpcalc.accountants import accountant_of
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_units
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.words import sampling_text
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
-from tests.runs import of_tree
+from tests.runs import of_tree, run_of
 
 NAMES = ("task", "session", "example")
 EXAMPLE = [[4, 2, 3], [4, 5]]
@@ -34,17 +32,10 @@ def hierarchy(counts, schemes):
 
 
 def run(*hierarchies, unit=3, clip=3, adjacency=Adjacency.ADD_REMOVE, noise=4.0, steps=50):
-    phases = (
-        Phase(
-            name=f"phase {number}",
-            hierarchy=one,
-            mechanism=Gaussian(noise_multiplier=noise, max_grad_norm=1.0),
-            clip=clip,
-            steps=steps,
-        )
-        for number, one in enumerate(hierarchies)
-    )
-    return Plan(phases=tuple(phases), unit=unit, adjacency=adjacency, delta=1e-4)
+    asked = {"unit": unit, "clip": clip, "adjacency": adjacency, "noise": noise, "steps": steps, "delta": 1e-4}
+    runs = [run_of(one, **asked) for one in hierarchies]
+    phases = (replace(each.phases[0], name=f"phase {number}") for number, each in enumerate(runs))
+    return replace(runs[0], phases=tuple(phases))
 
 
 def test_the_direction_names_the_first_of_the_costliest_units():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pathlib
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -9,6 +10,7 @@ from math import comb
 
 import numpy as np
 import pytest
+import yaml
 
 from dpcalc import work
 from dpcalc.accountants.composed_loss import UPPER
@@ -34,6 +36,7 @@ from tests.sweeps.heavy_configs import heavy_config
 from tests.sweeps.random_configs import generator, random_config
 from tests.thinning import thinned
 
+ONCE_WRONG = yaml.safe_load(pathlib.Path(__file__).with_name("once_wrong.yaml").read_text(encoding="utf-8"))
 MOST_UNITS = 6.5 * work.SECOND  # the last bound there is may go beyond the allowance
 
 
@@ -369,7 +372,10 @@ def test_a_search_that_needs_too_much_work_is_made_by_a_looser_bound(monkeypatch
         assert guarantee(rough.plan).epsilon <= goal.limit
 
 
-@pytest.mark.parametrize("left", [("_SEARCH_WORK",), ("_SEARCH_WORK", "_ROUGH_SEARCH_WORK")])
+@pytest.mark.parametrize(
+    "left",
+    [("_SEARCH_WORK",), pytest.param(("_SEARCH_WORK", "_ROUGH_SEARCH_WORK"), marks=pytest.mark.heavy)],
+)
 def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allows(left, monkeypatch):
     """It once said that no value met the goal: pld gives 31.3 for one step, rdp 36.2."""
     from dpcalc.planner import solve as solving
@@ -390,7 +396,7 @@ def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allo
     ("goal", "method"),
     [
         (DetectionGoal(limit=0.2, false_positive_rate=0.01), "auto"),
-        (AdvantageGoal(limit=0.3), "pld"),
+        pytest.param(AdvantageGoal(limit=0.3), "pld", marks=pytest.mark.heavy),
         (EpsilonGoal(limit=2.0), "rdp"),
     ],
 )
@@ -435,35 +441,9 @@ def work_exceeded():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("place", [816, 12310])
-def test_configs_that_once_had_internal_errors(place):
-    """A group spread over drawn sessions; held draws of Laplace noise whose sharp bound takes too much work."""
-    levels = [
-        {"name": "user", "count": 60_000},
-        {"name": "session", "count": 100},
-        {"name": "example", "count": 60_000},
-    ]
-    held = {"scheme": "poisson", "rate": 0.73853, "redraw_every": 2}
-    draws = {"user": held, "session": {"scheme": "with-replacement", "size": 28}, "example": {"scheme": "all"}}
-    configs = {
-        816: {
-            "version": 1,
-            "data": {"levels": [{"name": "session"}, {"name": "example"}], "tree": [8, 8, 6, 6]},
-            "sampling": {"session": {"scheme": "fixed", "size": 1}, "example": {"scheme": "poisson", "rate": 0.01}},
-            "mechanism": {"noise_multiplier": 20},
-            "training": {"steps": 9},
-            "privacy": {"unit": "example", "group_size": 5, "adjacency": "replace-one", "delta": 1e-9},
-        },
-        12310: {
-            "version": 1,
-            "data": {"levels": levels},
-            "sampling": draws,
-            "mechanism": {"type": "laplace", "noise_multiplier": 4.2, "clip": "example"},
-            "training": {"steps": 30},
-            "privacy": {"unit": "user", "adjacency": "zero-out", "delta": 1e-9},
-        },
-    }
-    plan = plan_of(configs[place])
+@pytest.mark.parametrize("text", ONCE_WRONG.values(), ids=ONCE_WRONG)
+def test_configs_that_once_had_internal_errors(text):
+    plan = load_text(text, path="f.yaml").plan
     assert evaluate(plan).guarantee.epsilon <= guarantee(plan, method=CLOSED_FORM).epsilon
 
 

@@ -276,7 +276,13 @@ def test_a_notebook_shows_the_picture_and_the_table_or_the_table_alone(monkeypat
         CHART.picture("png")
 
 
-@pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("ending", "start"),
+    [
+        ("svg", b"<?xml"),
+        *(pytest.param(*each, marks=pytest.mark.heavy) for each in (("png", b"\x89PNG"), ("pdf", b"%PDF"))),
+    ],
+)
 def test_the_same_chart_gives_the_same_bytes(ending, start):
     picture = chart_picture(LOGARITHMIC, ending)
     assert picture.startswith(start)
