@@ -12,13 +12,13 @@ from dpcalc.accountants.gaussian import zero_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.plain import closed_form_profile
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, upper_profile
-from dpcalc.accountants.result import costliest_release
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.schemes import Poisson
+from tests.oracles.drawn_gaussian import Step
 from tests.oracles.exact_gaussian import DIGITS, exact_delta
 from tests.runs import run_of
 from tests.thinning import thinned
@@ -57,24 +57,6 @@ def test_a_run_within_delta_needs_next_to_no_noise():
     assert (solution.value, solution.fails_at, solution.reached) == (1e-6, None, 0.0)
 
 
-@pytest.mark.parametrize(("rough", "asked_for"), [(1.0, 1), (1.3, 2), (math.inf, 2)])
-def test_the_costliest_alternative_is_found_whatever_the_ceilings_say(rough, asked_for):
-    asked = []
-
-    def answer(counts):
-        asked.append(counts)
-        return next(iter(counts))
-
-    found = costliest_release(
-        {name: {cost: 1} for name, cost in {"a": 1.0, "b": 3.0, "same": 3.0, "c": 2.9, "d": 0.5}.items()},
-        answer=answer,
-        cost=float,
-        ceiling=lambda counts: 1.2 * next(iter(counts)),
-        sharper_ceiling=lambda counts: rough * next(iter(counts)),
-    )
-    assert (found, len(asked)) == ((3.0, "b"), asked_for)
-
-
 @pytest.mark.parametrize("noise", thinned([0.319, 0.03, 8.0, 1.0], 2))
 @pytest.mark.parametrize("rate", ["2.305e-6", "0.001", "0.3", "0.999"])
 def test_delta_of_one_step(rate, noise):
@@ -83,7 +65,8 @@ def test_delta_of_one_step(rate, noise):
     (there,) = [counts for counts in directions(plan) if max(next(iter(counts)).segments[0].pair.weights_q) == 1]
     for epsilon in (0.0, 7.9e-5, 0.1, 3.0, 30.0):
         with mpmath.workdps(60):
-            exact = drawn_delta(mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator, noise, epsilon)
+            step = Step(mpmath.mpf(Fraction(rate).numerator) / Fraction(rate).denominator, noise)
+            exact = step.delta(mpmath.mpf(epsilon))
         # N(0, s) against the mixture: at most the total variation, and 0 from -log(1 - q) on
         is_beyond = epsilon >= -math.log1p(-Fraction(rate))
         undrawn = 0.0 if is_beyond else float(total_variation(float(rate), noise)) * (1 + 1e-12)
@@ -92,14 +75,6 @@ def test_delta_of_one_step(rate, noise):
         assert upper >= exact
         assert lower <= max(exact, undrawn)
         assert exact < 1e-290 or (upper <= exact * (1 + 1e-5) and lower >= exact * (1 - 1e-5))
-
-
-def drawn_delta(rate, noise, epsilon):
-    """(1 - q) N(0, s) + q N(1, s) against N(0, s): beyond the point where the ratio is e^epsilon."""
-    noise, epsilon = mpmath.mpf(noise), mpmath.mpf(epsilon)
-    y = noise**2 * mpmath.log((mpmath.expm1(epsilon) + rate) / rate) + mpmath.mpf(1) / 2
-    far, near = (mpmath.erfc(x / noise / mpmath.sqrt(2)) / 2 for x in (y, y - 1))
-    return rate * near + (1 - rate) * far - mpmath.exp(epsilon) * far
 
 
 @pytest.mark.parametrize("delta", [1e-3, 1e-5])

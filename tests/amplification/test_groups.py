@@ -1,8 +1,6 @@
 """Groups: what a step reveals of one, by enumeration of every draw; and no unit that exists is left out of account."""
 
-import math
 from fractions import Fraction
-from statistics import NormalDist
 
 import pytest
 
@@ -14,6 +12,7 @@ from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from dpcalc.sampling.trees import tree_of
+from tests.oracles.exact_gaussian import exact_epsilon
 from tests.runs import of_tree, run_of
 
 
@@ -102,6 +101,4 @@ def test_a_group_costs_its_whole_shift_where_all_is_drawn(sizes, adjacency):
     size, most = 3, 2 if adjacency is Adjacency.REPLACE_ONE else 1
     drawn = of_tree(tree_of(list(sizes), NAMES), NAMES, (All(), All()))
     epsilon = guarantee(plan(drawn, group_size=size, adjacency=adjacency)).epsilon
-    mu = size * most * 10**0.5 / 10  # ten steps under noise of 10
-    below = NormalDist().cdf
-    assert below(mu / 2 - epsilon / mu) - math.exp(epsilon) * below(-mu / 2 - epsilon / mu) <= 1e-5 * (1 + 1e-6)
+    assert epsilon >= exact_epsilon(10, 10 / (size * most), 1e-5)  # ten steps under noise of 10

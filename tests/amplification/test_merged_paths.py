@@ -25,14 +25,11 @@ from dpcalc.losses.pair import MixturePair
 @pytest.mark.parametrize(("unit", "size"), [("b", 2), ("c", 2), ("b", 4)])
 def test_a_merged_path_holds_no_draw_that_is_larger_than_its_frame(tree, unit, size):
     """Frames smaller and larger than `at_most`: a rate of 7/1 once gave negative weights, or a crash."""
+    draws = {"a": {"scheme": "poisson", "rate": 0.3}, "b": {"scheme": "fixed", "size": {"at_most": size}}}
     config = {
         "version": 1,
         "data": {"levels": [{"name": "a"}, {"name": "b"}, {"name": "c"}], "tree": tree},
-        "sampling": {
-            "a": {"scheme": "poisson", "rate": 0.3},
-            "b": {"scheme": "fixed", "size": {"at_most": size}},
-            "c": {"scheme": "poisson", "rate": 0.1},
-        },
+        "sampling": draws | {"c": {"scheme": "poisson", "rate": 0.1}},
         "mechanism": {"noise_multiplier": 2.0, "clip": "c"},
         "training": {"steps": 1},
         "privacy": {"unit": unit, "adjacency": "replace-one", "delta": 1e-5},

@@ -15,31 +15,29 @@ from dpcalc.audit import draws
 from dpcalc.audit.audit import audit_log
 from dpcalc.config.load import load_text
 from tests.audit import loaders
-from tests.audit.loaders import BATCH, STEPS, UNITS, flat_config, jsonl, nested, nested_config
+from tests.audit.loaders import BATCH, NESTED_STEPS, STEPS, UNITS, flat_config, jsonl, nested, nested_config
 from tests.thinning import thinned
 
 ROWS = yaml.safe_load(Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"))
 TREE = [3, 5, 9, 12, 4, 7] * 10
 
 
-def every(count):
-    return lambda _, *__: range(count)
+def draw(kind, count, amount=0, most=None):
+    """A function that draws indices of a frame; of more than `most` a random part stays."""
 
+    def drawn(rng, *_):
+        match kind:
+            case "all":
+                found = range(count)
+            case "fixed":
+                found = rng.choice(count, amount, replace=False)
+            case "poisson":
+                found = np.flatnonzero(rng.random(count) < amount)
+            case "with-replacement":
+                found = rng.integers(0, count, amount)
+        return found if most is None else rng.permutation(found)[:most]
 
-def some(count, size):
-    return lambda rng, *_: rng.choice(count, size, replace=False)
-
-
-def each(count, rate):
-    return lambda rng, *_: np.flatnonzero(rng.random(count) < rate)
-
-
-def again(count, size):
-    return lambda rng, *_: rng.integers(0, count, size)
-
-
-def cut(draw, most):
-    return lambda rng, *unit: rng.permutation(draw(rng, *unit))[:most]
+    return drawn
 
 
 def tasks_of(batches, rng, examples):
@@ -70,68 +68,47 @@ def declared(key):
     }
 
 
+def nested_ones(key):
+    """By name: a config of two levels, a loader, and what else the table says."""
+    return {
+        name: (nested_config(*schemes, **options), nested_loader(draw(*tasks), draw(*examples), **more), *said)
+        for name, (schemes, options, tasks, examples, more, *said) in ROWS[key].items()
+    }
+
+
+def nested_loader(tasks, examples, **more):
+    return lambda rng: nested(rng, tasks, examples, **more)
+
+
+def tasks_of_rounds(scheme, loader, **more):
+    """Tasks that a loader draws, and a tenth of the examples of each."""
+    config = nested_config(scheme, "{scheme: poisson, rate: 0.1}", steps=more.get("steps", NESTED_STEPS))
+    batches = getattr(loaders, loader)
+    return config, lambda rng: tasks_of(batches(rng, units=60, **more), rng, draw("poisson", 12, 0.1))
+
+
 CUT_GROUPS = "{scheme: cyclic-poisson, groups: 7, rate: 0.1, max_batch_size: 10, max_group_size: 150}"
 FIXED_EPOCHS = ", min_separation: 60, participation: fixed-epochs"
 HONEST = {
     **declared("honest"),
+    **nested_ones("honest nested"),
+    **{name: tasks_of_rounds(scheme, loader, **more) for name, (scheme, loader, more) in ROWS["honest rounds"].items()},
     "cyclic poisson, cut": (
         correlated(CUT_GROUPS, "", units=600),
         lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=10),
-    ),
-    "balls in bins, poisson": (
-        nested_config("{scheme: balls-in-bins, bins: 11}", "{scheme: poisson, rate: 0.1}"),
-        lambda rng: tasks_of(loaders.balls_in_bins(rng, units=60, bins=11), rng, each(12, 0.1)),
-    ),
-    "balls in held bins, poisson": (
-        nested_config("{scheme: balls-in-bins, bins: 11, assignment: held}", "{scheme: poisson, rate: 0.1}"),
-        lambda rng: tasks_of(loaders.balls_in_bins(rng, units=60, bins=11, is_held=True), rng, each(12, 0.1)),
-    ),
-    "random allocation, poisson": (
-        nested_config("{scheme: random-allocation, times: 9}", "{scheme: poisson, rate: 0.1}", steps=150),
-        lambda rng: tasks_of(loaders.random_allocation(rng, times=9, steps=150, units=60), rng, each(12, 0.1)),
     ),
     "all, balls in bins": (
         nested_config("{scheme: all}", "{scheme: balls-in-bins, bins: 5}", tasks=7),
         lambda rng: tasks_of_bins(rng, 7, 12, 5),
     ),
     "all": (flat_config("all", units=20, length=""), lambda _: repeat(list(range(20)))),
-    "fixed, capped": (
-        nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.2, max_batch_size: 3}"),
-        lambda rng: nested(rng, some(60, 6), cut(each(12, 0.2), 3)),
-    ),
-    "capped, poisson": (
-        nested_config("{scheme: poisson, rate: 0.1, max_batch_size: 8}", "{scheme: poisson, rate: 0.2}"),
-        lambda rng: nested(rng, cut(each(60, 0.1), 8), each(12, 0.2)),
-    ),
-    "fixed, poisson": (
-        nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.1}"),
-        lambda rng: nested(rng, some(60, 6), each(12, 0.1)),
-    ),
-    "poisson, fixed": (
-        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
-        lambda rng: nested(rng, each(60, 0.1), some(12, 5)),
-    ),
-    "poisson held, poisson held": (
-        nested_config(
-            "{scheme: poisson, rate: 0.1, redraw_every: 10}", "{scheme: poisson, rate: 0.1, redraw_every: 5}"
-        ),
-        lambda rng: nested(rng, each(60, 0.1), each(12, 0.1), periods=(10, 5)),
-    ),
-    "all, with-replacement": (
-        nested_config("{scheme: all}", "{scheme: with-replacement, size: 2}", tasks=9),
-        lambda rng: nested(rng, every(9), again(12, 2)),
-    ),
-    "with-replacement, fixed": (
-        nested_config("{scheme: with-replacement, size: 5}", "{scheme: fixed, size: 2}"),
-        lambda rng: nested(rng, again(60, 5), some(12, 2)),
-    ),
     "tree": (
         nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 2}", tree=TREE),
-        lambda rng: nested(rng, each(60, 0.1), lambda rng, task: rng.choice(TREE[task], 2, replace=False)),
+        nested_loader(draw("poisson", 60, 0.1), lambda rng, task: rng.choice(TREE[task], 2, replace=False)),
     ),
     "tree, poisson": (
         nested_config("{scheme: all}", "{scheme: poisson, rate: 0.05}", tree=TREE),
-        lambda rng: nested(rng, every(60), lambda rng, task: each(TREE[task], 0.05)(rng)),
+        nested_loader(draw("all", 60), lambda rng, task: draw("poisson", TREE[task], 0.05)(rng)),
     ),
 }
 
@@ -314,47 +291,22 @@ def test_passes_that_leave_out_the_last_batch(audited):
 
 
 NESTED = {
-    "held, declared fresh": (
-        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
-        lambda rng: nested(rng, each(60, 0.1), some(12, 5), periods=(10, 1)),
-        ("% of draws take the same units of level task", "about 10 steps"),
-    ),
-    "fresh, declared held": (
-        nested_config("{scheme: poisson, rate: 0.1, redraw_every: 10}", "{scheme: fixed, size: 5}"),
-        lambda rng: nested(rng, each(60, 0.1), some(12, 5)),
-        ("is not in all steps of its redraw period", "`redraw_every: 10`"),
-    ),
+    **nested_ones("dishonest nested"),
     "the same examples of a task": (
         nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
-        lambda rng: nested(rng, each(60, 0.1), lambda _, task: [(task + k) % 12 for k in range(5)]),
-        ("100% of draws take the same units of level example",),
+        nested_loader(draw("poisson", 60, 0.1), lambda _, task: [(task + k) % 12 for k in range(5)]),
+        "100% of draws take the same units of level example",
     ),
     "first examples oftener": (
         nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.25}"),
-        lambda rng: nested(rng, some(60, 6), lambda rng, _: np.flatnonzero(rng.random(12) < np.linspace(0.4, 0.1, 12))),
-        ("",),
-    ),
-    "inner rate a tenth too large": (
-        nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.1}", steps=STEPS),
-        lambda rng: nested(rng, some(60, 6), each(12, 0.11)),
-        ("units of level example on average",),
-    ),
-    "some examples of those that are all declared": (
-        nested_config("{scheme: poisson, rate: 0.1}", "{scheme: poisson, rate: 1}"),
-        lambda rng: nested(rng, each(60, 0.1), each(12, 0.9)),
-        ("units of level example on average, and 12 are declared",),
-    ),
-    "one record fewer": (
-        nested_config("{scheme: fixed, size: 6}", "{scheme: fixed, size: 5}"),
-        lambda rng: nested(rng, some(60, 6), some(12, 4)),
-        ("every batch holds 4 units of level example, not the declared 5",),
+        nested_loader(draw("fixed", 60, 6), lambda rng, _: np.flatnonzero(rng.random(12) < np.linspace(0.4, 0.1, 12))),
     ),
 }
 
 
 @pytest.mark.parametrize("name", NESTED)
 def test_other_nested_loaders_are_contradicted(audited, name):
-    config, loader, sentences = NESTED[name]
+    config, loader, *sentences = NESTED[name]
     result = audited(config, loader(np.random.default_rng(5)))
     assert not result.agrees
     (finding,) = result.findings

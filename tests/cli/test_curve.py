@@ -57,9 +57,14 @@ def test_csv_json_and_table_tell_the_same(real, file):
 
 def test_several_configs_and_none(real, file, tmp_path):
     first, second = str(file()), tmp_path / "b.yaml"
-    second.write_text(FLAT.replace("clinic", "other").replace("1.1", "2.2"), encoding="utf-8")
+    second.write_text(FLAT.replace("clinic", "other").replace("1.1", "2.2").replace("1.5", "3"), encoding="utf-8")
     head = real(*STEPS, first, str(second), "--csv").out.splitlines()[0]
     assert head == 'steps,clinic (upper),"clinic, lower (lower)",other (upper),"other, lower (lower)"'
+    methods = ("--method", "inversion", "--method", "pld")
+    both = json.loads(real("curve", "steps", "--range", "10,11", *methods, first, str(second), "--json").out)
+    names = ["clinic, inversion", "clinic, pld", "other, inversion", "other, pld"]
+    assert [one["name"] for one in both["series"]] == names
+    assert [one["name"] for one in both["limits"]] == ["clinic, budget", "other, budget"]
     same = real(*STEPS, first, first.replace("run.yaml", "./run.yaml"), "--csv").out.splitlines()[0]
     assert same.count("run.yaml (upper)") == 2
     flags = ("--no-config", "--sample-rate", "0.01", "--noise-multiplier", "1.1", "--steps", "500", "--delta", "1e-5")

@@ -3,15 +3,17 @@
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc.cli.commands import application
 from dpcalc.config.schema import table_rows
-from dpcalc.report.rules import RULES
 from tests.cli.running import environment
 from tests.thinning import thinned
 
+COMPLETIONS = yaml.safe_load(Path(__file__).with_name("completions.yaml").read_text(encoding="utf-8"))
 APPLICATION = application()
 LEDGER = APPLICATION.commands["ledger"]
 COMMANDS = [*((name,) for name in APPLICATION.commands), *(("ledger", name) for name in LEDGER.commands)]
@@ -84,31 +86,7 @@ def test_every_value_that_help_lists_is_completed(words):
 
 @pytest.mark.parametrize(
     ("words", "expected"),
-    thinned(
-        [
-            (("epsilon", "--method", "rdp"), ["rdp", "rdp-classic"]),
-            (("epsilon", "--adjacency", "z"), ["zero-out"]),
-            (("epsilon", "--scheme", "wi"), ["with-replacement"]),
-            (("check", "--report", "git"), ["github", "gitlab"]),
-            (("curve", "steps", "--method", "th"), ["theorem-3"]),
-            (("explain", "DPC30"), [code for code in RULES if code.startswith("DPC30")]),
-            (("init", "--template", "m"), ["maml"]),
-            (("epsilon", "--set", "training.s"), ["training.steps="]),
-            (("check", "--set", "data.levels[0].c"), ["data.levels[0].count="]),
-            (("epsilon", "--unset", "budget"), ["budget.epsilon", "budget.max_increase_pct"]),
-            (("sweep", "--over", "phases[0].training.e"), ["phases[0].training.epochs="]),
-            (("epsilon", "sample_configs/clinic_maml.yaml", "--unit", ""), ["task", "example", "all"]),
-            (("compare", "sample_configs/clinic_maml.yaml", "--unit", "t"), ["task"]),
-            (("epsilon", "missing.yaml", "--unit", ""), ["all"]),
-            (("solve-sigma", "sample_configs/two_phase.yaml", "--phase", "w"), ["warm-up"]),
-            (("statement", "--format", "m"), ["markdown"]),
-            (("sweep", "--executor", "d"), ["dask"]),
-            (("curve", "tr"), ["tradeoff"]),
-            (("import", "--adjacency", "a"), ["add-remove"]),
-            (("cur",), ["curve"]),
-        ],
-        3,
-    ),
+    thinned(map(tuple, COMPLETIONS), 3),
 )
 def test_the_shell_completes(words, expected):
     assert completed(*words) == expected

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,12 @@ import pytest
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
 from dpcalc.pate.answer import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
+from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
 
 COUNTS = np.array([[220, 20, 10], [120, 110, 20], [250, 0, 0], [180, 40, 30]] * 25)
 NOISE = ("--sigma", "40", "--delta", "1e-5")
 WARNING = "warning: what depends on the votes is itself private"
-
-
-def gaussian_delta(mu, epsilon):
-    """Of one Gaussian release: Balle, Wang 2018, Theorem 8."""
-    above, below = (math.erfc((epsilon / mu + sign * mu / 2) / math.sqrt(2)) / 2 for sign in (-1, 1))
-    return above - math.exp(epsilon) * below
 
 
 @pytest.fixture
@@ -48,7 +42,7 @@ def test_what_is_told(real, ballots):
     assert "private" in told["with_these_votes"]
     assert "Papernot et al. 2018, data-dependent" in ended.out
     bought = int(told["labels"].split()[3])
-    assert [gaussian_delta(math.sqrt(2 * (bought + more)) / 40, 1.0) <= 1e-5 for more in (0, 1)] == [True, False]
+    assert exact_epsilon(2 * bought, 40, 1e-5) <= 1 < exact_epsilon(2 * bought + 2, 40, 1e-5)
     assert told["labels_with_these_votes"].startswith("100 of 100")
     assert "all 100 queries keep to it" in told["least_noise"]
     assert ended.err.startswith(WARNING)

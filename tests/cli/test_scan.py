@@ -2,11 +2,14 @@
 
 import json
 import os
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc import load
 
+WRONG = yaml.safe_load(Path(__file__).with_name("scan.yaml").read_text(encoding="utf-8"))
 REST = """
 version: 1
 sampling:
@@ -232,23 +235,14 @@ def test_rows_that_agree_are_one_record_where_the_last_column_tells(counted, man
         (csv_text([*ROWS, ('"ann', "s1", "1")]), "a.csv", "cannot be read as CSV"),
         (csv_text(ROWS, head=("person", "session", "image")), "a.csv", "expected columns user, session, got person"),
         (csv_text(ROWS, head=("user", "session", "user")), "a.csv", "expected one column `user`, got 2"),
-        ("", "a.csv", "got an empty file"),
         (csv_text([]), "a.csv", "expected a row for each record, got none"),
         (csv_text(ROWS).encode() + b"\xff,s,1\n", "a.csv", "a.csv:15: expected UTF-8"),
         (jsonl_text(ROWS) + "{", "a.jsonl", "a.jsonl:14: cannot be read as JSON"),
         (jsonl_text(ROWS) + "[1]", "a.jsonl", "a.jsonl:14: expected an object with user, session"),
         (jsonl_text(ROWS) + '{"user": "ann"}', "a.jsonl", "a.jsonl:14: expected a word or a whole number in column"),
         (jsonl_text([("ann", "", "1")]), "a.jsonl", "in column `session`, got nothing"),
-        ('{"user": 1.5, "session": "a"}', "a.jsonl", "in column `user`, got 1.5"),
-        ('{"user": true, "session": "a"}', "a.jsonl", "in column `user`, got True"),
-        ('{"user": ["x"], "session": "a"}', "a.jsonl", "in column `user`"),
-        # rows that two readers may take differently
-        ("user,session\n1,2\r3\n", "a.csv", ":2: cannot be read as CSV"),
-        ("us\rer,session\n1,2\n", "a.csv", ":1: cannot be read as CSV"),
-        ('"us"er,session\n1,2\n', "a.csv", ":1: cannot be read as CSV"),
-        ('"user\n1,2\n', "a.csv", ":1: cannot be read as CSV"),
         ("user," + "a" * 200_000 + "\n1,2\n", "a.csv", ":1: cannot be read as CSV"),
-        ('{"user": 1, "user": 2}\n', "a.jsonl", ":1: cannot be read as JSON: the key `user` stands"),
+        *WRONG["tables"],
     ],
 )
 def test_what_is_wrong_with_a_table(refused, manifest, text, name, phrase):
@@ -270,27 +264,7 @@ def test_what_never_ends_is_not_read(refused, tmp_path, monkeypatch, ending):
     assert "rows.csv:3: expected at most 1000 characters in a line" in refused("rows.csv", "--columns", "user")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "phrase"),
-    [
-        ("data --levels user,1x", "got `1x`"),
-        ("data --levels user,-", "got `-`"),
-        ("data --levels user,user", "expected different names"),
-        ("data --levels user,all", "a name of your own"),
-        ("data --output counts.yaml", "expected a file *.json"),
-        ("data --output nowhere/counts.json", "cannot be written"),
-        ("data --levels user,session,image --output - --json", "expected a file beside --json"),
-        ("data/cy/s2 --output one.json", "expected two or more levels, got one (example: 4); its count needs no tree"),
-        ("data --columns user", "--columns: expected with a CSV"),
-        ("rows.csv --columns user --suffix .jpg", "--suffix: expected with a folder"),
-        ("rows.csv", "--columns: expected the column of each level"),
-        ("rows.csv --levels user,session,image --columns user", "got 1"),
-        ("rows.csv --columns user,sessions", "expected columns user, sessions, got user,session,image"),
-        ("nowhere", "nowhere: expected a folder or a file"),
-        ("nowhere.csv --columns user", "cannot be read: No such file"),
-        ("nowhere --output counts.json", "expected a folder"),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "phrase"), WRONG["arguments"])
 def test_refusals(real, data, manifest, arguments, phrase, tmp_path):
     manifest(csv_text(ROWS))
     ended = real("scan", *arguments.split())

@@ -52,7 +52,8 @@ def test_the_registry_form_lists_what_is_left_to_a_person(real, config):
     ended = real("statement", config, "--format", "registry")
     assert ended.out.startswith("url_slug: clinic\nstatus: Draft\n")
     assert "note: a person must answer (`...`): deployment.basic.data_curators" in ended.err
-    assert "publication_date" in ended.err
+    assert ": deployment.basic.publication_date, deployment.basic.data_product_sector\n" in ended.err
+    assert "deployment.deployment_model.model_name" in ended.err
     dated = real("statement", config, "--format", "registry", "--published", "2026-01-31")
     assert "publication_date: '2026-01-31'" in dated.out
     assert "publication_date" not in dated.err

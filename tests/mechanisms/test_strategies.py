@@ -17,8 +17,6 @@ from dpcalc.mechanisms.matrix_factorization import (
     banded_square_root,
     largest_separated_sum,
     largest_separated_sums,
-    matrix_sensitivity,
-    toeplitz_sensitivity,
 )
 
 SETTINGS = [
@@ -38,6 +36,14 @@ def patterns(steps, participation):
         for places in itertools.combinations(range(steps), size):
             if all(later - earlier >= participation.separation for earlier, later in itertools.pairwise(places)):
                 yield places
+
+
+def toeplitz_sensitivity(coefficients, steps, participation):
+    return Toeplitz(coefficients=coefficients).sensitivity(steps, participation)
+
+
+def matrix_sensitivity(matrix, participation):
+    return Matrix(name="", digest=str(matrix.tolist()), entries=matrix).sensitivity(len(matrix), participation)
 
 
 def toeplitz(coefficients, steps):

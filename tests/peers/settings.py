@@ -4,18 +4,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import dp_accounting
-import mpmath
 import prv_accountant
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import Fixed, Poisson
+from tests.oracles.exact_gaussian import exact_epsilon
+from tests.runs import run_of
 
 NEIGHBORS = {
     Adjacency.ADD_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
@@ -55,14 +54,8 @@ class Flat:
 
 def plan(*levels, run, clip=None, mechanism=None):
     """The run's noise, length and relation with other sampling; the innermost level is protected."""
-    phase = Phase(
-        name="training",
-        hierarchy=Hierarchy(levels=levels),
-        mechanism=mechanism or Gaussian(noise_multiplier=run.sigma),
-        clip=len(levels) if clip is None else clip,
-        steps=run.steps,
-    )
-    return Plan(phases=(phase,), unit=len(levels), adjacency=run.adjacency, delta=run.delta)
+    asked = {"steps": run.steps, "adjacency": run.adjacency, "delta": run.delta}
+    return run_of(*levels, mechanism=mechanism, noise=run.sigma, clip=clip, **asked)
 
 
 def fixed(size, count, run):
@@ -111,15 +104,7 @@ def prv(run, *, eps_error=0.01):
 
 
 def exact_gaussian(mu, delta):
-    """Epsilon of N(mu, 1) against N(0, 1): Balle and Wang 2018 (1805.06530), theorem 8, at fifty digits."""
-    with mpmath.workdps(50):
-        mu = mpmath.mpf(mu)
-
-        def excess(epsilon):
-            tail = mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-            return mpmath.log(mpmath.ncdf(mu / 2 - epsilon / mu) - tail) - mpmath.log(mpmath.mpf(delta))
-
-        return float(mpmath.findroot(excess, (mpmath.mpf("0.01"), mpmath.mpf(50)), solver="anderson"))
+    return float(exact_epsilon(1, 1 / mu, delta))
 
 
 def google_slack(run):

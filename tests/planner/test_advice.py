@@ -12,11 +12,9 @@ from dpcalc import api
 from dpcalc.config.load import load
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import RdpTable
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.matrix_factorization import IDENTITY, MatrixFactorization
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle
 from dpcalc.sampling.trees import tree_of
@@ -67,11 +65,8 @@ def test_unequal_frames_have_no_rate_and_draws_below_the_unit_are_left_alone(dra
     ],
 )
 def test_what_the_factor_of_the_poisson_bound_costs_is_told(scheme, said, told):
-    levels = (Level(name="record", count=1000, scheme=scheme),)
     table = RdpTable(curve=tuple((float(order), 0.1 * order) for order in range(2, 65)), odd_moments=said)
-    phase = Phase(name="a", hierarchy=Hierarchy(levels=levels), mechanism=table, clip=1, steps=500)
-    plan = Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5)
-    found = evaluate(plan)
+    found = evaluate(run_of((1000, scheme), mechanism=table, steps=500))
     assert len(found.notes) == told
     for note in found.notes:
         assert note.epsilons[0] == found.guarantee.epsilon
@@ -110,9 +105,7 @@ def cut(cap, *, method="auto", steps=1000):
     """A run of 256 of 60,000 examples on average, of which `cap` at most stay; None cuts nothing."""
     poisson = Poisson(probability=Fraction(256, 60_000))
     scheme = poisson if cap is None else CappedPoisson(probability=poisson.probability, max_batch_size=cap)
-    hierarchy = Hierarchy(levels=(Level(name="example", count=60_000, scheme=scheme),))
-    phase = Phase(name="a", hierarchy=hierarchy, mechanism=Gaussian(noise_multiplier=1.1), clip=1, steps=steps)
-    return Plan(phases=(phase,), unit=1, adjacency=Adjacency.ADD_REMOVE, delta=1e-5, method=method)
+    return run_of(Level(name="example", count=60_000, scheme=scheme), noise=1.1, steps=steps, method=method)
 
 
 def epsilon(plan):

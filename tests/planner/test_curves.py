@@ -8,29 +8,25 @@ from statistics import NormalDist
 import mpmath
 import pytest
 
-from dpcalc.charts.chart import LINEAR, LOG
-from dpcalc.charts.curves import CURVES, CurveRequest, with_total_steps
+import dpcalc
+from dpcalc import curve
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
-from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Budget
 from dpcalc.planner.tuning import TruncatedNegativeBinomial
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from tests.oracles.exact_gaussian import exact_epsilon
 from tests.planner.test_edges import HUNDREDTH, plan_of
 
 NORMAL = NormalDist()
 
 
-def asked(plan, **more):
-    return CurveRequest(plans=(("run", plan),), **more)
-
-
 def test_figure_2_of_abadi():
     """At 100 epochs of q = 0.01, sigma = 4, delta = 1e-5 it has 9.34 and 1.26 (section 3.2)."""
-    chart = CURVES["epochs"](asked(plan_of(HUNDREDTH), methods=("strong-composition", "moments"), grid=(1.0, 100.0)))
+    chart = curve(plan_of(HUNDREDTH), "epochs", methods=("strong-composition", "moments"), grid=(1.0, 100.0))
     strong, moments = chart.series
     assert round(strong.ys[1], 2) == 9.34
     assert round(moments.ys[1], 2) == 1.26
@@ -40,8 +36,9 @@ def test_figure_2_of_abadi():
 
 def test_epochs_are_whole_steps():
     plan = plan_of(Fixed(size=7_000), noise=50.0, steps=20)  # 8.57 steps a pass
-    line, _ = CURVES["epochs"](asked(plan, grid=(1.0, 2.0))).series
-    assert line.ys == tuple(guarantee(with_total_steps(plan, steps)).epsilon for steps in (9, 18))
+    line, _ = curve(plan, "epochs", grid=(1.0, 2.0)).series
+    longer = (replace(plan, phases=(replace(plan.phases[0], steps=steps),)) for steps in (9, 18))
+    assert line.ys == tuple(dpcalc.epsilon(one).epsilon for one in longer)
 
 
 @pytest.mark.parametrize(
@@ -54,38 +51,35 @@ def test_epochs_are_whole_steps():
     ],
 )
 def test_points_are_guarantees(kind, scheme, grid, changes):
-    line, lower = CURVES[kind](asked(plan_of(scheme), grid=grid)).series
+    line, lower = curve(plan_of(scheme), kind, grid=grid).series
     plans = [plan_of(**({"scheme": scheme} | change)) for change in changes]
-    assert line.ys == tuple(guarantee(plan).epsilon for plan in plans)
+    assert line.ys == tuple(dpcalc.epsilon(plan).epsilon for plan in plans)
     assert (line.xs, line.kind) == (grid, Kind.UPPER)
     assert (lower.xs, lower.kind) == (grid, Kind.LOWER)
     assert lower.ys == tuple(epsilon_lower(plan)[0] for plan in plans)
 
 
-@pytest.mark.parametrize(("kind", "grid", "scale"), [("steps", (1.0, 9e4), LINEAR), ("sigma", (0.4, 40.0), LOG)])
+@pytest.mark.parametrize(("kind", "grid", "scale"), [("steps", (1.0, 9e4), "linear"), ("sigma", (0.4, 40.0), "log")])
 def test_the_axis_of_epsilon_over_a_length_is_linear(kind, grid, scale):
-    chart = CURVES[kind](asked(plan_of(HUNDREDTH), grid=grid))
+    chart = curve(plan_of(HUNDREDTH), kind, grid=grid)
     low, high = sorted(chart.series[0].ys)
     assert high > 100 * low
     assert (chart.y.scale, chart.y.name) == (scale, "epsilon")
 
 
 def test_groups_of_the_gaussian_mechanism():
-    line, _ = CURVES["group"](asked(plan_of(All(), noise=100.0, steps=100), grid=(1.0, 2.0))).series
-    for size, epsilon in zip(line.xs, line.ys, strict=True):
-        mu = size / 10
-        delta = NORMAL.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * NORMAL.cdf(-mu / 2 - epsilon / mu)
-        assert delta == pytest.approx(1e-5, rel=1e-3)
+    line, _ = curve(plan_of(All(), noise=100.0, steps=100), "group", grid=(1.0, 2.0)).series
+    assert line.ys == pytest.approx([float(exact_epsilon(size**2, 10, 1e-5)) for size in line.xs], rel=5e-5)
 
 
 def test_profile_and_tradeoff_of_the_gaussian_mechanism():
     plan = replace(plan_of(All(), noise=10.0, steps=100), budget=Budget(epsilon=3.0))
-    chart = CURVES["profile"](asked(plan, grid=(0.0, 1.0, 2.0)))
+    chart = curve(plan, "profile", grid=(0.0, 1.0, 2.0))
     for epsilon, upper in zip(chart.series[0].xs, chart.series[0].ys, strict=True):
         exact = NORMAL.cdf(0.5 - epsilon) - math.exp(epsilon) * NORMAL.cdf(-0.5 - epsilon)
         assert exact * (1 - 1e-12) <= upper <= exact * (1 + 1e-3)
     assert [(one.name, one.axis) for one in chart.limits] == [("budget", "x"), ("delta", "y")]
-    present, absent, guessing = CURVES["tradeoff"](asked(plan, grid=(0.01, 0.5))).series
+    present, absent, guessing = curve(plan, "tradeoff", grid=(0.01, 0.5)).series
     for rate, one, other in zip(present.xs, present.ys, absent.ys, strict=True):
         assert one == pytest.approx(NORMAL.cdf(NORMAL.inv_cdf(rate) + 1), rel=1e-3)
         assert other == pytest.approx(one, rel=1e-3)
@@ -94,7 +88,7 @@ def test_profile_and_tradeoff_of_the_gaussian_mechanism():
 
 @pytest.mark.parametrize("order", [1.5, 2.0, 7.0])
 def test_divergence_of_a_sampled_step_by_quadrature(order):
-    (line, *_) = CURVES["rdp"](asked(plan_of(HUNDREDTH, noise=1.0, steps=3), grid=(order,))).series
+    (line, *_) = curve(plan_of(HUNDREDTH, noise=1.0, steps=3), "rdp", grid=(order,)).series
     q = mpmath.mpf("0.01")
 
     def integrand(y):
@@ -104,44 +98,22 @@ def test_divergence_of_a_sampled_step_by_quadrature(order):
     assert line.ys[0] == pytest.approx(3 * float(mpmath.log(mean)) / (order - 1), rel=1e-7)
 
 
-def test_budgets_and_several_plans():
-    plans = [replace(plan_of(HUNDREDTH, noise=noise), budget=Budget(epsilon=noise)) for noise in (2.0, 3.0)]
-    question = CurveRequest(plans=(("one", plans[0]), ("two", plans[1])), methods=("inversion",), grid=(10.0,))
-    chart = CURVES["steps"](question)
-    assert [one.name for one in chart.series] == ["one", "two"]
-    assert [one.kind for one in chart.series] == [Kind.ESTIMATE] * 2
-    assert [(one.name, one.value) for one in chart.limits] == [("one, budget", 2.0), ("two, budget", 3.0)]
-    both = replace(question, methods=("inversion", "pld"))
-    assert [one.name for one in CURVES["steps"](both).series] == [
-        "one, inversion",
-        "one, pld",
-        "two, inversion",
-        "two, pld",
-    ]
-
-
 @pytest.mark.parametrize(
-    ("kind", "question", "words"),
+    ("kind", "plan", "options", "words"),
     [
-        *((kind, asked(plan_of(HUNDREDTH), methods=("rdp",)), "--method") for kind in ("profile", "tradeoff", "rdp")),
-        *((kind, asked(plan_of(All())), "only `all`") for kind in ("rate", "epochs")),
-        ("steps", asked(plan_of(HUNDREDTH), methods=("magic",)), r"strong-composition.*got 'magic'"),
-        (
-            "rate",
-            asked(replace(plan_of(Shuffle(size=100)), group_size=59_000)),
-            "as many steps when 59000 units are removed",
-        ),
+        *((kind, plan_of(HUNDREDTH), {"methods": ("rdp",)}, "--method") for kind in ("profile", "tradeoff", "rdp")),
+        *((kind, plan_of(All()), {}, "only `all`") for kind in ("rate", "epochs")),
+        ("rate", plan_of(Shuffle(size=100)), {"group_size": 59_000}, "as many steps when 59000 units are removed"),
     ],
 )
-def test_curves_that_cannot_be_drawn(kind, question, words):
+def test_curves_that_cannot_be_drawn(kind, plan, options, words):
     with pytest.raises(InputError, match=words):
-        CURVES[kind](question)
+        curve(plan, kind, **options)
 
 
 def test_without_noise_lines_are_infinite():
-    line, lower = CURVES["steps"](asked(plan_of(HUNDREDTH, noise=0.0), grid=(1.0,))).series
+    line, lower = curve(plan_of(HUNDREDTH, noise=0.0), "steps", grid=(1.0,)).series
     assert line.ys == lower.ys == (math.inf,)
-    assert set(CURVES) == {"steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp"}
 
 
 ANY = {
@@ -168,7 +140,7 @@ def any_plan(name, scheme, adjacency):
 def test_divergences_of_any_mechanism(name, scheme, adjacency):
     if name == "randomized-response" and scheme is HUNDREDTH:
         pytest.skip("refused")
-    series = {line.name: line for line in CURVES["rdp"](asked(any_plan(name, scheme, adjacency))).series}
+    series = {line.name: line for line in curve(any_plan(name, scheme, adjacency), "rdp").series}
     upper = series["general upper bound"]
     assert ("general lower bound" in series) == (name not in {"zcdp", "exponential", "rdp-curve"})
     assert ("rdp" in series) == (name != "discrete-gaussian")  # its farthest losses are counted as infinite
@@ -186,18 +158,16 @@ def test_divergences_that_are_infinite():
     plan = plan_of(HUNDREDTH)
     leaking = replace(plan.phases[0], mechanism=ApproximateDp(epsilon=0.5, delta=1e-9))
     with pytest.raises(InputError, match="expected steps with finite divergences, got approximate-dp"):
-        CURVES["rdp"](asked(replace(plan, phases=(leaking,))))
+        curve(replace(plan, phases=(leaking,)), "rdp")
 
 
 def test_epsilon_by_general_bounds_is_a_line_of_its_own():
-    chart = CURVES["steps"](
-        asked(plan_of(HUNDREDTH, noise=5.0, steps=5), methods=("general-rdp", "rdp"), grid=(10, 1000))
-    )
-    general, own = chart.series
+    run = plan_of(HUNDREDTH, noise=5.0, steps=5)
+    general, own = curve(run, "steps", methods=("general-rdp", "rdp"), grid=(10, 1000)).series
     assert general.kind is Kind.UPPER
     assert all(low <= high for low, high in zip(own.ys, general.ys, strict=True))
     nested = replace(plan_of(HUNDREDTH), group_size=2)
-    (none,) = CURVES["steps"](asked(nested, methods=("general-rdp",), grid=(10,))).series
+    (none,) = curve(nested, "steps", methods=("general-rdp",), grid=(10,)).series
     assert none.ys == (None,)
 
 
@@ -205,10 +175,10 @@ def test_a_line_is_named_after_the_accountant_that_answers():
     """The best of several runs is bounded by Renyi divergences, whatever the accountant of one run is."""
     plan = plan_of(HUNDREDTH)
     tuned = replace(plan, tuning=TruncatedNegativeBinomial(shape=1.0, mean=10.0))
-    line, *_ = CURVES["sigma"](asked(tuned, grid=(1.0, 2.0))).series
+    line, *_ = curve(tuned, "sigma", grid=(1.0, 2.0)).series
     assert line.name == "rdp, best of several runs"
-    assert line.ys[0] > guarantee(plan).epsilon
-    line, _ = CURVES["sigma"](asked(plan, grid=(1.0, 2.0))).series
+    assert line.ys[0] > dpcalc.epsilon(plan).epsilon
+    line, _ = curve(plan, "sigma", grid=(1.0, 2.0)).series
     assert line.name == "pld"
-    (line, other) = CURVES["sigma"](asked(tuned, methods=("auto", "pld"), grid=(1.0,))).series
+    (line, other) = curve(tuned, "sigma", methods=("auto", "pld"), grid=(1.0,)).series
     assert (line.name, other.name, other.ys) == ("rdp, best of several runs", "pld", (None,))

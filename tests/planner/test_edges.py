@@ -1,7 +1,6 @@
 """Plans at the edges: no noise, no steps, no sampling, phases that are one phase cut in two."""
 
 import math
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,15 +11,12 @@ import dpcalc
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError, NoSolution
-from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_delta
 from tests.runs import run_of
@@ -80,29 +76,6 @@ def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
     assert exact <= found.delta <= min(1, 20 * exact)
 
 
-@pytest.mark.heavy
-@pytest.mark.parametrize("quantity", ["sigma", "steps", "rate"])
-@pytest.mark.parametrize("scheme", [HUNDREDTH, Fixed(size=600), CUT_HUNDREDTH])
-def test_a_solution_meets_the_target_and_its_neighbour_does_not(quantity, scheme):
-    plan = plan_of(scheme)
-    found = solve(plan, quantity, goal=EpsilonGoal(limit=1.0))
-    assert guarantee(found.plan).epsilon == found.reached <= 1.0
-    (phase,) = found.plan.phases
-    match quantity:
-        case "sigma":
-            worse = replace(phase, mechanism=Gaussian(noise_multiplier=found.fails_at))
-            assert found.value / found.fails_at < 1 + 1e-4
-        case "steps":
-            worse = replace(phase, steps=found.fails_at)
-            assert found.fails_at == found.value + 1
-        case "rate":
-            changed = {"size" if isinstance(scheme, Fixed) else "probability": found.fails_at}
-            new = replace(scheme, **changed)
-            (level,) = phase.hierarchy.levels
-            worse = replace(phase, hierarchy=Hierarchy(levels=(replace(level, scheme=new),)))
-    assert guarantee(replace(found.plan, phases=(worse,))).epsilon > 1.0
-
-
 def test_no_size_is_small_enough_for_next_to_no_budget():
     with pytest.raises(NoSolution, match="no value gives epsilon <= 1e-06"):
         solve(plan_of(Fixed(size=600), noise=0.5), "rate", goal=EpsilonGoal(limit=1e-6))
@@ -111,11 +84,9 @@ def test_no_size_is_small_enough_for_next_to_no_budget():
 @pytest.mark.heavy
 def test_averages_over_mates_end_where_the_noise_is_small():
     """64 records of a session at noise 2: profiles of the parts overflow, and none can be merged by comparing them."""
-    draws = [("user", 10, 10), ("session", 20, 5), ("record", 64, 2)]
-    levels = tuple(Level(name=n, count=c, scheme=Poisson(probability=Fraction(1, d))) for n, c, d in draws)
-    noise = Gaussian(noise_multiplier=2.0)
-    phase = Phase(name="run", hierarchy=Hierarchy(levels=levels), mechanism=noise, clip=3, steps=1)
-    run = Plan(phases=(phase,), unit=2, adjacency=Adjacency.REPLACE_ONE, delta=1e-5)
+    draws = [(10, 10), (20, 5), (64, 2)]
+    levels = ((count, Poisson(probability=Fraction(1, part))) for count, part in draws)
+    run = run_of(*levels, noise=2.0, steps=1, unit=2, adjacency="replace-one")
     assert guarantee(run).epsilon < 64**2 / 2 + 64 * 5
 
 

@@ -14,13 +14,14 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
 from dpcalc.pate.answer import data_independent_guarantee
 from dpcalc.planner.evaluate import delta_of, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.statement import unsampled_epsilon
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Poisson, Shuffle
-from tests.planner.ballots import gaussian, laplace, log_winner, neighbours
+from tests.oracles.ballots import neighbours, outcomes
+from tests.oracles.exact_gaussian import exact_epsilon
+from tests.runs import run_of
 
 DELTA = 1e-5
 TEACHERS = Level(name="teacher", count=250, scheme=All())
@@ -32,17 +33,8 @@ MECHANISMS = [
 
 
 def plan(mechanism, *levels, queries=100, unit=1, adjacency=Adjacency.REPLACE_ONE, group_size=1):
-    hierarchy = Hierarchy(levels=levels or (TEACHERS,))
-    phase = Phase(name="labels", hierarchy=hierarchy, mechanism=mechanism, clip=hierarchy.depth, steps=queries)
-    return Plan(phases=(phase,), unit=unit, adjacency=adjacency, delta=DELTA, group_size=group_size)
-
-
-def gaussian_delta(epsilon, mu):
-    """Of N(mu, 1) against N(0, 1): Balle, Wang 2018 (1805.06530), theorem 8."""
-    with mpmath.workdps(40):
-        mu = mpmath.mpf(mu)
-        tail = mpmath.exp(epsilon) * mpmath.ncdf(-mu / 2 - epsilon / mu)
-        return float(mpmath.ncdf(mu / 2 - epsilon / mu) - tail)
+    asked = {"unit": unit, "adjacency": adjacency, "group_size": group_size, "steps": queries}
+    return run_of(*(levels or (TEACHERS,)), mechanism=mechanism, **asked)
 
 
 def optimal_delta(epsilon, pure, count):
@@ -62,9 +54,8 @@ def optimal_delta(epsilon, pure, count):
 def test_gaussian_answers_are_one_gaussian_release(mechanism, together):
     """Squared distances in deviations: 2 of the counts, 1 of the largest one."""
     squared = 2 / 40.0**2 + (1 / 150.0**2 if mechanism.name == "pate-confident-gnmax" else 0)
-    mu = together * math.sqrt(100 * squared)
     found = guarantee(plan(mechanism, group_size=together)).epsilon
-    assert gaussian_delta(found, mu) <= DELTA < gaussian_delta(found * (1 - 1e-4), mu)
+    assert found * (1 - 1e-4) < exact_epsilon(100, 1 / (together * math.sqrt(squared)), DELTA) <= found
 
 
 @pytest.mark.parametrize("together", [1, 4])
@@ -91,19 +82,8 @@ def test_a_phase_beside_training():
     noise = Gaussian(noise_multiplier=20.0)
     training = replace(answers.phases[0], name="training", mechanism=noise, steps=30)
     found = guarantee(replace(answers, phases=(answers.phases[0], training))).epsilon
-    mu = math.sqrt(100 * 2 / 40.0**2 + 30 / 20.0**2)
-    assert gaussian_delta(found, mu) <= DELTA < gaussian_delta(found * (1 - 1e-4), mu)
-
-
-def outcomes(row, mechanism):
-    """Probabilities of each label, and of none."""
-    if isinstance(mechanism, LNMax):
-        return np.append(np.exp(log_winner(row, laplace(1 / mechanism.gamma))), 0.0)
-    winner = np.exp(log_winner(row, gaussian(mechanism.noise_multiplier)))
-    if isinstance(mechanism, GNMax):
-        return np.append(winner, 0.0)
-    away = (mechanism.threshold - max(row)) / mechanism.threshold_noise_multiplier / math.sqrt(2)
-    return np.append(winner * math.erfc(away) / 2, math.erfc(-away) / 2)
+    squared = 100 * 2 / 40.0**2 + 30 / 20.0**2
+    assert found * (1 - 1e-4) < exact_epsilon(1, 1 / math.sqrt(squared), DELTA) <= found
 
 
 @pytest.mark.parametrize(
@@ -120,7 +100,7 @@ def test_actual_ensembles_cost_no_more(mechanism):
     for row in ([5, 0, 0], [3, 2, 0], [2, 2, 1], [1, 4, 0]):
         gone = [[count - (at == who) for at, count in enumerate(row)] for who in range(3) if row[who]]
         for other in (*neighbours(row), *gone):
-            p, q = outcomes(row, mechanism), outcomes(other, mechanism)
+            p, q = (np.exp(outcomes(each, mechanism)) for each in (row, other))
             for epsilon, known in worst.items():
                 found = max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((p, q), (q, p)))
                 worst[epsilon] = max(known, float(found))
@@ -138,7 +118,9 @@ def test_actual_ensembles_cost_no_more(mechanism):
     ],
 )
 def test_all_teachers_vote(level, words):
-    with pytest.raises(UnsupportedError, match=f"labels: expected scheme all at every level with pate-gnmax, {words}"):
+    with pytest.raises(
+        UnsupportedError, match=f"training: expected scheme all at every level with pate-gnmax, {words}"
+    ):
         guarantee(plan(MECHANISMS[1], level))
 
 

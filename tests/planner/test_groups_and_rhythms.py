@@ -7,14 +7,11 @@ import pytest
 
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare
 from dpcalc.planner.composition import composed, protected_units
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.lower_end import epsilon_lower
-from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.published import GROUP_MIXTURE
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
+from dpcalc.sampling.hierarchy import Episodes
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from tests.runs import run_of
 from tests.thinning import thinned
@@ -38,7 +35,7 @@ def test_groups_under_batches_of_a_fixed_size():
     assert 2.4108 * (1 - 1e-5) <= answer.guarantee.epsilon_lower <= 2.4109
     assert 3.1716 - 3e-4 <= answer.guarantee.epsilon <= 3.1716 + 1e-4
     for rows in (compare(group_of_five(FIXED)), answer.alternatives):
-        (row,) = (row for row in rows if row.bound == GROUP_MIXTURE)
+        (row,) = (row for row in rows if row.bound == "group mixture")
         assert not row.valid
         assert row.epsilon == pytest.approx(1.8480, abs=5e-5)
 
@@ -180,20 +177,13 @@ def test_constructed_tasks(unit, clip):
     "inner", [Fixed(size=2), pytest.param(Poisson(probability=Fraction(1, 4)), marks=pytest.mark.heavy)]
 )
 def test_bounds_of_phases_that_differ_in_noise_are_those_of_each_by_itself(inner):
-    levels = (Level(name="task", count=20, scheme=Fixed(size=2)), Level(name="record", count=6, scheme=inner))
-    phases = tuple(
-        Phase(
-            name=f"noise {sigma}",
-            hierarchy=Hierarchy(levels=levels),
-            mechanism=Gaussian(noise_multiplier=sigma),
-            clip=2,
-            steps=100,
-        )
+    runs = [
+        plan((20, Fixed(size=2)), (6, inner), unit=2, clip=2, sigma=sigma, steps=100, adjacency="zero-out", group=2)
         for sigma in (30.0, 0.3, 2.0, 0.6, 8.0)
-    )
-    plan = Plan(phases=phases, unit=2, adjacency=Adjacency.ZERO_OUT, delta=1e-5, group_size=2)
-    together = composed(plan).bounds
-    alone = [composed(replace(plan, phases=(phase,))).bounds for phase in phases]
+    ]
+    phases = tuple(replace(each.phases[0], name=f"phase {number}") for number, each in enumerate(runs))
+    together = composed(replace(runs[0], phases=phases)).bounds
+    alone = [composed(each).bounds for each in runs]
     for unit, bounds in enumerate(together):
         assert bounds == tuple(each[unit][0] for each in alone)
     assert len({*map(str, together[0])}) > 1

@@ -16,7 +16,7 @@ from dpcalc.pate.answer import (
     min_noise,
     published_rows,
 )
-from tests.planner.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
+from tests.oracles.ballots import ensemble, gaussian, laplace, log_winner, neighbours, synthetic
 
 DELTA = 1e-5
 ROWS = ([6, 2, 2], [8, 1, 1], [4, 3, 3], [9, 1, 0], [10, 0, 0], [5, 5, 0], [6, 4, 0], [30, 2, 1])
@@ -134,10 +134,6 @@ def test_the_published_analyses(queries, aggregation, whatever, of_votes):
     assert data_dependent_guarantee(aggregation, synthetic(queries), delta=DELTA).guarantee.epsilon < of_votes
 
 
-def test_unpublished_aggregations_have_no_published_number():
-    assert published_rows(CONFIDENT, synthetic(3), delta=DELTA) == ()
-
-
 @mpmath.workdps(60)
 @pytest.mark.parametrize(
     "aggregation",
@@ -200,8 +196,3 @@ def test_the_least_noise(aggregation, target):
     least = min_noise(aggregation, 1000, target=target, delta=DELTA)
     assert data_independent_guarantee(least, 1000, delta=DELTA).epsilon <= target
     assert data_independent_guarantee(louder(least, 1 - 1e-6), 1000, delta=DELTA).epsilon > target
-
-
-def test_no_query_costs_nothing():
-    for aggregation in ALL:
-        assert data_independent_guarantee(aggregation, 0, delta=DELTA).epsilon == 0

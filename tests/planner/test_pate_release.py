@@ -17,7 +17,7 @@ from dpcalc.pate.answer import (
     noisy_epsilon,
     release_terms,
 )
-from tests.planner.ballots import ensemble, gaussian, log_winner, neighbours, synthetic
+from tests.oracles.ballots import ensemble, neighbours, outcomes, synthetic
 
 CHECKED = [
     ConfidentGNMax(noise_multiplier=2.0, threshold=5.0, threshold_noise_multiplier=3.0),
@@ -174,14 +174,8 @@ def test_smooth_sensitivity_of_all_votes_of_a_few_teachers(aggregation):
 def test_the_cost_of_checked_votes_against_all_outcomes(aggregation, row):
     """Renyi divergence of "no answer, or which" between these votes and those one teacher can make of them."""
     costs, places = pate_release._divergence_grid(aggregation, ensemble([row]), TERMS.order)
-
-    def outcomes(votes):
-        above = (aggregation.threshold - max(votes)) / aggregation.threshold_noise_multiplier / math.sqrt(2)
-        winner = log_winner(list(votes), gaussian(aggregation.noise_multiplier)) + math.log(math.erfc(above) / 2)
-        return np.append(winner, math.log(math.erfc(-above) / 2))
-
-    own = outcomes(row)
-    for other in map(outcomes, map(tuple, neighbours(list(row)))):
+    own = outcomes(row, aggregation)
+    for other in (outcomes(each, aggregation) for each in neighbours(row)):
         exact = np.logaddexp.reduce(TERMS.order * own - (TERMS.order - 1) * other) / (TERMS.order - 1)
         assert exact <= costs[tuple(places)][0] * (1 + 1e-9) + 1e-6
 

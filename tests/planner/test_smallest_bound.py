@@ -114,6 +114,7 @@ privacy: {{unit: c, adjacency: {adjacency}, delta: {delta}, group_size: 2}}
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", thinned(["zero-out", "replace-one"], 1))
 def test_a_choice_that_takes_much_work_leaves_the_steps_amplified(tmp_path, monkeypatch, adjacency):
     """One of the valid bounds used all work up, and the run was answered without amplification: 4354.6."""

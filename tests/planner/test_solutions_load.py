@@ -56,7 +56,7 @@ def test_the_least_noise_is_one_that_the_key_takes(real, file, noise, target):
     assert ended.code == 0 or target < 1
 
 
-@pytest.mark.parametrize("delta", [1e-5, 1.24e-23])
+@pytest.mark.parametrize("delta", [1.24e-23, pytest.param(1e-5, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("target", [0.065626, 0.31, 3.0])
 def test_the_most_steps_are_at_least_the_bins(real, file, target, delta):
     """2 steps were returned for 13 bins, which the config refuses."""

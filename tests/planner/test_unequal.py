@@ -1,31 +1,25 @@
 """Plans over unequal sizes: the costliest unit decides, and few are worked out."""
 
-import itertools
 import random
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 
 from dpcalc.accountants import accountant_of
-from dpcalc.amplification.groups import Group
-from dpcalc.amplification.phase import averaged_choices, phase_bounds
-from dpcalc.amplification.schedule import step_profile
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_units
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.plan import Phase, Plan
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.planner.words import sampling_text
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.paths import path_table
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.trees import tree_of
-from tests.runs import of_tree
+from tests.runs import of_tree, run_of
 
 NAMES = ("task", "session", "example")
 EXAMPLE = [[4, 2, 3], [4, 5]]
@@ -38,17 +32,10 @@ def hierarchy(counts, schemes):
 
 
 def run(*hierarchies, unit=3, clip=3, adjacency=Adjacency.ADD_REMOVE, noise=4.0, steps=50):
-    phases = (
-        Phase(
-            name=f"phase {number}",
-            hierarchy=one,
-            mechanism=Gaussian(noise_multiplier=noise, max_grad_norm=1.0),
-            clip=clip,
-            steps=steps,
-        )
-        for number, one in enumerate(hierarchies)
-    )
-    return Plan(phases=tuple(phases), unit=unit, adjacency=adjacency, delta=1e-4)
+    asked = {"unit": unit, "clip": clip, "adjacency": adjacency, "noise": noise, "steps": steps, "delta": 1e-4}
+    runs = [run_of(one, **asked) for one in hierarchies]
+    phases = (replace(each.phases[0], name=f"phase {number}") for number, each in enumerate(runs))
+    return replace(runs[0], phases=tuple(phases))
 
 
 def test_the_direction_names_the_first_of_the_costliest_units():
@@ -70,34 +57,17 @@ def test_units_that_are_alike_need_no_name():
 
 def test_the_unit_is_the_same_in_every_phase():
     """Each phase has another worst unit; charging both would cost more than any unit can."""
-    half = Poisson(probability=Fraction(1, 2))
-    counts = [[9], [1, 1]]
-    first, second = hierarchy(counts, (ONE, half, All())), hierarchy(counts, (ONE, ONE, half))
-    plan = run(first, second, unit=2)
-    both = guarantee(plan).epsilon
-    table = path_table([(phase.hierarchy, phase.clip) for phase in plan.phases], unit=2)
-    totals = []
-    for row in range(len(table.counts)):
-        draws = zip(plan.phases, table.paths(row), strict=True)
-        choices = [
-            averaged_choices(
-                phase_bounds(phase.hierarchy, path, clip=3, adjacency=plan.adjacency, group=Group()),
-                (phase.hierarchy, 3),
-                (path, None),
-                Group(),
-                plan.adjacency,
-            )
-            for phase, path in draws
-        ]
-        of_choices = []
-        for timed in itertools.product(*choices):
-            ahead = [step_profile(one.bound, noise_multiplier=4.0) for one in timed]
-            directions = (ahead, [profile.swapped for profile in ahead])
-            of_choices.append(
-                max(accountant_of("pld")(dict.fromkeys(curves, 50), delta=plan.delta).epsilon for curves in directions)
-            )
-        totals.append(min(of_choices))
-    assert both == pytest.approx(max(totals), rel=1e-9)
+    phases = [hierarchy([[9], [1, 1]], (draw, ONE, ONE)) for draw in (Poisson(probability=Fraction(1, 2)), ONE)]
+    first, second = (composed(run(each, unit=2)).steps for each in phases)
+
+    def cost(*steps):
+        return accountant_of("pld")(sum(map(Counter, steps), Counter()), delta=1e-4).epsilon
+
+    worst, other = (max(steps, key=lambda unit, steps=steps: cost(steps[unit])) for steps in (first, second))
+    both = guarantee(run(*phases, unit=2)).epsilon
+    assert worst != other
+    assert both == pytest.approx(max(cost(first[unit], second[unit]) for unit in first), rel=1e-9)
+    assert both < cost(first[worst], second[other]) * (1 - 1e-3)
 
 
 @pytest.mark.heavy

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pathlib
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
@@ -9,29 +10,24 @@ from math import comb
 
 import numpy as np
 import pytest
+import yaml
 
 from dpcalc import work
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification import any_mechanism as black_box_steps
 from dpcalc.amplification import counts as revealed_count_distributions
 from dpcalc.amplification.groups import large_group
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import DpcalcError, NoSolution, WorkExceededError
-from dpcalc.guarantee import ROUGH_COUNTS
-from dpcalc.losses.atoms import chained
 from dpcalc.losses.pair import MixturePair
-from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner import composition as compositions
 from dpcalc.planner import evaluate as evaluation
-from dpcalc.planner.compare import compare, cross_checks
-from dpcalc.planner.composition import Composition, composed
-from dpcalc.planner.evaluate import CLOSED_FORM, delta_of, evaluate, guarantee
-from dpcalc.planner.risk import risk
+from dpcalc.planner.composition import composed
+from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
-from dpcalc.planner.solve import ROUGH_SEARCH, solve
+from dpcalc.planner.solve import solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
@@ -39,6 +35,7 @@ from tests.sweeps.heavy_configs import heavy_config
 from tests.sweeps.random_configs import generator, random_config
 from tests.thinning import thinned
 
+ONCE_WRONG = yaml.safe_load(pathlib.Path(__file__).with_name("once_wrong.yaml").read_text(encoding="utf-8"))
 MOST_UNITS = 6.5 * work.SECOND  # the last bound there is may go beyond the allowance
 
 
@@ -294,7 +291,7 @@ def test_rough_counts_are_never_below_exact_ones_and_said(config, monkeypatch):
     assert not sharp.notes
     monkeypatch.setattr(compositions, "_LAWS_WORK", 0.0)
     rough = guarantee(plan)
-    assert ROUGH_COUNTS in rough.notes
+    assert "is bounded roughly" in " ".join(rough.notes)
     assert sharp.epsilon * (1 - 1e-4) <= rough.epsilon < 20 * sharp.epsilon
 
 
@@ -302,7 +299,7 @@ def test_rough_counts_are_never_below_exact_ones_and_said(config, monkeypatch):
 @pytest.mark.parametrize("config", thinned(PLANS, 1))
 def test_each_step_of_the_ladder_is_looser_and_said(config, monkeypatch):
     plan = plan_of(config)
-    sharp, closed = guarantee(plan), guarantee(plan, method=CLOSED_FORM)
+    sharp, closed = guarantee(plan), guarantee(plan, method="closed-form")
     deltas = [delta_of(plan, epsilon=sharp.epsilon)]
     found = [sharp]
     for name in ("_SHARP_WORK", "_MOMENT_WORK"):
@@ -369,12 +366,15 @@ def test_a_search_that_needs_too_much_work_is_made_by_a_looser_bound(monkeypatch
     for name in ("_SEARCH_WORK", "_ROUGH_SEARCH_WORK"):
         monkeypatch.setattr(solving, name, 1e6)
         rough = solve(plan, "sigma", goal=goal)
-        assert ROUGH_SEARCH in rough.guarantee.notes
+        assert "the search was made by a looser bound" in " ".join(rough.guarantee.notes)
         assert rough.value >= sharp.value * (1 - 1e-4)
         assert guarantee(rough.plan).epsilon <= goal.limit
 
 
-@pytest.mark.parametrize("left", [("_SEARCH_WORK",), ("_SEARCH_WORK", "_ROUGH_SEARCH_WORK")])
+@pytest.mark.parametrize(
+    "left",
+    [("_SEARCH_WORK",), pytest.param(("_SEARCH_WORK", "_ROUGH_SEARCH_WORK"), marks=pytest.mark.heavy)],
+)
 def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allows(left, monkeypatch):
     """It once said that no value met the goal: pld gives 31.3 for one step, rdp 36.2."""
     from dpcalc.planner import solve as solving
@@ -386,7 +386,7 @@ def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allo
     rough = solve(plan, "steps", goal=goal)
     assert (rough.value, rough.fails_at, rough.guarantee.method) == (1, 2, "pld")
     assert (rough.reached, rough.goal) == (sharp.reached, goal)
-    assert ROUGH_SEARCH in rough.guarantee.notes
+    assert "the search was made by a looser bound" in " ".join(rough.guarantee.notes)
     with pytest.raises(NoSolution, match="the best, steps 1, gives 31\\.3376"):
         solve(plan, "steps", goal=EpsilonGoal(limit=31.0))
 
@@ -395,7 +395,7 @@ def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allo
     ("goal", "method"),
     [
         (DetectionGoal(limit=0.2, false_positive_rate=0.01), "auto"),
-        (AdvantageGoal(limit=0.3), "pld"),
+        pytest.param(AdvantageGoal(limit=0.3), "pld", marks=pytest.mark.heavy),
         (EpsilonGoal(limit=2.0), "rdp"),
     ],
 )
@@ -407,19 +407,10 @@ def test_any_search_with_looser_bounds_ends_with_a_value_within_the_goal(goal, m
     sharp = solve(plan, "sigma", goal=goal)
     monkeypatch.setattr(solving, "_SEARCH_WORK", 1e5)
     rough = solve(plan, "sigma", goal=goal)
-    assert ROUGH_SEARCH in rough.guarantee.notes
+    assert "the search was made by a looser bound" in " ".join(rough.guarantee.notes)
     assert rough.reached <= goal.limit
     assert rough.value >= sharp.value * (1 - 1e-4)
     assert rough.plan.method == method
-
-
-def test_changes_of_a_group_in_closed_form_are_above_the_chain():
-    for epsilon, delta in ((0.5, 0.0), (0.1, 1e-4), (2.0, 1e-9)):
-        mechanism = ApproximateDp(epsilon=epsilon, delta=delta)
-        for changes in (2, 3, 7):
-            bound, chain = black_box_steps._unamplified_atoms(mechanism, changes), chained(mechanism.pair(), changes)
-            for at in (0.0, 0.05, 0.3, 1.0, 3.0, 10.0):
-                assert bound.delta(at) >= chain.delta(at) * (1 - 1e-9)
 
 
 def test_large_groups_without_exact_probabilities():
@@ -449,58 +440,10 @@ def work_exceeded():
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("place", [816, 12310])
-def test_configs_that_once_had_internal_errors(place):
-    """A group spread over drawn sessions; held draws of Laplace noise whose sharp bound takes too much work."""
-    levels = [
-        {"name": "user", "count": 60_000},
-        {"name": "session", "count": 100},
-        {"name": "example", "count": 60_000},
-    ]
-    held = {"scheme": "poisson", "rate": 0.73853, "redraw_every": 2}
-    draws = {"user": held, "session": {"scheme": "with-replacement", "size": 28}, "example": {"scheme": "all"}}
-    configs = {
-        816: {
-            "version": 1,
-            "data": {"levels": [{"name": "session"}, {"name": "example"}], "tree": [8, 8, 6, 6]},
-            "sampling": {"session": {"scheme": "fixed", "size": 1}, "example": {"scheme": "poisson", "rate": 0.01}},
-            "mechanism": {"noise_multiplier": 20},
-            "training": {"steps": 9},
-            "privacy": {"unit": "example", "group_size": 5, "adjacency": "replace-one", "delta": 1e-9},
-        },
-        12310: {
-            "version": 1,
-            "data": {"levels": levels},
-            "sampling": draws,
-            "mechanism": {"type": "laplace", "noise_multiplier": 4.2, "clip": "example"},
-            "training": {"steps": 30},
-            "privacy": {"unit": "user", "adjacency": "zero-out", "delta": 1e-9},
-        },
-    }
-    plan = plan_of(configs[place])
-    assert evaluate(plan).guarantee.epsilon <= guarantee(plan, method=CLOSED_FORM).epsilon
-
-
-QUESTIONS = {
-    "evaluate": evaluate,
-    "compare": compare,
-    "risk": risk,
-    "delta": lambda plan: delta_of(plan, epsilon=1.0),
-    "cross-check": cross_checks,
-}
-
-
-@pytest.mark.parametrize("name", thinned(QUESTIONS, 1))
-def test_a_question_composes_the_plan_once(name, monkeypatch):
-    """Its protected units and its step losses, however many accountants, bounds and rows are asked about them."""
-    plan, made = plan_of({**PLANS[1], "training": {"steps": 3}}), []
-    units, steps = compositions.protected_units, Composition.steps_of_units
-    monkeypatch.setattr(compositions, "protected_units", lambda plan: (made.append((plan, "units")), units(plan))[1])
-    monkeypatch.setattr(
-        Composition, "steps_of_units", lambda run, *bounds: (made.append((run.plan, "steps")), steps(run, *bounds))[1]
-    )
-    QUESTIONS[name](plan)
-    assert sorted(part for asked, part in made if asked == plan) == ["steps", "units"]
+@pytest.mark.parametrize("text", ONCE_WRONG.values(), ids=ONCE_WRONG)
+def test_configs_that_once_had_internal_errors(text):
+    plan = load_text(text, path="f.yaml").plan
+    assert evaluate(plan).guarantee.epsilon <= guarantee(plan, method="closed-form").epsilon
 
 
 @pytest.mark.slow

@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.plan import Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme
+from tests.runs import run_of
 
 UNUSED_DELTA = 0.5  # of a row that asks for no epsilon
 
@@ -69,17 +68,11 @@ def _scheme(name: str, size: str = "") -> Scheme:
 
 
 def _published(row: dict[str, str]) -> Published:
-    phase = Phase(
-        name="training",
-        hierarchy=hierarchy(row["levels"]),
-        mechanism=Gaussian(noise_multiplier=float(row["noise_multiplier"])),
-        clip=int(row["clip"]),
-        steps=int(row["steps"]),
-    )
-    plan = Plan(
-        phases=(phase,),
-        unit=int(row["unit"]),
-        adjacency=Adjacency(row["adjacency"]),
+    plan = run_of(
+        hierarchy(row["levels"]),
+        noise=float(row["noise_multiplier"]),
+        **{key: int(row[key]) for key in ("clip", "steps", "unit")},
+        adjacency=row["adjacency"],
         delta=float(row["delta"] or UNUSED_DELTA),
     )
     return Published(

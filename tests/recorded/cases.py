@@ -20,40 +20,10 @@ SAMPLES = ROOT / "sample_configs"
 PLANS = Path(__file__).with_name("plans.csv")
 SEED = 20261122  # of the generated plans; plans.csv has the places of 300 that answer quickly
 
-ON_EACH = (
-    "epsilon {} --json",
-    "delta {} --epsilon 1 --json",
-    "risk {} --prior 0.1 --fpr 0.01 --json",
-    "solve-sigma {} --target-epsilon 2 --json",
-    "solve-steps {} --target-epsilon 2 --json",
-    "solve-rate {} --target-epsilon 2 --json",
-    "solve-group {} --target-epsilon 2 --json",
-    "compare {} --json",
-    "curve steps {} --range 1,3 --json",
-    "curve rdp {} --range 2,4,16 --json",
-    "curve profile {} --range 0.5,2 --json",
-    "curve tradeoff {} --range 0.01,0.1 --json",
-    "statement {} --format json",
-    "show {}",
-    "python {}",
-)
-"""On every sample; on each generated plan the first and a part of the others, so that each runs on about 40 plans."""
+LINES: dict[str, list[str]] = yaml.safe_load(Path(__file__).with_name("jobs.yaml").read_text(encoding="utf-8"))
+ON_EACH, ON_SAMPLES = LINES.pop("on each"), LINES.pop("on samples")
+"""`ON_EACH` on every sample; on each generated plan its first and a part of the others, each on about 40 plans."""
 PARTS = 7
-
-ON_SAMPLES = (
-    "epsilon {} --unit all --verbose --json",
-    "epsilon {} --method rdp --delta 1e-7 --json",
-    "solve-sigma {} --target-tpr 0.05 --at-fpr 0.01 --json",
-    "solve-steps {} --target-advantage 0.2 --json",
-    "curve epochs {} --range 1,2 --json",
-    "curve sigma {} --range 1,4 --method pld --method rdp --json",
-    "curve rate {} --range 0.01,0.1 --json",
-    "curve group {} --range 1,2 --method group-mixture --json",
-    "simulate {} --draws 5 --json",
-    "sweep {} --over mechanism.noise_multiplier=1,4 --jobs 1 --json",
-    "validate {} --json",
-    "check {} --max-epsilon 3 --json --timeout 100000",
-)
 
 SOME = [  # samples of the commands that take several files
     f"sample_configs/{name}.yaml" for name in ("mnist_dpsgd", "clinic_maml", "mnist_fixed_batch", "two_phase")
@@ -126,11 +96,10 @@ def other_jobs() -> list[Job]:
         "scan": {"files": {**tree, "rows.csv": rows}, "samples": False},
         "base": {"files": texts, "samples": False, "commits": True, "changed": changed},
     }
-    lines = yaml.safe_load(Path(__file__).with_name("jobs.yaml").read_text(encoding="utf-8"))
     samples = " ".join(sample_paths())
     return [
         Job(name=name, lines=tuple(line.replace("SAMPLES", samples) for line in each), **beside.get(name, {}))
-        for name, each in lines.items()
+        for name, each in LINES.items()
     ]
 
 

@@ -1,21 +1,17 @@
-"""Charts as tables, characters and pictures: told from the data in them."""
+"""Charts as characters and pictures, told from the data in them; as tables, CSV and JSON: golden files."""
 
-import csv
-import io
-import json
 import math
 import re
 import sys
 import xml.etree.ElementTree as ET
 from base64 import b64decode
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcalc.charts.chart import LOG, Axis, Chart, Limit, Series, cell, chart_csv, chart_output, chart_rows, legend
+from dpcalc.charts.chart import Axis, Chart, Limit, Series, cell
 from dpcalc.charts.plot import chart_picture, chart_text, round_ticks
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
@@ -34,37 +30,12 @@ CHART = Chart(
 )
 LOGARITHMIC = Chart(
     title="delta over epsilon",
-    x=Axis(name="epsilon", scale=LOG),
-    y=Axis(name="delta", scale=LOG),
+    x=Axis(name="epsilon", scale="log"),
+    y=Axis(name="delta", scale="log"),
     series=(Series(name="delta", kind=Kind.UPPER, xs=(0.5, 1.0, 4.0), ys=(1e-2, 1e-5, 0.0)),),
     limits=(Limit(name="budget", value=2.0, axis="x"),),
 )
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def test_a_table_rounds_to_the_safe_side():
-    rows = chart_rows(CHART)
-    assert rows[0] == ("epochs", "strong-composition (as-published)", "pld", "clinic $x$ (estimate)")
-    assert rows[1] == ("1", "0.900", "0.100", "inf")
-    assert rows[3] == ("75", "-", "-", "-")
-    assert rows[4] == ("100", "9.34", "0.947", "2.00")
-
-
-def test_csv_has_every_number_in_full():
-    rows = list(csv.reader(io.StringIO(chart_csv(CHART))))
-    assert rows[0] == ["epochs", "strong-composition (as-published)", "pld (upper)", "clinic $x$ (estimate)"]
-    assert rows[1:] == [["1", "0.9", "0.1", "inf"], ["50", "6.04", "0.6412", ""], ["75", "", "", ""],
-                        ["100", "9.3381", "0.946867", "2.0"]]  # fmt: skip
-
-
-def test_json_has_no_infinity():
-    plan = SimpleNamespace(name="clinic", unit_name="task", adjacency="add-remove", group_size=1, delta=1e-5)
-    loaded = SimpleNamespace(path="a.yaml", plan=plan, config_hash="0", diagnostics=())
-    document = json.loads(chart_output("epochs", CHART, [loaded]).json_text(), parse_constant=pytest.fail)
-    _, pld, estimate = document["series"]
-    assert pld["points"][2] == {"x": 75.0, "y": None, "answer": False}
-    assert estimate["points"][0] == {"x": 1.0, "y": None, "answer": True}
-    assert (document["curve"], document["limits"]) == ("epochs", [{"name": "budget", "value": 3.0, "axis": "y"}])
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -77,25 +48,10 @@ def test_a_chart_of_characters_fits_the_terminal(chart, width):
     assert len(legend) >= len(chart.series)
 
 
-def marked(text, mark):
-    """(row from above, column) of a mark in the drawing."""
-    rows = [line for line in text.splitlines() if re.match(r"\s*\S* ?[|+]", line) and "--+" not in line]
-    return [(row, at) for row, line in enumerate(rows[:18]) for at, one in enumerate(line) if one == mark]
-
-
 def test_colours_change_no_character():
     styled = chart_text(CHART, width=80, styled=True)
     assert re.sub(r"\x1b\[\d+m", "", styled) == chart_text(CHART, width=80)
     assert {"\x1b[34mo", "\x1b[33mx"} <= set(re.findall(r"\x1b\[\d+m[ox]", styled))
-
-
-def test_marks_are_where_the_numbers_are():
-    found = marked(chart_text(CHART, width=80), "o")
-    assert min(found)[0] == 0  # the largest number in the first row
-    lowest = max(found)
-    assert lowest[0] in {15, 16}  # 0.9 of 9.34 in 18 rows
-    assert min(at for _, at in found) < 10 < max(at for _, at in found)
-    assert max(at for _, at in found) == 79
 
 
 def test_a_line_that_lies_wholly_under_another_says_so():
@@ -158,23 +114,8 @@ def line(name, kind, **more):
     ],
 )  # fmt: skip
 def test_a_legend_says_method_and_kind_once(series, expected):
-    assert legend(series, replace(CHART, series=(series, line("other", Kind.UPPER, method="other")))) == expected
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "is_log", "expected"),
-    [
-        (0.0, 4.7, False, (0, 1, 2, 3, 4)),
-        (0.0, 50.0, False, (0, 10, 20, 30, 40, 50)),
-        (0.83, 1.31, False, (0.9, 1.0, 1.1, 1.2, 1.3)),
-        (1e-4, 1.0, True, (1e-4, 1e-3, 1e-2, 1e-1, 1.0)),
-        (1e-12, 1.0, True, (1e-12, 1e-9, 1e-6, 1e-3, 1.0)),
-        (0.5, 4.0, True, (1, 2, 3, 4)),
-        (-3.0, 3.0, False, (-2, 0, 2)),
-    ],
-)
-def test_ticks_are_round_numbers(low, high, is_log, expected):
-    assert round_ticks(low, high, max_ticks=6, is_log=is_log) == pytest.approx(expected)
+    chart = replace(CHART, series=(series, line("other", Kind.UPPER, method="other")))
+    assert f"\no {expected}\n" in chart_text(chart, width=80)
 
 
 @given(low=st.floats(-1e6, 1e6), span=st.floats(1e-3, 1e6), most=st.integers(2, 9))
@@ -335,7 +276,13 @@ def test_a_notebook_shows_the_picture_and_the_table_or_the_table_alone(monkeypat
         CHART.picture("png")
 
 
-@pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+@pytest.mark.parametrize(
+    ("ending", "start"),
+    [
+        ("svg", b"<?xml"),
+        *(pytest.param(*each, marks=pytest.mark.heavy) for each in (("png", b"\x89PNG"), ("pdf", b"%PDF"))),
+    ],
+)
 def test_the_same_chart_gives_the_same_bytes(ending, start):
     picture = chart_picture(LOGARITHMIC, ending)
     assert picture.startswith(start)

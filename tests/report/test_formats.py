@@ -16,7 +16,7 @@ from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.gate.verdict import Change, Verdict, finding
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import GateAnswer
-from dpcalc.report.rules import RULES, rule_address, rules_address
+from dpcalc.report.rules import RULES
 from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result, moved
 
 SCHEMAS = Path(__file__).parent / "schemas"
@@ -208,20 +208,21 @@ def test_no_text_of_a_config_is_a_link_or_a_placeholder_of_sarif():
     assert text == r"unknown key `\[Approve\](https://example.org)`, `{{0}}`, `a" + "\\" * 4 + "b`"
 
 
-def test_codes_lead_to_the_rules_page_where_its_address_is_known(monkeypatch):
+@pytest.mark.usefixtures("fresh_caches")
+@pytest.mark.parametrize(
+    ("stated", "known"), [("https://example.org/docs/rules.md", True), ("javascript:alert(1)", False), ("", False)]
+)
+def test_codes_lead_to_the_rules_page_where_its_address_is_known(monkeypatch, stated, known):
     page = (Path(__file__).parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
     heads = re.findall("^## (.*)$", page, flags=re.MULTILINE)
     anchors = {re.sub(r"[^\w -]", "", head.lower()).replace(" ", "-") for head in heads}  # as GitHub makes them
-    for stated, known in (("https://example.org/docs/rules.md", True), ("javascript:alert(1)", False), ("", False)):
-        monkeypatch.setenv("DPCALC_RULES", stated)
-        rules_address.cache_clear()
-        assert {bool(rule_address(code)) for code in RULES} == {known}
-        (run,) = json.loads(drawn("sarif", EVERYTHING))["runs"]
-        uris = [rule.get("helpUri") for rule in run["tool"]["driver"]["rules"]]
-        assert (
-            all(uri.partition("#")[0] == stated and uri.partition("#")[2] in anchors for uri in uris)
-            if known
-            else not any(uris)
-        )
-        assert (f"[DPC301]({stated}#dpc301-over-budget)" in drawn("markdown", EVERYTHING)) is known
-    rules_address.cache_clear()
+    monkeypatch.setenv("DPCALC_RULES", stated)
+    one_of_each = replace(NEAR, problems=tuple(finding(code, Severity.ERROR, "said", "a.yaml") for code in RULES))
+    (run,) = json.loads(drawn("sarif", [one_of_each]))["runs"]
+    uris = [rule.get("helpUri") for rule in run["tool"]["driver"]["rules"]]
+    assert len(uris) == len(RULES)
+    if known:
+        assert all(uri.partition("#")[0] == stated and uri.partition("#")[2] in anchors for uri in uris)
+    else:
+        assert not any(uris)
+    assert (f"[DPC301]({stated}#dpc301-over-budget)" in drawn("markdown", EVERYTHING)) is known

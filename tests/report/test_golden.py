@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from dpcalc._version import __version__
-from dpcalc.audit.simulate import Check, Simulation, simulation_output
+from dpcalc.charts.chart import chart_output
+from dpcalc.charts.plot import chart_text
 from dpcalc.config.source import Severity
 from dpcalc.errors import UnsupportedError
 from dpcalc.gate.verdict import Result, Verdict
@@ -39,6 +40,7 @@ from tests.report.risks import RISK
 from tests.report.samples import EVALUATION, GUARANTEE, HOSTILE, INFINITE, PLAN, ROWS, TWO_PHASES
 from tests.report.solutions import CERTAIN, DELTA, EVERY_RATE, FACTOR, NEVER, NOISE, NONE, RATE, SIZE, STEPS
 from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
+from tests.report.test_chart import CHART, LOGARITHMIC
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -70,6 +72,7 @@ VALID = Result(path="ok.yaml", verdict=Verdict.PASSED)
 COMPARED, RISKS = comparison_output(ROWS, loaded()), risk_output(RISK, loaded())
 UNITS = units_output([(EVALUATION, loaded()), (UnsupportedError("no bound"), loaded()), (INFINITE, loaded())])
 COSTS = costs_output([(EVALUATION, loaded()), (TWO_PHASES, loaded(replace(PLAN, budget=None), path="b.yaml"))])
+CURVE = chart_output("epochs", CHART, [loaded()])
 DELTAS, NO_SOLUTION = delta_output(DELTA, loaded()), no_solution_output("solve-rate", NONE, loaded())
 
 OUTPUTS = {
@@ -91,6 +94,11 @@ OUTPUTS = {
     "compare_terminal.txt": lambda: terminal(COMPARED),
     "compare_plain.txt": COMPARED.plain_text,
     "compare_json.txt": COMPARED.json_text,
+    "curve_terminal.txt": lambda: chart_text(CHART, width=80),
+    "curve_terminal_logarithmic.txt": lambda: chart_text(LOGARITHMIC, width=80),
+    "curve_plain.txt": lambda: f"{CHART}\n",
+    "curve_csv.txt": lambda: CURVE.csv,
+    "curve_json.txt": CURVE.json_text,
     "solve_terminal.txt": lambda: terminal(solved(NOISE)),
     "solve_terminal_phases.txt": lambda: terminal(solved(FACTOR)),
     "solve_terminal_none.txt": lambda: terminal(NO_SOLUTION),
@@ -164,7 +172,6 @@ def test_a_narrow_terminal_loses_no_digit(width):
 
 # Forms that agree, numbers on the safe side
 
-CHECK = Check(phase="main", quantity="inclusion", computed=(0.25, 0.25), observed=0.26, interval=(0.2, 0.3), trials=9)
 OUTSIDE = "outside pld's interval: please report this run"
 CROSS_CHECK = CrossCheck(direction="D||D'", upper=1.0000003, lower=0.9999999, estimate=1.0, order=17.283)
 NO_BUDGET = replace(PLAN, budget=None)
@@ -192,7 +199,6 @@ FACTS = {
     "ledger": ledger_output(ACCOUNT),
     "ledger, added": ledger_output(ACCOUNT, is_added=True),
     "ledger, infinite": ledger_output(OPEN_ENDED),
-    "simulate": simulation_output(Simulation(checks=(CHECK,), seed=7, notes=()), loaded()),
 }
 TABLES = {
     "compare": COMPARED,

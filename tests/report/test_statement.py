@@ -18,8 +18,7 @@ from dpcalc.planner.risk import AttackBounds
 from dpcalc.planner.statement import statement as made_statement
 from dpcalc.planner.tuning import Poisson
 from dpcalc.report.formats import STATEMENTS, statement_format
-from dpcalc.report.registry import UNANSWERED, registry_fields, registry_notes
-from dpcalc.report.statement import latex_escaped, statement_view
+from dpcalc.report.statement import statement_view
 from tests.report.risks import NO_SUMMARY
 from tests.report.samples import EVALUATION, GUARANTEE, PLAN
 from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
@@ -181,15 +180,19 @@ def values(entry):
     return [each for inner in (entry.values() if isinstance(entry, dict) else entry) for each in values(inner)]
 
 
-def leaves(schema, path=()):
-    if "properties" not in schema:
-        return [".".join(path)]
-    return [leaf for name, inner in schema["properties"].items() for leaf in leaves(inner, (*path, name))]
+def leaves(entry, inner, path=()):
+    """The dotted paths of an entry or a schema; `inner` gives the mapping below one, or None."""
+    below = inner(entry)
+    if below is None:
+        return {".".join(path)}
+    return {leaf for name, each in below.items() for leaf in leaves(each, inner, (*path, name))}
 
 
 def test_the_declared_fields_are_those_of_the_registry():
-    stated = registry_fields(statement_view(STATEMENT, loaded()))
-    assert stated.keys() == set(leaves(REGISTRY)) - {"deployment.privacy_loss.privacy_parameters.rho"}
+    entry = yaml.safe_load(stated("registry", STATEMENT, loaded(), published="2026-01-31"))
+    others = {"deployment.privacy_loss.privacy_parameters.rho", "deployment.basic.data_product_sector"}
+    stated_ones = leaves(entry, lambda each: each if isinstance(each, dict) else None)
+    assert stated_ones == leaves(REGISTRY, lambda schema: schema.get("properties")) - others
 
 
 @pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=r"a\\b: [\\(x) ..."))])
@@ -200,25 +203,14 @@ def test_an_entry_is_valid_once_it_has_a_date(statement, config):
 
 
 def test_an_entry_states_what_is_known_and_asks_for_the_others():
-    view = statement_view(replace(STATEMENT, evaluation=EVALUATION), loaded())
     entry = yaml.safe_load(stated("registry", replace(STATEMENT, evaluation=EVALUATION)))
     assert (entry["url_slug"], entry["status"], entry["tier"]) == ("clinic-maml", "Draft", 3)
     deployment = entry["deployment"]
     assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.946867, "delta": 1e-5}
     assert deployment["privacy_loss"]["privacy_unit"] == "one example"
-    assert deployment["basic"]["description"] == UNANSWERED
-    assert deployment["basic"]["data_curators"] == [UNANSWERED]
+    assert deployment["basic"]["description"] == "..."
+    assert deployment["basic"]["data_curators"] == ["..."]
     assert "publication_date" not in deployment["basic"]
-    answer, add, check = registry_notes(view)
-    assert answer.startswith(
-        "a person must answer (`...`): deployment.basic.data_curators, deployment.basic.description"
-    )
-    assert add == (
-        "left out, for a person to add: deployment.basic.publication_date, deployment.basic.data_product_sector"
-    )
-    assert "deployment.deployment_model.model_name" in check
-    dated = statement_view(STATEMENT, loaded(), published="2026-01-31")
-    assert "publication_date" not in " ".join(registry_notes(dated))
 
 
 def test_without_a_guarantee_nothing_is_registered():
@@ -230,13 +222,6 @@ TEX = "\\ { } $ & # ^ _ % ~ < > | \" ' ` -- --- ,, ?` !` ^^5c \\input{/etc/passw
 COMMANDS_OF_ESCAPES = re.compile(
     r"\\(?:text(?:backslash|asciicircum|asciitilde|less|greater|bar|quotedbl|quotesingle|asciigrave)\{\}|[{}$&#_%])"
 )
-
-
-def test_latex_shows_every_character_as_it_is():
-    escaped_text = latex_escaped(TEX)
-    left = COMMANDS_OF_ESCAPES.sub("", escaped_text).replace("{}", "")
-    assert not re.search(r"[\\{}$&#^_%~]", left)
-    assert not re.search(r"--|,,|\?`|!`|''|``|<<|>>", COMMANDS_OF_ESCAPES.sub("x", escaped_text))
 
 
 @pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=TEX), path=TEX, section=TEX)])
@@ -251,6 +236,7 @@ def test_latex_is_balanced_whatever_names_hold(config):
         else:
             assert opened.pop() == name
     assert not opened
+    assert not re.search(r"--|,,|\?`|!`|''|``|<<|>>", COMMANDS_OF_ESCAPES.sub("x", body))
     body = COMMANDS_OF_ESCAPES.sub("", body)
     assert body.count("{") == body.count("}")
     known = {"section", "subsection", "begin", "end", "item"}

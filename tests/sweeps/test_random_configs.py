@@ -9,7 +9,7 @@ from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
 from dpcalc.planner.evaluate import evaluate
-from tests.sweeps import data_sets
+from tests.oracles import config_data_sets
 from tests.sweeps.random_configs import generator, random_config
 
 SEED = 1
@@ -31,7 +31,7 @@ def check(config):
     if found.epsilon_lower is not None:
         assert found.epsilon_lower <= found.epsilon
         assert not found.tight or found.epsilon - found.epsilon_lower <= TIGHT * found.epsilon
-    if oracle := data_sets.epsilon(config):
+    if oracle := config_data_sets.epsilon(config):
         exact, error, costliest = oracle
         assert found.epsilon * (1 + 1e-9) >= exact - error
         if costliest and found.epsilon_lower is not None:

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from dpcalc.mechanisms.pate import Votes
+from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, Votes
 
 TEACHERS = 250
 
@@ -62,3 +62,14 @@ def log_winner(row, noise):
         rivals = sum(under[other] for place, other in enumerate(row) if place != at)
         logs.append(np.logaddexp.reduce(density(x - count) + rivals))
     return np.array(logs) - np.logaddexp.reduce(logs)
+
+
+def outcomes(row, mechanism):
+    """Log probabilities of each label, and of none."""
+    if isinstance(mechanism, LNMax):
+        return np.append(log_winner(row, laplace(1 / mechanism.gamma)), -math.inf)
+    winner = log_winner(row, gaussian(mechanism.noise_multiplier))
+    if not isinstance(mechanism, ConfidentGNMax):
+        return np.append(winner, -math.inf)
+    away = (mechanism.threshold - max(row)) / mechanism.threshold_noise_multiplier / math.sqrt(2)
+    return np.append(winner + math.log(math.erfc(away) / 2), math.log(math.erfc(-away) / 2))
