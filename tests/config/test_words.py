@@ -441,8 +441,8 @@ def test_loaders_that_are_switched_on(word, value, scheme):
 
 OTHERS = (
     "sensitivity l2_sensitivity l1_sensitivity sigma sample_size poisson_sampling shuffle with_replacement replacement "
-    "target_epsilon target_eps central_epsilon dp_epsilon num_microbatches microbatches used_microbatching num_micro_batches "
-    "clipping clipping_mode clipping_fn clipping_style clipping_method"
+    "target_epsilon target_eps central_epsilon dp_epsilon num_microbatches microbatches used_microbatching "
+    "num_micro_batches clipping clipping_mode clipping_fn clipping_style clipping_method"
 )
 COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "var" not in word), *PARTS, *COHORT, *ROUNDS}
 
