@@ -10,14 +10,12 @@ import pytest
 import dpcalc
 from dpcalc.accountants.rdp import best_delta
 from dpcalc.config.load import load
-from dpcalc.errors import ConvergenceError, NoSolution
+from dpcalc.errors import ConvergenceError
 from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson
+from dpcalc.sampling.schemes import All, CappedPoisson, Poisson
 from tests.oracles.exact_gaussian import exact_delta
 from tests.runs import run_of
 
@@ -74,11 +72,6 @@ def test_the_moments_give_a_delta_above_the_exact_one(monkeypatch, epsilon):
     assert found.method == "rdp"
     assert found.delta_lower is None or found.delta_lower <= exact
     assert exact <= found.delta <= min(1, 20 * exact)
-
-
-def test_no_size_is_small_enough_for_next_to_no_budget():
-    with pytest.raises(NoSolution, match="no value gives epsilon <= 1e-06"):
-        solve(plan_of(Fixed(size=600), noise=0.5), "rate", goal=EpsilonGoal(limit=1e-6))
 
 
 @pytest.mark.heavy

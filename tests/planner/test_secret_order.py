@@ -255,4 +255,5 @@ def test_delta_is_not_what_a_pass_bounded_for_another_delta_leaves():
 
 
 def test_moments_are_not_those_of_round_off_far_out():
-    assert guarantee(plan(), method="rdp").epsilon < 1.5 * guarantee(plan(), method="pld").epsilon
+    """.183; as a share of the bound by losses it rose when that one fell, from .137 to .120."""
+    assert guarantee(plan(), method="pld").epsilon < guarantee(plan(), method="rdp").epsilon < 0.19

@@ -63,7 +63,10 @@ def configured(user, unit="user", adjacency="add-remove"):
     return CONFIG.format(user=user, unit=unit, adjacency=adjacency)
 
 
-@pytest.mark.parametrize(("unit", "adjacency"), [("user", "add-remove"), ("example", "replace-one")])
+@pytest.mark.parametrize(
+    ("unit", "adjacency"),
+    [("user", "add-remove"), pytest.param("example", "replace-one", marks=pytest.mark.heavy)],
+)
 def test_epsilon_and_its_lower_end_are_those_of_the_same_law(unit, adjacency):
     toy, known = (
         json.loads(dpcalc("epsilon", "-", "--json", text=configured(user, unit, adjacency))) for user in (DICE, POISSON)
@@ -77,6 +80,7 @@ def test_a_simulation_agrees():
     assert "agrees" in dpcalc("simulate", "-", "--draws", "2000", text=configured(DICE))
 
 
+@pytest.mark.heavy
 def test_an_audit_tells_dice_from_a_fixed_size(tmp_path):
     import numpy as np
 
