@@ -245,8 +245,8 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
                 found = ours
             elif word in _OF_LOADER and (found is None or found.is_rename):
                 found = Meaning("how the loader draws is asked", "sampling.scheme")
-            if found is None or (found.is_rename and found.about not in {*KEYS, UNITS, COHORT, *PARTS}):
-                continue
+            if found is None or (found.is_rename and not group and found.about not in KEYS):
+                continue  # `size` alone is that of anything
             is_known = (path in {"", FLAGS} or is_private or word not in _COMMON.split()) and not (
                 word == "eps" and names & _OF_AN_OPTIMIZER  # Adam's
             )
