@@ -500,7 +500,7 @@ def test_one_example_fewer_moves_all_others_to_other_batches():
 
 
 def torch_order(count, seed):
-    """`torch.randperm` of a CPU (ATen, `randperm_cpu`): each place takes one of those left, from one stream of words."""
+    """`torch.randperm` on a CPU (ATen, `randperm_cpu`): each place takes one of those left, from one stream."""
     order, words = list(range(count)), np.random.RandomState(seed)
     for place in range(count - 1):
         other = place + int(words.randint(2**32, dtype=np.uint64)) % (count - place)
