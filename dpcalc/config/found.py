@@ -246,8 +246,8 @@ def _stated(section: Section, *, path: str | None, is_private: bool) -> Iterator
                 found = ours
             elif word in _OF_LOADER and (found is None or found.is_rename):
                 found = Meaning("how the loader draws is asked", "sampling.scheme")
-            if found is None or (found.is_rename and found.about not in {*KEYS, UNITS, COHORT, *PARTS}):
-                continue
+            if found is None or (found.is_rename and not group and found.about not in KEYS):
+                continue  # `size` alone is that of anything
             is_known = (path in {"", FLAGS} or is_private or word not in _COMMON.split()) and not (
                 word == "eps" and names & _OF_AN_OPTIMIZER  # Adam's
             )
@@ -502,9 +502,13 @@ def order_lines(words: Sequence[Word], loader: str, given: Mapping[str, str], te
         f"{word.path or 'a seed'} = {shortened(word.text)}, line {word.line}" for word in words if word.key == SEED
     ]
     lines = [visible(f"{', '.join(seeds[:4])}: {_PUBLIC}")] if seeds else []
+    is_added = "adjacency:" not in text or "adjacency: add-remove" in text
+    if is_added and given.get(SEED) != "true" and (seeds or loader == "trainer"):
+        whose = "that of Trainer is 42 by default; " if not seeds else ""
+        lines.append(f"add-remove takes an order whose seed nobody knows: {whose}else --set privacy.adjacency=zero-out")
     if missing := [key for key in ORDER if given.get(key) != "true"]:
         way = f"takes --set KEY=true of {', '.join(missing)} (docs/adopt.md)"
         lines.append(f"the order of the loader counts as known; a secret one, which may cost less, {way}")
-    elif "adjacency:" not in text or "adjacency: add-remove" in text:
+    elif is_added:
         lines.append("a secret order counts for zero-out and replace-one alone: --set privacy.adjacency=WORD")
     return lines

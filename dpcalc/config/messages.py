@@ -52,7 +52,7 @@ def key_suggestion(section: str, key: str) -> Meaning:
     if homes:
         home = min(homes, key=lambda each: _LAST_HOMES.index(each) if each in _LAST_HOMES else -1)
         # The meaning too: `rate` may be a learning rate, `mean` that of the noise.
-        meant = re.split(r"[.,;:] ", keys_in(home)[key].meaning)[0].rstrip(".")
+        meant = re.split(r"[.,;:] ", keys_in(home)[key].meaning.lstrip(". "))[0].rstrip(".")
         hint = f"it belongs in `{home}`: {meant[:1].lower()}{meant[1:]}"
         return Meaning(hint, f"{home.partition('.')[0]}.{key}", is_rename=True)
     allowed = tuple(keys_in(section))

@@ -320,6 +320,22 @@ def test_what_is_counted_of_an_order_is_said(real, text, words, said):
     assert "order" not in written(real, ORDERED + text, "--loader", "poisson").err
 
 
+@pytest.mark.parametrize(
+    ("text", "words", "is_said"),
+    [
+        ("seed: 0", ["shuffle"], True),
+        ("", ["trainer"], True),  # its `seed` is 42
+        ("", ["trainer", "--set=order.seed=true"], False),
+        ("", ["trainer", "--set=privacy.adjacency=zero-out"], False),
+        ("", ["shuffle"], False),
+    ],
+)
+def test_an_order_whose_seed_is_known_is_none_for_add_remove(real, text, words, is_said):
+    assert (
+        "add-remove takes an order whose seed nobody knows" in written(real, ORDERED + text, "--loader", *words).err
+    ) is is_said
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("answers", ["yyyyyy", "n", "yyyn", ""])
 def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, monkeypatch, answers):

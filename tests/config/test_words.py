@@ -32,6 +32,7 @@ from dpcalc.config.words import (
 )
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.planner.evaluate import guarantee
+from dpcalc.planner.words import assumptions
 from dpcalc.sampling.schemes import Fixed, Poisson, Shuffle, WithReplacement
 from tests.config.texts import corpus, errors, flat
 
@@ -496,6 +497,28 @@ def test_one_example_fewer_moves_all_others_to_other_batches():
     text = text.replace("{scheme: poisson, rate: 0.1}", "{scheme: shuffle, size: 100}")
     run = load_text(f"version: 1\n{text}\ntraining: {{epochs: 1}}\n", path="run.yaml")
     assert truth > 2 * guarantee(run.plan).epsilon
+
+
+def torch_order(count, seed):
+    """`torch.randperm` on a CPU (ATen, `randperm_cpu`): each place takes one of those left, from one stream."""
+    order, words = list(range(count)), np.random.RandomState(seed)
+    for place in range(count - 1):
+        other = place + int(words.randint(2**32, dtype=np.uint64)) % (count - place)
+        order[place], order[other] = order[other], order[place]
+    return order
+
+
+def test_an_order_of_a_known_seed_is_another_one_with_one_example_fewer():
+    # Most of each batch changes: by no two clip norms in a pass, as where all orders are equally likely.
+    for start in range(0, 900, 100):
+        batches = [set(torch_order(count, seed=42)[start : start + 100]) for count in (1000, 999)]
+        assert len(batches[0] ^ batches[1]) > 150
+    run = load_text(
+        "version: 1\ndata: {examples: 1000}\nsampling: {scheme: shuffle, size: 100}\nmechanism: {noise_multiplier: 4}\n"
+        "training: {epochs: 1}\nprivacy: {adjacency: add-remove, delta: 1e-5}\n",
+        path="run.yaml",
+    )
+    assert any("all are equally likely" in line for line in assumptions(run.plan))
 
 
 def test_a_loader_with_arguments_is_no_scheme():
