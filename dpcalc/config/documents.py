@@ -329,7 +329,9 @@ class References:
                 else:
                     names = node.entries if isinstance(node, Section) and len(self.faults) < MAX_SUGGESTIONS else ()
                     near = nearest(str(key), tuple(names))
-                    hint = f"did you mean `{near}`?" if near else ""
+                    of_call = (current or str(key)).split(".")[0] == "calls"
+                    hint = "arguments of calls are read by their names, as of `f(count=2)`" if of_call else ""
+                    hint = f"did you mean `{near}`?" if near else hint
                 where = f"`{current}`" if current else "the file"
                 raise Refusal("DPC110", f"there is no {step_text(key)} in {where}", hint)
             node, current = below, f"{current}[{key}]" if isinstance(key, int) else join(current, key)

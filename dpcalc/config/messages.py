@@ -204,7 +204,8 @@ def extra_key_error(section: Section, key: str, value: Node) -> Diagnostic:
     if section_kind(section.path) == "mechanism" and key in keys_in("mechanism"):
         name = text_at(section, "type", "gaussian")
         allowed = [f"`{each}`" for each in mechanism_keys(name) if each != "type"] if name in MECHANISMS else []
-        hint = f"`{name}` takes {', '.join(allowed)}" if allowed else ""
+        takers = [f"`{each}`" for each in MECHANISMS if key in mechanism_keys(each)]
+        hint = f"`{name}` takes {', '.join(allowed)}; `{key}` goes with type {', '.join(takers)}" if allowed else ""
         if key == "also":
             hint = "several answers on one drawn sample are one step: `type: pure-dp` or `approximate-dp` with the "
             hint += "sums of their epsilons and deltas"
