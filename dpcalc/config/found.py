@@ -504,8 +504,9 @@ def order_lines(words: Sequence[Word], loader: str, given: Mapping[str, str], te
     lines = [visible(f"{', '.join(seeds[:4])}: {_PUBLIC}")] if seeds else []
     is_added = "adjacency:" not in text or "adjacency: add-remove" in text
     if is_added and given.get(SEED) != "true" and (seeds or loader == "trainer"):
-        whose = "that of Trainer is 42 by default; " if not seeds else ""
-        lines.append(f"add-remove takes an order whose seed nobody knows: {whose}else --set privacy.adjacency=zero-out")
+        whose = "" if seeds else " (that of Trainer is 42 by default)"
+        way = "else --set privacy.adjacency=replace-one or zero-out"
+        lines.append(f"add-remove takes an order whose seed nobody knows{whose}; {way}")
     if missing := [key for key in ORDER if given.get(key) != "true"]:
         way = f"takes --set KEY=true of {', '.join(missing)} (docs/adopt.md)"
         lines.append(f"the order of the loader counts as known; a secret one, which may cost less, {way}")

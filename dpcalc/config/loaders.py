@@ -210,6 +210,9 @@ def _hf_trainer(said: _Said) -> Draw:
         raise _Uncovered("dataloader_drop_last", problem, "not covered; set it to true in the training code")
     if said.has_secret_order and said["world_size"] > 1:
         raise _Uncovered("order", "is secret, of several processes that each seed a sampler", _LEFT_OUT)
+    if not said.keeps_places and not said.has_secret_order:
+        problem = "has a seed, 42 by default: one unit fewer gives all others other places in an order that is known"
+        raise _Uncovered("of", problem, f"{_IN_ANY_ORDER}, or `order: secret` where nobody knows the seed")
     return _pass(said, "dataloader_drop_last")
 
 
@@ -355,7 +358,8 @@ LOADERS: dict[str, Loader] = {
     "transformers.Trainer": Loader(
         ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size", "dataloader_drop_last"),
         _hf_trainer,
-        "`shuffle` of the product; several processes only with `dataloader_drop_last`",
+        "`shuffle` of the product, for zero-out and replace-one, else with `order: secret` (its seed is 42 by default); "
+        "several processes only with `dataloader_drop_last`",
         "transformers 5.24, accelerate 1.15",
     ),
     "lightning.Trainer": Loader(
