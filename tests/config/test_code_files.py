@@ -66,6 +66,10 @@ def notebook(*cells):
         (("S = 1.1", "%run other.py"), "`%run other.py`, which may bind any name"),
         (("S = 1.1", "get_ipython().run_line_magic('run', 'x')"), "`get_ipython`, which may bind any name"),
         (("S = 1.1", "%%prun\nS = 2"), "`%%prun`, which may bind any name"),
+        (("S = 1.1", "%time S = 2"), "`%time S = 2`, which may bind any name"),
+        (("S = 1.1", "%%capture S\nprint(2)"), "`%%capture S`, which may bind any name"),
+        (("S = 1.1", "%%bash --out S\necho 2"), "`%%bash --out S`, which may bind any name"),
+        (("S = 1.1", "%%js\nIPython.notebook.kernel.execute('S = 2')"), "`%%js`, which may bind any name"),
     ],
 )
 def test_a_notebook(cells, said):
