@@ -14,7 +14,7 @@ from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
 from dpcalc.config.readers import read_document
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
-from dpcalc.config.tree import entry
+from dpcalc.config.tree import Node, entry
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import tracked_files
 from dpcalc.gate.verdict import finding
@@ -64,8 +64,10 @@ def overridden(loaded: Loaded) -> Iterator[Diagnostic]:
         return
     found, tried, places = set[tuple[str, int]](), 0, 0
     for default in loaded.defaults:
-        pattern = _pattern(default)
-        for name, text in texts if pattern else ():
+        conf = os.path.relpath(loaded.files.folder / PurePosixPath(default.name).parent, root)
+        options = "|".join([_pattern(default), *_choices(root, conf, default.options, default.value.text)]).strip("|")
+        pattern = f"(?:{options}){_VALUE}"
+        for name, text in texts if options else ():
             searched, is_comment = 0, _COMMENT.match(text) is not None
             for match in re.finditer(pattern, text, re.MULTILINE):
                 places += 1
@@ -146,11 +148,48 @@ def _pattern(default: Default) -> str:
         elif option.startswith("-") and len(option) == 2:
             words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
         elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and no assignment `dp=2` at the beginning of a line
-            at = "^|" if "." in option else ""
-            words.append(rf"(?:{at}(?<=[ \t\"'])|(?<=\\\n))\+{{0,2}}{re.escape(option[:-1])}(?:@[\w.:-]+)?=\\?[\"']?")
+            # `dp.sigma: 2` is a key of YAML, too: `hydra: {sweeper: {params: {dp.sigma: 2}}}`.
+            begins, ends = ("^|", "(?:=|[\"']?:[ \t])") if "." in option else ("", "=")
+            before = rf"(?:{begins}(?<=[ \t\"'{{,])|(?<=\\\n))\+{{0,2}}"
+            words.append(rf"{before}{re.escape(option[:-1])}(?:@[\w.:-]+)?{ends}\\?[\"']?")
         elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
             words.append(rf"(?<![\w.]){re.escape(option)}\s{{0,9}}=\s{{0,9}}\\?[\"']?")
-    return f"(?:{'|'.join(words)}){_VALUE}" if words else ""
+    return "|".join(words)
+
+
+@cache
+def _choices(root: Path, conf: str, options: tuple[str, ...], value: str) -> list[str]:
+    """Return regular expressions of the choices by which a launch of Hydra gives a key another value.
+
+    `experiment=x` does where the file `experiment/x.yaml` of the folder of the main config states the key.
+    """
+    if not options or not options[0].endswith("=") or scalars.parse_number(value) is None:
+        return []
+    keys, found = options[0][:-1].split("."), []
+    for name in [x for x in tracked_files(root) if x.startswith(f"{conf}/".removeprefix("./"))][:MAX_LAUNCHES]:
+        group, _, file = posixpath.relpath(name, conf).rpartition("/")
+        if not group or not file.endswith(".yaml"):
+            continue
+        try:
+            data = read_bytes(str(root / name), limit=MAX_BYTES)
+            if keys[-1].encode() not in data:
+                continue
+            source = decode(data, name)
+            stated: Node | None = read_document(source, ".yaml").tree
+        except (ConfigError, Refusal):
+            continue
+        header = re.match(r"\s*#\s*@package\s+([\w.-]+)", source.text)
+        package = (header[1] if header else group.replace("/", ".")).removeprefix("_global_").strip(".").split(".")
+        at = [key for key in package if key]
+        if keys[: len(at)] != at:
+            continue
+        for key in keys[len(at) :]:
+            stated = entry(stated, key)
+        number = scalars.number_of(stated)
+        if number is not None and number != scalars.parse_number(value):
+            option = re.escape(file.removesuffix(".yaml"))
+            found.append(rf"(?<=[ \t\n\"'])\+{{0,2}}{re.escape(group)}=(?={option}(?![\w.-]))")
+    return found
 
 
 @cache
