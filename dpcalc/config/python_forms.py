@@ -199,16 +199,17 @@ class Forms(Syntax):
         seen, found = set(), []
         while waiting:
             each = waiting.pop()
-            if each not in seen:
-                seen.add(each)
-                self.looked_at += 1 + len(self.uses.get(each[1], ()))
+            if each in seen:
+                continue
+            seen.add(each)
+            for node in (None, *self.uses.get(each[1], ())):
+                more = each[0](node) if node else []
+                self.looked_at += 1 + len(more or ())
                 if self.looked_at > MAX_PLACES:
                     message = f"hands names on in more than {MAX_PLACES:,} places"
                     raise Refusal("DPC111", message, "refer to a smaller file")
-                for node in self.uses.get(each[1], ()):
-                    more = each[0](node)
-                    waiting += more or ()
-                    found += [node] if more is None else []
+                waiting += more or ()
+                found += [node] if more is None else []
         return self._other_form(min(found, key=lambda x: getattr(x, "lineno", 0), default=None))
 
     def _around(self, argument: ast.AST) -> Function | ast.Lambda:

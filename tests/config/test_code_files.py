@@ -127,6 +127,8 @@ BOMBS = {
     "names handed on": (".py", "p=ArgumentParser()\nn0=p\n" + "".join(f"n{x + 1}=n{x}\n" for x in range(16_000))),
     "one function again and again": (".py", "p=ArgumentParser()\ndef f(x): return x\n" + "f(p)\n" * 40_000),
     "fields": (".py", "@dataclass\nclass A:\n" + "".join(f" a{x}: int=1\n" for x in range(15_000))),
+    "parts": (".py", "C={'a': {}}\ndef f(" + ",".join(map("a{}".format, range(8_000))) + "): 0\n" + "f(**C)\n" * 9000),
+    "words made behind": (".sh", "t " + " ".join(f"--a{x} 1 $A$B" for x in range(15_000))),
     "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
 }  # fmt: skip
 
