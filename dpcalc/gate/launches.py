@@ -43,7 +43,7 @@ _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
 # What goes on behind a quote or a backslash, so that the value is another one: `1.1'e-1'`.
 _GOES_ON = re.compile(r"[\"']{1,9}[\w.+-]|\\(?:\n\S|[^\\nrt\"'\s])")
 _ESCAPED = re.compile(r"\\(?:u00|x)([2-7][0-9a-fA-F])")  # of JSON and YAML: `\u002d`
-_UNKNOWN = re.compile(r"[*!$&{]|.*:$")  # what stands for a number of YAML
+_UNKNOWN = re.compile(r"[*!&{]|\$(?!\{[\w./-]+:)|.*:$")  # what stands for a number of YAML, but for a reference here
 _SCRIPT = re.compile(r"[\w./-]+\.py\b|(?<=-m )[\w.]+")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
 _COMMENT = re.compile(r"[ \t]*#")
