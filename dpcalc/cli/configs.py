@@ -154,10 +154,16 @@ def _ask_choice(question: str, choices: Mapping[str, str], problem: Callable[[st
 
 def _stated_value(text: str, *, words: Sequence[Word], loader: str = "", key: str = "") -> str:
     """Return a number, a plain word or the path of a word of the files; "" for nothing; BadParameter for others."""
-    from dpcalc.config.found import contradiction
+    from dpcalc.config.found import QUESTIONS, contradiction
 
-    text = text.strip()
-    if text not in {"", "true", "false", "draws", "physical", *Adjacency, *(word.path for word in words)}:
+    text, paths = text.strip(), {"", *(word.path for word in words)}
+    kinds = {"true or false": ("true", "false"), "(physical)": ("draws", "physical")}
+    choices = next((kinds[x] for x in kinds if key in QUESTIONS and x in QUESTIONS[key][0]), ())
+    if choices and text not in {*choices, *paths}:
+        raise typer.BadParameter(f"expected {' or '.join(choices)}, got {text!r:.100}")
+    if key in QUESTIONS and not choices and text in {"true", "false", "draws", "physical"}:
+        raise typer.BadParameter(f"expected a number, got {text!r}")
+    if text not in {"true", "false", "draws", "physical", *Adjacency, *paths}:
         try:
             exact(text)
         except typer.BadParameter as cause:
@@ -361,7 +367,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
         questions["privacy.group_size"] = "Most records of one person"
     print_remark("4 of 5. Sizes (Enter: later)")
     for key, question in questions.items():
-        answer = _ask(f"  {question}", partial(_stated_value, words=()))
+        answer = _ask(f"  {question}", partial(_stated_value, words=(), key=key))
         given |= {key: answer} if answer else {}
     print_remark("5 of 5. Target")
     for key, question in (

@@ -14,11 +14,17 @@ FLAGS = "flags"  # key below a text or a list that is a command
 _MAX_MISSED = 20  # words that are looked for in vain, since the file has them with escapes
 _MAX_OPTION = 100  # characters
 _ENDS = ";&|()<>\n"  # operators of a shell, each of which ends a word
-_NUMBER = re.compile(r"[-+]?\.?[0-9]")
+_NUMBER = re.compile(r"\s*[-+]?(\.?[0-9]|inf|nan)", re.IGNORECASE)
 _BUILT = re.compile(r"-.*[$`*?~{]")  # an option that a shell makes: `--sig$X`, `--{n,sigma}=2`
-_VARIABLE = re.compile(r"\$\{[^}]*\}|\$\w+|`[^`]*`")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?:\[[@*]\]|:?[-=][^-}$`][^}$`]*)?\}|(\w+))")
+_PATH = re.compile(rf"{_VARIABLE.pattern}/|[\w./]")
+_SET = re.compile(r"(\w+)\+?=")
+_SETTING = {"read", "mapfile", "readarray", "getopts", "printf", "source", ".", "xargs", "parallel"}
 _HANDED = re.compile(r"\$\{?[@*]")  # the words of the one who runs a script
-_INSIDE = re.compile(r"(?<![\w-])(?:--([\w-]{1,100})(?=[= ]|$)|-(\w)(?=[= ]*[-+]?\.?[0-9]))")  # options inside a word
+# Options inside a word.
+_INSIDE = re.compile(
+    r"(?<![\w-])(?:--([\w-]{1,100})(?=[= )`]|$)|-(\w)(?=[= ]*(?:[-+]?\.?[0-9]|inf|nan)))", re.IGNORECASE
+)
 
 
 class Word(NamedTuple):
@@ -70,7 +76,7 @@ def shell_words(lines: Iterable[str], source: Source) -> list[Word]:
                     at += 1
                     text += line[at]
                 else:
-                    plain = plain and sign not in "$`*?~"
+                    plain = plain and sign not in "$`*?~[{"
                     text += sign
             at += 1
         if quote:
@@ -93,31 +99,61 @@ def read_shell(source: Source) -> Document:
 def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
     """Return the tree `flags: {name: value}` of the words of commands; names have `_` and are found with `-` too.
 
-    Refused is an option that may be given again: by a word that the shell builds, inside another word (`A="--n 3"`), by
-    a beginning of its name or its first letter with a number, which argparse and others take for it.
+    Refused is an option that may be given again: inside another word (`A="--n 3"`), by a beginning of its name or its
+    first letter with a number, which argparse and others take for it, or by a word behind it that the shell makes.
     """
     flags = Section(entries={}, mark=mark, path=join(path, FLAGS))
     leaves: dict[tuple[str, ...], Node] = {(FLAGS,): flags}
     refused: dict[str, Refusal] = {}
     handed: dict[str, tuple[str, ...]] = {}  # options before a "$@" of their command, which may give them again
     again: dict[str, Mark] = {}  # by a name or a beginning of one
+    made: dict[str, Word] = {}  # options before a word of their command that may be any
     built: Word | None = None
-    here: list[str] = []  # options of the command
+    here: list[str] = []  # options of the command, and how many of them a "$@" followed already
+    told = 0
+    filled: Word | None = None
+    outer: list[tuple[list[str], int]] = []  # those of the commands around it
+    setting = {word.text for word in words} & _SETTING  # words that bind names in other ways than NAME=TEXT
+    is_set: dict[str, bool] = {}  # names that the file binds: whether to plain words, paths and other names alone
+    for word in words:
+        found = _SET.match(word.text)
+        name = found[1] if found else word.text if setting else ""
+        text = word.text[found.end() :] if found else ""
+        is_steady = word.is_plain or _PATH.match(text) or _VARIABLE.fullmatch(text)
+        is_set[name] = bool(found and is_steady and is_set.get(name, True))
+    before = Word("\n", mark)
     for word, after in zip(words, [*words[1:], Word("\n", mark)], strict=True):
         word = word._replace(text=word.text.replace("\\\n", ""))  # noqa: PLW2901  a line that goes on, in quotes
         option, equals, text = word.text.partition("=")
         built = built or (word if _BUILT.match(option) and (not word.is_plain or "{" in option) else None)
-        if not word.is_plain:
-            here = [] if word.text in _ENDS else here
-            rest = _VARIABLE.sub("", word.text) if word.text[0] in "$`" else ""  # of `$X-sigma`
-            built = built or (word if rest.startswith("=") else None)
-            if name := rest.partition("=")[0].lstrip("-").replace("-", "_"):
-                again.setdefault(name, word.mark)
-            if _HANDED.match(word.text):
-                handed |= dict.fromkeys(here, ())
-                here = []
+        is_end = not word.is_plain and word.text in ";&|\n" and not {before.text, after.text} & {"<", ">"}
+        is_handed = not word.is_plain and _HANDED.match(word.text) is not None
+        if word.text == "(":
+            outer.append((here, told))
+            here, told = [], 0
+        elif word.text == ")" and outer:
+            here, told = outer.pop()
+        elif is_end:
+            here, told, filled = [], 0, None
+        elif word.text in {"xargs", "parallel"}:  # which put words behind those that stand here
+            filled = word
+        elif not word.is_plain and word.text[0] in "$`*?~[{" and not word.text.startswith("~/"):
+            names = [x or y for x, y in _VARIABLE.findall(word.text)]
+            rest = _VARIABLE.sub("", word.text)
+            is_value = before.is_plain and before.text.startswith("-") and "=" not in before.text
+            is_known = bool(names) and "IFS" not in is_set and not re.search(r"[$`*?~\[{]", rest)
+            is_one = is_known and len(names) == 1 and not rest
+            is_new = is_known and is_set.keys().isdisjoint(names)
+            if is_handed or (is_new and is_one and not is_value and setting.isdisjoint({"source", "."})):
+                handed |= dict.fromkeys(here[told:], ())
+                told = len(here)
+            elif not (is_new and is_value) and not (is_one and is_set.get(names[0])) and not _PATH.match(word.text):
+                made |= dict.fromkeys(here, word)
+                here, told = [], 0
+        before = word
         if not option.startswith("--") or len(option) < 3:
-            for found in _INSIDE.finditer(f"{word.text} {after.text if option.startswith('-') else ''}"):
+            next_text = "0" if here and not after.is_plain and after.text not in _ENDS else after.text
+            for found in _INSIDE.finditer(f"{word.text} {next_text if option.startswith('-') else ''}"):
                 again.setdefault((found[1] or found[2]).replace("-", "_"), word.mark)
             continue
         keys = FLAGS, option[2:].replace("-", "_")
@@ -125,9 +161,10 @@ def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
         value = word if equals else after
         text = text if equals else value.text
         at, problem = word.mark, ""
+        is_made = not value.is_plain and value.text not in _ENDS
         if keys in leaves:
             problem = f"stands there more than once, in lines {leaves[keys].mark.line} and {word.mark.line}"
-        elif not value.is_plain and value.text not in _ENDS:
+        elif is_made:
             at, problem = value.mark, f"is `{shortened(text)}`, which a shell makes a value of"
         elif text in _ENDS or text.startswith("--"):
             problem = "has no value"
@@ -135,18 +172,21 @@ def flags_document(words: list[Word], mark: Mark, path: str) -> Document:
             problem = f"has more than {_MAX_OPTION} characters"
         if problem:
             refused.setdefault(place, refusal_at(at, f"`{shortened(option)}` {problem}", WAY_OUT))
-        elif _NUMBER.match(text):
+        if is_made or _NUMBER.match(text):
             again.setdefault(f"{keys[1]}=", word.mark)
         leaves.setdefault(keys, Scalar(text=text, mark=value.mark, path=place))
         here.append(place)
+        made |= {place: filled} if filled else {}
     for (_, name), node in [each for each in leaves.items() if len(each[0]) == 2]:
         starts = (start for end in range(1, min(len(name), _MAX_OPTION)) for start in (name[:end], f"{name[:end]}="))
         found_again = again.get(name) or next((again[start] for start in starts if start in again), None)
-        if found_again is not None or built is not None:
+        word_of = made.get(node.path, built)
+        if found_again is not None or word_of is not None:
             said = f"in line {found_again.line}" if found_again else ""
-            said = said or (f"by `{shortened(built.text)}` in line {built.mark.line}" if built else "")
-            message = f"`--{shortened(name)}` may be given again {said}"
-            refused.setdefault(node.path, refusal_at(node.mark, message, WAY_OUT))
+            said = said or (f"by `{shortened(word_of.text)}` in line {word_of.mark.line}" if word_of else "")
+            hint = f"put it last in its command, or {WAY_OUT}" if node.path in made else WAY_OUT
+            problem = f"`--{shortened(name)}` may be given again {said}"
+            refused.setdefault(node.path, refusal_at(node.mark, problem, hint))
     return Document(nested(leaves, mark, path), refused, handed)
 
 

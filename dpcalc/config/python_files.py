@@ -213,7 +213,9 @@ class _Reader(Forms):
                 key = MODULE, name
                 problems = [self._twice(key), *map(self._other_form, self._bound((ATTRIBUTE, name))), self.dynamic]
                 if not isinstance(value, ast.Constant | ast.UnaryOp):
-                    problems.append(self._strange(self._of_constant, key))
+                    parts = [*getattr(value, "elts", ()), *getattr(value, "values", ())]
+                    is_flat = bool(parts) and all(isinstance(x, ast.Constant | ast.UnaryOp) for x in parts)
+                    problems.append(self._strange(self._of_flat if is_flat else self._of_constant, key))
                     keys = [x for x in ast.walk(value) if text_in(x) and isinstance(self.above[id(x)], ast.Dict)]
                     again = (x for key in keys[:MAX_NAMES] for x in self.texts[key.value])  # type: ignore[attr-defined]
                     problems += [self._other_form(x) for x in again if self._is_set(x, merged=True)]
@@ -237,6 +239,7 @@ class _Reader(Forms):
         own_calls = {"cls", "__init__"} if len(family) > 1 else {"cls"}
         own = [x for x in inside if isinstance(x, ast.Call) and last_name(x.func) in own_calls]
         odd += [x for x in own if x.args]
+        odd += [x for name in REPLACING for key in self.named[name] for x in self.uses[key] if self._is_handed(x)]
         for code in odd[:1]:
             words = f"`{shortened(self._written(code))}` of `{node.name}`"
             general.append(f"line {getattr(code, 'lineno', 0)} has {words}, which may change it")
@@ -256,6 +259,12 @@ class _Reader(Forms):
                     problems.append(f"`{shortened(self._written(value))}` is not run")
             yield _Stated((name,), _default_in(value, _FIELDS), at, problems, (f"--{name}",))
 
+    def _is_handed(self, node: ast.AST) -> bool:
+        """Return True for a function of elsewhere that is not called, so that it may be under another name."""
+        above = self.above[id(node)]
+        is_called = isinstance(above, ast.Call) and above.func is node
+        return isinstance(node, ast.Name | ast.Attribute) and not is_called and "." in self._dotted(node)
+
     def _is_plain_base(self, base: ast.AST) -> bool:
         """Return True for a class of the file, or one that is imported and reads no environment."""
         name = self._dotted(generic(base))
@@ -268,7 +277,14 @@ class _Reader(Forms):
         imported = [
             self._other_form(self.above[id(x)]) for x in self.keywords.get("argv", ()) if not self._is_argv(x.value)
         ]
-        imported += [self._other_form(x) for x in self.uses.get((MODULE, "argv"), ()) if isinstance(x, ast.alias)]
+        imported += [
+            self._other_form(x)
+            for name, full in self.imports.items()
+            if full == "sys.argv"
+            for key in self.named[name]
+            for x in self.uses[key]
+        ]
+        imported += [*map(self._other_form, self.texts.get("argv", ())), *self._of_absl_app()]
         general = [*imported, self._strange(self._of_argv, (ATTRIBUTE, "argv")), self.dynamic]
         true = {flag.keys[0] for flag in flags if times[flag.keys] == 1 and is_constant(flag.value, True)}
         for flag in flags:
@@ -282,7 +298,7 @@ class _Reader(Forms):
                 lines = self.options.get(option, [])
                 if len(lines) > flag.mentions:
                     problems.append(f"`{option}` stands in lines {and_(sorted(lines[:3]))}")
-            is_kept = last_name(flag.kind) in {"str", "float", "int"} - self.own
+            is_kept = last_name(flag.kind) in {"str", "float", "int"} - self.own - self.imports.keys()
             if text_in(flag.value) is not None and flag.kind and not is_kept:
                 problems.append(
                     f"its default is converted by `{shortened(self._written(flag.kind))}`, which is not run"
@@ -290,6 +306,21 @@ class _Reader(Forms):
             if isinstance(flag.value, ast.Constant) and not any(problems):
                 self.by_default[name] = flag.value.value
             yield flag._replace(problems=problems)
+
+    def _of_absl_app(self) -> Iterator[str]:
+        """Yield where absl's `app` parses other words than the launch."""
+        for node in ast.walk(self.tree) if any(x.startswith("absl") for x in self.imports.values()) else ():
+            above, name = (
+                self.above.get(id(node)),
+                self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else "",
+            )
+            if name == "absl.app":
+                is_plain = isinstance(above, ast.Attribute) and above.attr in {"run", "UsageError"}
+            else:
+                is_plain = name != "absl.app.run" or (
+                    isinstance(above, ast.Call) and above.func is node and len(above.args) <= 1
+                )
+            yield "" if is_plain else self._other_form(node)
 
     def _holds(self, read: list[str], test: ast.expr) -> bool | None:
         """Return what a test of flags is by default, or None, and note the flags: `not args.x`, `"a" in args.x`."""
@@ -351,7 +382,8 @@ class _Reader(Forms):
                 yield _Stated((name,), value, call, problems, texts, given.get("type"), 1)
             else:
                 given = dict(zip(("name", "default"), call.args, strict=False)) | given
-                problems.append(self._strange(self._of_flags, key, (MODULE, "FLAGS")))
+                others = [(MODULE, x) for x, full in self.imports.items() if full.startswith("absl.flags")]
+                problems.append(self._strange(self._of_flags, key, (MODULE, "FLAGS"), *others))
                 name = text_in(given.get("name")) or ""
                 kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
                 if name:
@@ -386,7 +418,7 @@ class _Reader(Forms):
                 found.append((flag, described))
             if not found:
                 continue
-            general = [self._condition(function), self._strange(self._of_main, *self._function_of(function))]
+            general = [self._condition(function)]
             for each in function.decorator_list:
                 on = each.func.value if isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) else None
                 if isinstance(on, ast.Name) and not self._dotted(on):
@@ -396,16 +428,27 @@ class _Reader(Forms):
                     general.append(
                         f"`{function.name}` is decorated by `{shortened(self._written(each))}`, which is not run"
                     )
+            general.append(self._strange(self._of_main, *self._function_of(function)))
             if function.args.kwarg:  # **options
-                general.append(self._strange(self._of_constant, self._key(function.args.kwarg)))
+                general.append(self._strange(self._of_flat, self._key(function.args.kwarg)))
             for flag, described in found:
                 bindings = self._bound((id(function), flag.keys[0]))
                 problems = [*flag.problems, *_taken_elsewhere(described), *general]
                 problems += [self._other_form(x) for x in bindings if not isinstance(x, ast.arg)]
                 kind = flag.kind or (flag.at.annotation if isinstance(flag.at, ast.arg) else None)
-                if kind and _is_converted(kind, flag.value, is_click=flag.kind is not None):
+                if kind and (self._is_odd(kind) or _is_converted(kind, flag.value, is_click=flag.kind is not None)):
                     problems.append(f"its default is converted by `{shortened(self._written(kind))}`, which is not run")
                 yield flag._replace(problems=problems)
+
+    def _is_odd(self, kind: ast.expr) -> bool:
+        """Return True if a type has names that are neither Python's own nor those of click, typer and typing."""
+        names = [self._dotted(x) for x in ast.walk(kind) if isinstance(x, ast.Name)]
+        calls = [x for x in ast.walk(kind) if isinstance(x, ast.Call)]
+        is_known = all(
+            x in {"float", "int", "str", "bool"} or x.split(".")[0] in {"click", "typer", "typing", "typing_extensions"}
+            for x in names
+        )
+        return not is_known or len(calls) > 1 or text_in(kind) is not None
 
     def _calls(self) -> Iterator[_Stated]:
         """Yield the named arguments of calls, by the name that is called."""
@@ -575,7 +618,12 @@ def _is_converted(kind: ast.expr, value: ast.expr | None, *, is_click: bool) -> 
     if not is_click:  # the annotation of a parameter of typer
         return is_cut and "int" in map(last_name, ast.walk(kind))
     name = last_name(kind)
-    return name not in _CLICK_TYPES or "clamp" in keywords_of(kind) or (is_cut and name in {"int", "INT", "IntRange"})
+    return (
+        name not in _CLICK_TYPES
+        or "clamp" in keywords_of(kind)
+        or len(getattr(kind, "args", ())) > 2
+        or (is_cut and name in {"int", "INT", "IntRange"})
+    )
 
 
 def _attributes(node: ast.AST, root: str) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ config) must have one of these; any other is the refusal of what depends on that
 """
 
 import ast
+import sys
 from collections.abc import Callable
 
 from dpcalc.config.files import Refusal
@@ -42,6 +43,15 @@ _READING = words_in(
     "items keys values get copy index count flag_values_dict flags_into_string to_dict main_process_first"
 )  # methods
 COPYING = words_in("vars dict copy deepcopy EasyDict AttrDict DotDict")  # calls
+# Functions of Python itself that read a list or dictionary, and those that hand it or a part of it on; methods that
+# keep it; modules of Python's library whose functions read.
+_READERS = words_in("print len str repr format isinstance bool float int hash any all sum abs round id")
+_HANDING_ON = words_in("getattr list tuple set iter next max min sorted reversed enumerate zip")
+_KEEPING = words_in("append appendleft extend insert setdefault add put push")
+_READING_MODULES = words_in(
+    "json pprint logging pickle os sys shlex textwrap dataclasses csv time math warnings argparse"
+)
+_NOT_READING = frozenset(sys.stdlib_module_names) - _READING_MODULES | BUILTINS
 _PARSER = words_in("prog usage description epilog formatter_class add_help allow_abbrev exit_on_error title required")
 _PARSER_METHODS = words_in("print_help print_usage format_help format_usage error exit")
 _GROUPS = {"add_argument_group", "add_mutually_exclusive_group"}
@@ -64,6 +74,17 @@ class Forms(Syntax):
         super().__init__(source, tree)
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
         self.looked_at = 0  # places of names that were traced, each as often as it was
+        pairs = [
+            (text_in(x), y)
+            for d in ast.walk(tree)
+            if isinstance(d, ast.Dict)
+            for x, y in zip(d.keys, d.values, strict=True)
+        ]
+        pairs += [(x.arg, x.value) for each in self.keywords.values() for x in each]
+        # Keys of dictionaries that may hold more than a number or a text.
+        self.holding = {
+            key for key, value in pairs if not isinstance(value, ast.Constant | ast.UnaryOp | ast.JoinedStr)
+        }
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
 
     def _condition(self, node: ast.AST, holds: Callable[[ast.expr], bool | None] = lambda _: None) -> str:
@@ -123,11 +144,24 @@ class Forms(Syntax):
                 name = self._written(node)
             case ast.Call(func=ast.Call(func=ast.Name(id="getattr"), args=[on, which, *_])) if text_in(which) is None:
                 name = "" if self._of_import(on) else self._written(node)
-            case ast.Attribute(attr="__dict__", value=on) if self._of_import(on):
-                pass
             case ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars")):
-                names = self._flow(node, self._read)
+                is_set = not isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
+                names = None if is_set else self._flow(node, self._of_vars)
                 name = self._written(node) if names is None or self._traced(names) else ""
+            case ast.Attribute(attr="__init__", value=on) if not self._is_of_base(node):
+                name = self._written(node)
+            case ast.Attribute(attr="__class__") if not isinstance(self.above[id(node)], ast.Attribute | ast.Compare):
+                name = self._written(node)
+            case ast.Attribute(attr="modules") if self._dotted(node) == "sys.modules":
+                name = "" if isinstance(self.above[id(node)], ast.Compare) else "sys.modules"
+            case ast.Name(id=found) if self.imports.get(found) == "sys" and self._is_imported(self.key[id(node)]):
+                above = self.above[id(node)]
+                is_asked = last_name(above) in {"hasattr", "getattr"} and text_in(getattr(above, "args", [0, 0])[1])
+                name = "" if isinstance(above, ast.Attribute) or is_asked else found
+            case ast.alias(name="__main__"):
+                name = "__main__"
+            case ast.Constant(value="__main__"):
+                name = "" if isinstance(self.above[id(node)], ast.Compare) else "__main__"
             case ast.Attribute(ctx=ast.Store(), value=on) if self._dotted(on).split(".")[0] in LIBRARIES:
                 name = f"{self._written(node)} ="
             case ast.Name(id=found) if found in ALL_BUILTINS - BUILTINS and not self._bound(self.key[id(node)]):
@@ -143,6 +177,18 @@ class Forms(Syntax):
                 name = found if (is_special and found not in _DUNDERS) or found in _FRAMES else ""
         return f"line {getattr(node, 'lineno', 0)} has `{shortened(name)}`, which may bind any name" if name else ""
 
+    def _is_of_base(self, node: ast.Attribute) -> bool:
+        """Return True for `super().__init__`, and for `Base.__init__(self)` in an `__init__`."""
+        call: ast.AST = self.above[id(node)]
+        if isinstance(node.value, ast.Call) or not isinstance(call, ast.Call):
+            return last_name(node.value) == "super"
+        outer: ast.AST = call
+        while not isinstance(outer, Function | ast.Module):
+            outer = self.above[id(outer)]
+        first = last_name(next(iter(call.args), None))
+        own = next((each.arg for each, _ in parameters_of(outer)), "") if isinstance(outer, Function) else ""
+        return bool(first) and first == own and getattr(outer, "name", "") == "__init__"
+
     def _strange(self, form: Form, *keys: Key) -> str:
         """Return the first place of names, or of what they are handed to, that has none of the forms; "" for none."""
         if (form, keys) not in self.traced:
@@ -153,16 +199,17 @@ class Forms(Syntax):
         seen, found = set(), []
         while waiting:
             each = waiting.pop()
-            if each not in seen:
-                seen.add(each)
-                self.looked_at += 1 + len(self.uses.get(each[1], ()))
+            if each in seen:
+                continue
+            seen.add(each)
+            for node in (None, *self.uses.get(each[1], ())):
+                more = each[0](node) if node else []
+                self.looked_at += 1 + len(more or ())
                 if self.looked_at > MAX_PLACES:
                     message = f"hands names on in more than {MAX_PLACES:,} places"
                     raise Refusal("DPC111", message, "refer to a smaller file")
-                for node in self.uses.get(each[1], ()):
-                    more = each[0](node)
-                    waiting += more or ()
-                    found += [node] if more is None else []
+                waiting += more or ()
+                found += [node] if more is None else []
         return self._other_form(min(found, key=lambda x: getattr(x, "lineno", 0), default=None))
 
     def _around(self, argument: ast.AST) -> Function | ast.Lambda:
@@ -205,26 +252,42 @@ class Forms(Syntax):
     def _flow(self, expr: ast.AST, form: Form) -> Names:
         """Return to which names code hands an object that is read, or changed by names that are written; else None."""
         above = self.above[id(expr)]
-        is_strict, is_whole = form in {self._of_constant, self._of_part}, form == self._read
+        is_whole, is_vars, is_flat = form == self._read, form == self._of_vars, form in {self._of_flat, self._of_vars}
+        is_strict = is_flat or form in {self._of_constant, self._of_part}
         keys: list[Key] | None = None
         match above:
-            case ast.Attribute(attr=attr):
+            case ast.Attribute(attr=attr, ctx=ctx):
                 call = self.above[id(above)]
                 if isinstance(call, ast.Call) and call.func is above:
                     is_asking = attr.startswith("get_") and not (call.args or call.keywords)
-                    return None if attr not in _READING and not is_asking else self._part(call) if is_strict else []
-                return [] if isinstance(above.ctx, ast.Load) or not is_strict else None
-            case ast.Subscript(value=value, ctx=ctx) if value is expr:
-                if isinstance(ctx, ast.Load):
-                    return self._part(above) if is_strict else []
-                return [] if text_in(above.slice) is not None and not is_strict else None
+                    return (
+                        None if attr not in _READING and not is_asking else self._part(call, form) if is_strict else []
+                    )
+                is_self = last_name(expr) == "self" and not isinstance(ctx, ast.Load)
+                return None if is_strict or (is_whole and is_self) else []
+            case ast.Subscript(value=value, slice=at, ctx=ctx) if value is expr:
+                if isinstance(ctx, ast.Load) and is_strict:
+                    return self._flow(above, form) if isinstance(at, ast.Slice) else self._part(above, form)
+                is_named = text_in(at) is not None and (is_vars or not is_strict)
+                return [] if isinstance(ctx, ast.Load) or is_named else None
             case ast.Call(args=args) if expr in args:
                 keys = self._handed(above, expr)
                 if keys == [] and last_name(above) in COPYING:
                     return self._flow(above, form)
+                if keys == [] and is_strict and isinstance(above.func, ast.Name) and above.func.id in _HANDING_ON:
+                    return self._part(above, form) if len(args) == 1 else self._flow(above, form)
+                if keys == [] and is_strict and not self._only_reads(above):
+                    return None
             case ast.keyword(arg=str()):
                 call = self.above[id(above)]
                 keys = self._handed(call, above) if isinstance(call, ast.Call) else None
+                if keys == [] and is_strict and not self._only_reads(call):  # type: ignore[arg-type]
+                    return None
+            case ast.keyword() if is_strict and not is_flat:
+                inside = self.defined.get(last_name(self.above[id(above)]), ())
+                return [
+                    (self._of_part, self.key[id(x)]) for y in inside for x in ast.walk(y.args) if isinstance(x, ast.arg)
+                ]
             case ast.Return():
                 keys = self._function_of(above)
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]) | ast.AnnAssign(target=target):
@@ -233,11 +296,14 @@ class Forms(Syntax):
                 is_plain = all(isinstance(each, ast.Name | ast.Attribute) for each in targets)
                 keys = [key for each in targets for key in self._keys(each)] if is_plain else None
             case ast.For(iter=each) | ast.comprehension(iter=each) | ast.IfExp(test=each):
-                return [] if each is expr else None
-            case ast.Dict(keys=names):
-                return [] if is_whole or all(each is None for each in names) else None
-            case ast.Tuple() | ast.List():
+                return None if each is not expr else self._part(expr, form) if is_strict else []
+            case ast.Dict(keys=names) if not is_whole:
+                is_copied = all(each is None for each in names)
+                return None if not is_copied else self._flow(above, form) if is_strict and not is_flat else []
+            case ast.Tuple() | ast.List() | ast.Dict():
                 return [] if is_whole else None
+            case ast.Starred() if is_strict and not is_flat:
+                return self._flow(above, form)
             case (
                 ast.BinOp(op=ast.Mod())
                 | ast.FormattedValue()
@@ -251,22 +317,52 @@ class Forms(Syntax):
                 return []
         return None if keys is None else [(form, key) for key in keys]
 
-    def _part(self, expr: ast.AST) -> Names:
+    def _only_reads(self, call: ast.Call) -> bool:
+        """Return True if a function of elsewhere is none that is known to change what it gets, or to keep it."""
+        name = last_name(call)
+        if isinstance(call.func, ast.Name) and name in BUILTINS and name not in self.imports:
+            return name in _READERS
+        if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "type":  # `type(C).update(C)`
+            return False
+        return name not in _KEEPING and self._dotted(call.func).split(".")[0] not in _NOT_READING
+
+    def _part(self, expr: ast.AST, form: Form) -> Names:
         """Return to which names code hands a part of a list or dictionary; None if it changes it."""
-        above = self.above[id(expr)]
-        is_handed = isinstance(
-            above, ast.Attribute | ast.Subscript | ast.Assign | ast.AnnAssign | ast.Return | ast.Call
-        )
-        return self._flow(expr, self._of_part) if is_handed or isinstance(above, ast.keyword) else []
+        key = text_in(expr.slice) if isinstance(expr, ast.Subscript) else None
+        if form in {self._of_flat, self._of_vars} or (key is not None and key not in self.holding):
+            return []  # a number, or a text
+        match self.above[id(expr)]:
+            case ast.For(iter=each, target=target) | ast.comprehension(iter=each, target=target) if each is expr:
+                names = [x for x in ast.walk(target) if isinstance(x, ast.Name)]
+                is_plain = all(isinstance(x, ast.Name | ast.Tuple) for x in (target, *getattr(target, "elts", ())))
+                return [(self._of_part, self.key[id(x)]) for x in names] if is_plain else None
+            case ast.Subscript(slice=at) if at is expr:
+                return []
+            case ast.BinOp() | ast.Compare() | ast.FormattedValue() | ast.UnaryOp() | ast.Expr() | ast.Delete():
+                return []
+            case ast.If() | ast.While() | ast.Assert() | ast.IfExp() | ast.AugAssign():
+                return []
+        return self._flow(expr, self._of_part)
 
     def _of_part(self, node: ast.AST) -> Names:
-        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-        return self._part(node) if is_read else []
+        return self._alias(node, self._of_part)
 
     def _of_constant(self, node: ast.AST) -> Names:
         """Form of a list or dictionary: nothing in it is set, and other names of it are of this form, too."""
-        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-        return self._flow(node, self._of_constant) if is_read else []
+        return self._alias(node, self._of_constant)
+
+    def _of_flat(self, node: ast.AST) -> Names:
+        """Form of a list or dictionary of numbers and texts."""
+        return self._alias(node, self._of_flat)
+
+    def _of_vars(self, node: ast.AST) -> Names:
+        """Form of `vars(args)`, in which a key that is written may be set, and of the words of a launch."""
+        return self._alias(node, self._of_vars)
+
+    def _alias(self, node: ast.AST, form: Form) -> Names:
+        if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
+            return self._part(node, form) if form == self._of_part else self._flow(node, form)
+        return None if isinstance(self.above[id(node)], ast.AugAssign) else []
 
     def _place(self, node: ast.AST, form: Form, makes: Callable[[ast.Call], Names]) -> tuple[ast.AST | None, Names]:
         """Return (code, None) where a name is read, code being what it is or returns; else (None, names or None)."""
@@ -388,13 +484,13 @@ class Forms(Syntax):
     def _of_argv(self, node: ast.AST) -> Names:
         """Form of `sys.argv`."""
         is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-        return self._flow(node, self._read) if is_read else None
+        return self._flow(node, self._of_vars) if is_read else None
 
     def _of_main(self, node: ast.AST) -> Names:
         """Form of a command, or a function that gets the words of a launch: called without values of its own."""
         match self.above[id(node)]:
             case _ if isinstance(node, Function):
-                return []
+                return None if {last_name(x) for x in node.decorator_list} & {*self.own, *self.defined} else []
             case ast.Call(func=func, args=args) as call if func is node:
                 return [] if all(map(self._is_argv, args)) and keywords_of(call).keys() <= {"standalone_mode"} else None
             case ast.Call(args=[only], keywords=[]) as call if only is node:

@@ -77,6 +77,14 @@ def bound_names(tree: ast.AST) -> tuple[dict[str, list[int]], int]:
     return lines, anything
 
 
+def iter_fields(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """Yield the nodes right below a node of syntax, each with the name of its field."""
+    for field, value in ast.iter_fields(node):
+        for each in value if isinstance(value, list) else [value]:
+            if isinstance(each, ast.AST):
+                yield field, each
+
+
 def names_of(node: ast.AST) -> list[str]:
     """Return the names that a node of syntax has itself, or binds."""
     match node:
@@ -233,11 +241,15 @@ class Syntax:
                     full = f"{module}.{name}" if module else name if other else name.partition(".")[0]
                     is_same = self.imports.setdefault(names_of(node)[0], full) == full
                     self.imports[names_of(node)[0]] = full if is_same else "?"
-            inside = (node, *scopes) if isinstance(node, Scope) else scopes
-            outer = {id(x) for x in (*getattr(node, "decorator_list", ()), *getattr(node, "bases", ()))}
-            for child in ast.iter_child_nodes(node):
+            # Decorators, bases, annotations and defaults are code of the scope around a function or class.
+            inside, outer = (node, *scopes) if isinstance(node, Scope) else scopes, scopes
+            names = words_in("decorator_list bases keywords returns")
+            if isinstance(node, ast.arguments | ast.arg):
+                outer, names = scopes[1:], words_in("defaults kw_defaults annotation")
+            is_outer = isinstance(node, Scope | ast.arguments | ast.arg)
+            for field, child in iter_fields(node):
                 self.above[id(child)] = node
-                waiting.append((child, scopes if id(child) in outer else inside))
+                waiting.append((child, outer if is_outer and field in names else inside))
         if max(len(self.classes), len(self.functions)) > MAX_NAMES:
             raise Refusal("DPC111", f"has more than {MAX_NAMES} classes or functions", "refer to a smaller file")
         for node, name, scopes in named:
@@ -264,6 +276,9 @@ class Syntax:
         self.class_of: dict[str, list[ast.ClassDef]] = defaultdict(list)
         self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the name of a base
         self.class_ids = set(map(id, self.classes))
+        # Methods that are called by the name of their class, so that `self` may be anything: `Net.set(args)`.
+        names = {each.name for each in self.classes}
+        self.unbound = {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute) and base_of(x) in names}
         for each in self.classes:
             self.class_of[each.name].append(each)
             for base in bases_of(each):
@@ -330,7 +345,7 @@ class Syntax:
         """Return the first place that gives a name another value, but for what is in some code; "" if none does."""
         if name not in self.changes or left_out:
             lines = [x.lineno for x in self.arithmetic[name]]
-            lines += [x.lineno for x in self._bound((ATTRIBUTE, name)) if base_of(x) != "self"]  # type: ignore[attr-defined]
+            lines += [x.lineno for x in self._bound((ATTRIBUTE, name)) if not self._is_own(x)]  # type: ignore[attr-defined]
             lines += [x.lineno for x in self.texts.get(name, ()) if not is_within(x, left_out) and self._is_set(x)]
             for each in self.keywords.get(name, ()):
                 is_making = not is_within(each, left_out) and self._called(self.above[id(each)]) in MAKING
@@ -341,6 +356,18 @@ class Syntax:
                 return said
             self.changes[name] = said
         return self.changes[name]
+
+    def _is_own(self, node: ast.AST) -> bool:
+        """Return True for `self.x` in a method that gets an object of its own class."""
+        on = getattr(node, "value", None)
+        if not isinstance(on, ast.Name) or on.id != "self":
+            return False
+        match self._bound(self.key[id(on)]):
+            case [ast.arg() as argument]:
+                match self.above[id(self.above[id(argument)])]:
+                    case ast.FunctionDef(name=name, decorator_list=[]) as method if name not in self.unbound:
+                        return isinstance(self.above[id(method)], ast.ClassDef)
+        return False
 
     def _is_set(self, text: ast.Constant, *, merged: bool = False) -> bool:
         """Return True if a text is the key under which another value is set; `merged`: over the keys of another one."""

@@ -113,7 +113,7 @@ def _json_places(source: Source) -> dict[str, Mark]:
     return {}
 
 
-_OF_OTHER_LANGUAGES = {"bash", "sh", "html", "markdown", "latex", "javascript", "js", "svg", "writefile"}  # cells
+_OF_OTHER_LANGUAGES = {"bash", "sh", "html", "markdown", "latex", "svg", "writefile"}  # cells
 _QUIET = {"matplotlib", "pip", "conda", "load_ext", "autoreload", "tensorboard"}  # magics that bind no name
 
 
@@ -129,7 +129,7 @@ def _read_notebook(source: Source) -> Document:
     for number, cell in enumerate(cells if isinstance(cells, list) else ()):
         code = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else []
         texts = code if isinstance(code, list) else [code]
-        magic = re.match(r"%%(\w+)", str(next(iter(texts), "")))
+        magic = re.match(r"%%(\w+)(?!.*\s-)", str(next(iter(texts), "")))  # `%%bash --out S` binds a name
         for at, text in enumerate(texts if magic is None or magic[1] not in _OF_OTHER_LANGUAGES else ()):
             mark = places.get(f"cells[{number}].source[{at}]")
             is_line = (
@@ -140,7 +140,8 @@ def _read_notebook(source: Source) -> Document:
             last, line = mark.line, text.rstrip("\n")
             if line.lstrip()[:1] in {"!", "%"}:
                 word = re.match(r"\s*%%?(\w*)", line)
-                if "get_ipython" in line or (word and word[1] not in {*_QUIET, "time", "capture"}):
+                is_quiet = word is None or word[1] in _QUIET or line.strip() in {"%%time", "%%capture"}
+                if "get_ipython" in line or not is_quiet:
                     raise Refusal("DPC110", f"line {last} has `{shortened(line.strip())}`, which may bind any name")
                 line = re.sub(r"\S.*", "pass", line)
             lines[last - 1] = line

@@ -203,7 +203,7 @@ class _TreeBuilder:
                 hint = "YAML would silently keep the last one; delete one of them"
                 self.flaws.append(Flaw(join(path, name), error("DPC105", mark, message, hint)))
                 repeated |= {first, name}
-            elif name == "<<" and not key_node.style:
+            if name == "<<" and not key_node.style:  # a second one brings its values, too
                 for each in value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]:
                     tree = self.build(each, path, mark)
                     if not isinstance(tree, Section):
@@ -215,7 +215,7 @@ class _TreeBuilder:
                     for key, value in tree.entries.items():
                         if said(merged.setdefault(key, value)) != said(value):
                             disputed.setdefault(key, (mark, merged[key], value))
-            else:
+            elif first not in first_lines:
                 own[name] = self.build(value_node, join(path, name), mark)
             first_lines.setdefault(name, mark.line)
         for name in disputed.keys() - own.keys():

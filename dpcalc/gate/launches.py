@@ -4,6 +4,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path, PurePosixPath
 
@@ -14,7 +15,7 @@ from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
 from dpcalc.config.readers import read_document
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
-from dpcalc.config.tree import entry
+from dpcalc.config.tree import Node, entry
 from dpcalc.errors import InputError
 from dpcalc.gate.revision import tracked_files
 from dpcalc.gate.verdict import finding
@@ -25,20 +26,26 @@ MAX_ALL = 64 * 1024 * 1024  # bytes of all
 MAX_TRIED = 200  # launches with another value, of which it is looked up whether they run another script
 MAX_FOUND = 10  # launches that are named for one config
 MAX_PLACES = 100_000  # of options that are looked at for one config
+MAX_COMMAND = 20_000  # characters before an option in which its script is looked for
 _ENDINGS = (".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".yaml", ".yml", ".ipynb", ".mk", ".dockerfile")
-# Of other files those are searched that are no documents, small, and text, until there have been enough.
+# Of other files those are searched that are no documents, small, and text, the smallest first, until there have been
+# enough.
 _DOCUMENT = re.compile(
-    r"(readme|change|licen[cs]e|history|news|authors|contribut|notice).*|"
+    r"(readme|change|licen[cs]e|history|news|authors|contribut|notice)[^.]*(\.txt)?|"
     r".*\.(md|rst|tex|adoc|html?|svg|csv|tsv|lock|pyi)",
     re.IGNORECASE,
 )
 MAX_OTHER, MAX_OTHERS = 256 * 1024, 16 * 1024 * 1024  # bytes of one, and of all
-_NAMES = re.compile(r"(gnu)?makefile|(just|jenkins|snake|proc)file|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
+_NAMES = re.compile(r"(gnu)?makefile|(dockerfile|containerfile)(\..*)?", re.IGNORECASE)
 # What may stand between an option and its value: `=`, a space, the next line, the next item of a list.
 _GAP = r"(?:\\?[\"']?=|\\?[\"']?[,\s](?:\\n|[\s\\,]){0,50}(?:-\s+)?)\\?[\"']?"
 _KEYED = r"[\"']?\s{0,9}:\s{0,99}(?:\{?\s{0,9}values?\s{0,9}:\s{0,99})?(?:\[|-\s)?\s{0,99}[\"']?"
 _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
-_SCRIPT = re.compile(r"[\w./-]+\.py\b")
+# What goes on behind a quote or a backslash, so that the value is another one: `1.1'e-1'`.
+_GOES_ON = re.compile(r"[\"']{1,9}[\w.+-]|\\(?:\n\S|[^\\nrt\"'\s])")
+_ESCAPED = re.compile(r"\\(?:u00|x)([2-7][0-9a-fA-F])")  # of JSON and YAML: `\u002d`
+_UNKNOWN = re.compile(r"[*!&{]|\$(?!\{[\w./-]+:)|.*:$")  # what stands for a number of YAML, but for a reference here
+_SCRIPT = re.compile(r"[\w./-]+\.py\b|(?<=-m )[\w.]+")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
 _COMMENT = re.compile(r"[ \t]*#")
 
@@ -62,10 +69,12 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
         return
     found, tried, places = set[tuple[str, int]](), 0, 0
     for default in loaded.defaults:
-        pattern = _pattern(default)
-        for name, text in texts if pattern else ():
+        conf = os.path.relpath(loaded.files.folder / PurePosixPath(default.name).parent, root)
+        options = "|".join([_pattern(default), *_choices(root, conf, default.options, default.value.text)]).strip("|")
+        pattern = f"(?:{options}){_VALUE}"
+        for name, text in texts if options else ():
             searched, is_comment = 0, _COMMENT.match(text) is not None
-            for match in re.finditer(pattern, text):
+            for match in re.finditer(pattern, text, re.MULTILINE):
                 places += 1
                 if places > MAX_PLACES:
                     problem = f"launches are not all searched: options of the config in more than {MAX_PLACES:,} places"
@@ -75,27 +84,29 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                     is_comment = _COMMENT.match(text, begin) is not None
                 searched = match.start()
                 given, option = match["value"], match.group().split("=")[0].split()[0].strip("\"',\\:")
-                is_same = given == default.value.text or (
-                    (number := scalars.parse_number(given)) is not None
-                    and number == scalars.parse_number(default.value.text)
+                is_more = _GOES_ON.match(text, match.end()) is not None
+                is_more = is_more or (default.options[0].endswith("=") and text[match.end() :][:1] == ",")  # of `-m`
+                is_same = not is_more and (
+                    given == default.value.text
+                    or (
+                        (number := scalars.parse_number(given)) is not None
+                        and number == scalars.parse_number(default.value.text)
+                    )
                 )
                 is_flag = default.value.text in {"true", "false"}
                 if is_comment or (name, match.start()) in found:  # or told of another key
                     continue
                 is_key = any(x is not None for key, x in match.groupdict().items() if key.startswith("keyed"))
-                if (
-                    is_key
-                ):  # `sigma: 2` counts in a YAML file that runs the script: `program: train.py`, `args: {sigma: 2}`
-                    script = re.escape(PurePosixPath(default.name).name)
-                    is_run = name.lower().endswith((".yaml", ".yml")) and re.search(rf"\b{script}(?![\w:])", text)
-                    if scalars.parse_number(given) is None or not is_run:
-                        continue
+                # `sigma: 2` counts in YAML and JSON that the script reads: `program: train.py`, `args: {sigma: 2}`.
+                if is_key and not (
+                    (scalars.parse_number(given) is not None or _UNKNOWN.match(given)) and _is_of(default, root, name)
+                ):
+                    continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
                 # Python code has options where it defines them, too.
-                if name.endswith(".py") and (
-                    text[match.start() - 1] not in "\"'" or scalars.parse_number(given) is None
-                ):
+                is_text = scalars.parse_number(given) is None and not default.options[0].endswith("=")
+                if name.endswith(".py") and (text[match.start() - 1] not in "\"'" or is_text):
                     continue
                 tried += 1
                 if _start(match) is not None and (
@@ -132,18 +143,59 @@ def _pattern(default: Default) -> str:
     words = []
     for option in default.options:
         if option.startswith("--"):
-            words.append(rf"(?<![\w-])--{_spelt(option[2:])}(?![\w.-]){_GAP}")
+            # `--config.sigma` by any name of the flag, a field of a class as `--dp.sigma`, too.
+            before = r"[\w-]{1,50}\." if option.startswith("--config.") else ""
+            before = before or ("" if default.value.path.startswith("flags") else r"(?:[\w-]{1,50}\.){0,3}")
+            words.append(rf"(?<![\w-])--{before}{_spelt(option[2:].removeprefix('config.'))}(?![\w.-]){_GAP}")
             words.append(rf"(?<![\w.-])(?P<keyed{len(words)}>)[\"']?{_spelt(option[2:])}{_KEYED}")
             starts = "|".join(_spelt(option[2:end]) for end in range(len(option) - 1, 2, -1))
             if starts and "." not in option:  # argparse takes any beginning of an option
                 words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
         elif option.startswith("-") and len(option) == 2:
             words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
-        elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and not an assignment at the beginning of a line
-            words.append(rf"(?<=[ \t\"'])\+{{0,2}}{re.escape(option[:-1])}(?:@[\w.:-]+)?=\\?[\"']?")
+        elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and no assignment `dp=2` at the beginning of a line
+            # `dp.sigma: 2` is a key of YAML, too: `hydra: {sweeper: {params: {dp.sigma: 2}}}`.
+            begins, ends = ("^|", "(?:=|[\"']?:[ \t])") if "." in option else ("", "=")
+            before = rf"(?:{begins}(?<=[ \t\"'{{,])|(?<=\\\n))\+{{0,2}}"
+            words.append(rf"{before}{re.escape(option[:-1])}(?:@[\w.:-]+)?{ends}\\?[\"']?")
         elif not option.startswith("-"):  # of gin: `Optimizer.noise = 2`
             words.append(rf"(?<![\w.]){re.escape(option)}\s{{0,9}}=\s{{0,9}}\\?[\"']?")
-    return f"(?:{'|'.join(words)}){_VALUE}" if words else ""
+    return "|".join(words)
+
+
+@cache
+def _choices(root: Path, conf: str, options: tuple[str, ...], value: str) -> list[str]:
+    """Return regular expressions of the choices by which a launch of Hydra gives a key another value.
+
+    `experiment=x` does where the file `experiment/x.yaml` of the folder of the main config states the key.
+    """
+    if not options or not options[0].endswith("=") or scalars.parse_number(value) is None:
+        return []
+    keys, found = options[0][:-1].split("."), []
+    for name in [x for x in tracked_files(root) if x.startswith(f"{conf}/".removeprefix("./"))][:MAX_LAUNCHES]:
+        group, _, file = posixpath.relpath(name, conf).rpartition("/")
+        if not group or not file.endswith(".yaml"):
+            continue
+        try:
+            data = read_bytes(str(root / name), limit=MAX_BYTES)
+            if keys[-1].encode() not in data:
+                continue
+            source = decode(data, name)
+            stated: Node | None = read_document(source, ".yaml").tree
+        except (ConfigError, Refusal):
+            continue
+        header = re.match(r"\s*#\s*@package\s+([\w.-]+)", source.text)
+        package = (header[1] if header else group.replace("/", ".")).removeprefix("_global_").strip(".").split(".")
+        at = [key for key in package if key]
+        if keys[: len(at)] != at:
+            continue
+        for key in keys[len(at) :]:
+            stated = entry(stated, key)
+        number = scalars.number_of(stated)
+        if number is not None and number != scalars.parse_number(value):
+            option = re.escape(file.removesuffix(".yaml"))
+            found.append(rf"(?<=[ \t\n\"'])\+{{0,2}}{re.escape(group)}=(?={option}(?![\w.-]))")
+    return found
 
 
 @cache
@@ -152,7 +204,7 @@ def _launches(root: Path) -> tuple[tuple[str, str], ...]:
     names, others = list[str](), list[str]()
     for name in tracked_files(root):
         base = posixpath.basename(name)
-        if base.lower().endswith(_ENDINGS) or _NAMES.fullmatch(base) or "." not in base:
+        if base.lower().endswith(_ENDINGS) or _NAMES.fullmatch(base):
             names.append(name)
         elif not _DOCUMENT.fullmatch(base):
             others.append(name)
@@ -166,29 +218,63 @@ def _launches(root: Path) -> tuple[tuple[str, str], ...]:
             if cause.diagnostics[0].code == "DPC111":
                 raise InputError(f"too many: {shortened(name)} is larger than {MAX_LAUNCH >> 20} MiB") from None
             continue  # it is gone, a folder of a submodule, or a link that leaves the repository
-        base = posixpath.basename(name)
-        if "." not in base and not _NAMES.fullmatch(base) and not re.match(rb"#!.*sh\b", data):
-            continue
         total += len(data)
         if total > MAX_ALL:
             raise InputError(f"too many: the scripts of the repository have more than {MAX_ALL >> 20} MiB")
-        texts.append((name, data.decode(errors="replace")))
+        texts.append((name, _text(data)))
     left = MAX_OTHERS
-    for name in others[:MAX_LAUNCHES]:
+    for name in sorted(others, key=lambda name: _size(root / name))[:MAX_LAUNCHES]:
         try:
             data = read_bytes(str(root / name), limit=MAX_OTHER)
         except ConfigError:
             continue
         left -= len(data)
-        if left >= 0 and b"\0" not in data:
-            texts.append((name, data.decode(errors="replace")))
+        if left >= 0 and "\0" not in (text := _text(data)):
+            texts.append((name, text))
     return tuple(texts)
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.lstat().st_size
+    return 0
+
+
+def _text(data: bytes) -> str:
+    is_wide = data[:2] in {b"\xff\xfe", b"\xfe\xff"}
+    text = data.decode("utf-16" if is_wide else "utf-8", errors="replace")
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+
+@cache
+def _is_named(root: Path, name: str, script: str) -> bool:
+    """Return True if a file names a script, or a command of another file names both."""
+    found = re.compile(rf"\b{re.escape(script)}(?![\w:])")
+    own = re.compile(rf"(?<![\w.-]){re.escape(posixpath.basename(name))}(?![\w.-])")
+    texts = dict(_launches(root))
+    return found.search(texts.get(name, "")) is not None or any(
+        found.search(line) and own.search(line)
+        for other, text in texts.items()
+        if other != name
+        for line in text.replace("\\\n", " ").splitlines()
+    )
+
+
+def _is_of(default: Default, root: Path, name: str) -> bool:
+    is_data = name.lower().endswith((".yaml", ".yml", ".json"))
+    return is_data and _is_named(root, name, PurePosixPath(default.name).name)
 
 
 def _scripts(root: Path, name: str, text: str, match: re.Match[str]) -> list[str]:
     """Return the Python files that the command at a match names before it, from the top where that is certain."""
-    ends = [end.end() for end in _COMMAND_END.finditer(text, max(0, match.start() - 2000), match.start())]
-    found = _SCRIPT.findall(text[max([0, match.start() - 2000, *ends[-1:]]) : match.start()])
+    first = max(0, match.start() - MAX_COMMAND)
+    # The words of a list, `- -s` or `"-s"`, belong to what stands anywhere above it.
+    is_listed = re.search(r"(?:^|\n)\s{0,99}-\s[\"']?$|[\"']$", text[max(0, match.start() - 110) : match.start()])
+    ends = [] if is_listed else [end.end() for end in _COMMAND_END.finditer(text, first, match.start())]
+    found = [
+        script if script.endswith(".py") else f"{script.replace('.', '/')}.py"
+        for script in _SCRIPT.findall(text[max([first, *ends[-1:]]) : match.start()])
+    ]
     if _changes_folder(text):
         return found
     beside = [posixpath.normpath(posixpath.join(posixpath.dirname(name), script)) for script in found]

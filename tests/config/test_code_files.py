@@ -66,6 +66,10 @@ def notebook(*cells):
         (("S = 1.1", "%run other.py"), "`%run other.py`, which may bind any name"),
         (("S = 1.1", "get_ipython().run_line_magic('run', 'x')"), "`get_ipython`, which may bind any name"),
         (("S = 1.1", "%%prun\nS = 2"), "`%%prun`, which may bind any name"),
+        (("S = 1.1", "%time S = 2"), "`%time S = 2`, which may bind any name"),
+        (("S = 1.1", "%%capture S\nprint(2)"), "`%%capture S`, which may bind any name"),
+        (("S = 1.1", "%%bash --out S\necho 2"), "`%%bash --out S`, which may bind any name"),
+        (("S = 1.1", "%%js\nIPython.notebook.kernel.execute('S = 2')"), "`%%js`, which may bind any name"),
     ],
 )
 def test_a_notebook(cells, said):
@@ -123,6 +127,8 @@ BOMBS = {
     "names handed on": (".py", "p=ArgumentParser()\nn0=p\n" + "".join(f"n{x + 1}=n{x}\n" for x in range(16_000))),
     "one function again and again": (".py", "p=ArgumentParser()\ndef f(x): return x\n" + "f(p)\n" * 40_000),
     "fields": (".py", "@dataclass\nclass A:\n" + "".join(f" a{x}: int=1\n" for x in range(15_000))),
+    "parts": (".py", "C={'a': {}}\ndef f(" + ",".join(map("a{}".format, range(8_000))) + "): 0\n" + "f(**C)\n" * 9000),
+    "words made behind": (".sh", "t " + " ".join(f"--a{x} 1 $A$B" for x in range(15_000))),
     "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
 }  # fmt: skip
 
