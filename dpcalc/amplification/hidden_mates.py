@@ -2,7 +2,8 @@
 
 The average of (K) over the draws beside the unit subtracts, for each of them, all batches in which the outermost
 ancestor is missed. These have the same law whatever is drawn under that ancestor, so that they may be shared out among
-the draws in any way: a draw far away from them, which they do not hide, leaves its share to the nearer ones. The best
+the draws in any way: a draw far away from them, which they do not hide, leaves its share to the nearer ones. Those that
+miss the next ancestor have one law given what is drawn beside it, and are shared among what is drawn under it. The best
 shares put the end of every draw's half-line at the same place, and if all draws need some, what is left is the pair in
 which the mates are hidden.
 
