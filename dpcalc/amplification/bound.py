@@ -31,9 +31,10 @@ class StepBound:
     # (d_1, ..., d_p), upper bounds on the distances of missed batches from those of D (direction D||D')
     distances: tuple[int, ...]
     distances_swapped: tuple[int, ...]  # (d'_1, ..., d'_p), the same from the batches of D' (direction D'||D)
-    # the contents of a stand-in of the outermost ancestor that can be missed, in the first of the missed batches: these
-    # have one law whatever is drawn under that ancestor; () if that is not known
-    outer: tuple[int, ...] = ()
+    # for each ancestor that can be missed, outermost first, (what mates contribute beside it under the one above,
+    # contents of its stand-ins), in the first of the missed batches: given what is beside it and above, these have one
+    # law whatever is drawn under it; () if that is not known
+    shared: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         """Raise ArithmeticError for what is no probability: the theorem needs weights >= 0."""

@@ -15,6 +15,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from dpcalc.amplification.counts import Average, Bound, Part
 from dpcalc.arrays import Array
 from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import contribution_distribution, number_of_poisson_levels, sum_upper
-from dpcalc.sampling.counts import CountDistribution
+from dpcalc.sampling.counts import CountDistribution, convolve
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.sums import WHOLE, coarsen_at_quantiles, quantile_counts, whole_weights
@@ -38,6 +39,11 @@ _OUTER_DEVIATIONS = tuple(sorted({*(0.25 * i for i in range(-14, 21)), *(0.5 * i
 _COARSE_DEVIATIONS = (-3.0, -2.0, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 7.0)
 _INNER_DEVIATIONS = (-1.0, 0.0, 1.0, 2.0, 3.5, 6.0)
 _FEW_DEVIATIONS = (0.0, 2.0, 5.0)
+# Of the outer and the inner one of two ancestors, the first of these pairs with few enough numbers in all.
+_OF_TWO = (
+    (_OUTER_DEVIATIONS, _COARSE_DEVIATIONS),
+    *((_COARSE_DEVIATIONS, each) for each in (_COARSE_DEVIATIONS, _INNER_DEVIATIONS, _FEW_DEVIATIONS, (3.0,), ())),
+)
 _MAX_SUMS = 1 << 12  # pairs of numbers that are added one by one; with more, the law that is added is rounded up first
 _MANY_LEVELS = 4  # ancestors that can be missed from which on inner ones get the fewest quantiles
 _FEW_QUANTILES = (-3.0, -2.0, -1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0)
@@ -86,9 +92,9 @@ class UnitCase:
 
 MatesLaw = tuple[tuple[Fraction, tuple[int, ...]], ...]
 """(probability, contributions of the mates under each ancestor, outermost first), largest numbers last."""
-_Distance = Callable[[int, int], int]  # (contributions that go, that come) -> distance, never falling
 _MatesWeights = dict[tuple[int, tuple[int, ...]], int]
 """Weight by (number of mates under an ancestor, those of each ancestor inside it that are kept)."""
+_Distance = Callable[[int, int], int]  # (contributions that go, that come) -> distance, never falling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +106,13 @@ class Surroundings:
     # for each the distribution of the contributions of what is drawn in its place; {0: 1} for nothing
     stand_ins: tuple[CountDistribution, ...]
     largest: tuple[int, ...]  # for each the most contributions that can be drawn under it
+    own: int  # the most of the unit itself
     mates: MatesLaw  # joint law of the numbers under each ancestor
+
+    @property
+    def is_told_by_level(self) -> bool:
+        """True if what is drawn beside each of the ancestors is told by itself, as where two of them can be missed."""
+        return sum(map(bool, self.missed)) == 2
 
     @property
     def is_certain(self) -> bool:
@@ -124,11 +136,14 @@ class Surroundings:
         # The place of a removed unit is taken by a stand-in of perhaps more contents, but under an ancestor there are
         # never more than its largest number.
         batches: list[MissedBatch] = []
-        outer: tuple[int, ...] = ()
-        for v, law, cap, w in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
+        shared: list[tuple[int, tuple[int, ...]]] = []
+        around = 0  # mates under the ancestor above that can be missed
+        for v, law, cap, all_mates in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
             if not v:
                 continue
-            outer = outer or (tuple(law) if exchange_distance is operator.add else ())
+            if exchange_distance is operator.add and (not shared or self.is_told_by_level):
+                shared.append((around - all_mates if shared else 0, tuple(law)))
+            around, w = all_mates, min(all_mates, cap - self.own)
             leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)
             batches += (
                 MissedBatch(v * p, exchange_distance(leaving, z), exchange_distance(leaving_swapped, z))
@@ -142,7 +157,7 @@ class Surroundings:
             missed=missed,
             distances=distances,
             distances_swapped=swapped,
-            outer=outer,
+            shared=tuple(shared),
         )
 
 
@@ -177,6 +192,7 @@ def largest_surroundings(path: Path, *, clip: int) -> Surroundings:
         missed=tuple(path.missed(number) for number in above),
         stand_ins=tuple({path.stand_in(number): Fraction(1)} for number in above),
         largest=largest,
+        own=own,
         mates=((Fraction(1), tuple(others)),),
     )
 
@@ -217,6 +233,23 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
     if all({*law} == {path.mates[number - 1]} for number, law in laws.items()):
         return ()
     missed = [number for number in range(1, lowest) if path.missed(number)]
+    if len(missed) == 2:
+        # What is drawn under the outer one beside the inner one, and what under that, are independent.
+        both: list[CountDistribution] = []
+        for first, last in pairwise((*missed, lowest)):
+            known = laws[first + 1]
+            for number in range(first + 2, last + 1):
+                known = convolve(*(_at_most(each, _OUTER_DEVIATIONS) for each in (known, laws[number])))
+            both.append(known)
+        for deviations in _OF_TWO:
+            beside, under = map(_at_most, both, deviations)
+            if len(beside) * len(under) <= max_mates:
+                break
+        return tuple(
+            (p * q, tuple({missed[0]: number + most, missed[1]: number}.get(at, 0) for at in range(1, lowest)))
+            for most, p in sorted(beside.items())
+            for number, q in sorted(under.items())
+        )
     outermost = missed[0]
     # Numbers of the outermost and of the inner missed ancestors are rounded up to these normal quantiles.
     inner = _INNER_DEVIATIONS if len(missed) < _MANY_LEVELS else _FEW_DEVIATIONS
@@ -260,6 +293,11 @@ def _joint_mates(hierarchy: Hierarchy, path: Path, clip: int, max_mates: int) ->
     )
 
 
+def _at_most(law: CountDistribution, deviations: Sequence[float]) -> CountDistribution:
+    """Return an upper law at normal quantiles and the largest count; one of few counts stays as it is."""
+    return law if len(law) <= min(_MAX_EXACT, len(deviations)) else coarsen_at_quantiles(law, deviations)
+
+
 def _quantile_above(sums: _MatesWeights, deviations: Sequence[float]) -> dict[int, int]:
     """Return {total: quantile that it is rounded up to} at normal `deviations`; few totals stay unchanged."""
     weights: dict[int, int] = {}
@@ -288,9 +326,15 @@ _HALVINGS = 40  # of the interval that holds the end of the half-line: it only d
 def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_centers: int = MAX_CENTERS) -> Average:
     """Return an Average above this one: close parts are merged until about `max_centers` are left; few are unchanged.
 
+    Merged parts share the batches that miss the outermost ancestor alone, or none if they shared more.
+
     Source: docs/theory.md, Theorem 4.6.
     """
-    bounds = [bound for _, bound in average.parts if isinstance(bound, StepBound)]
+    bounds = [
+        replace(bound, shared=()) if len(bound.shared) > 1 else bound
+        for _, bound in average.parts
+        if isinstance(bound, StepBound)
+    ]
     if len(bounds) <= _MERGED_ABOVE or len(bounds) < len(average.parts):
         return average
     max_centers = min(max_centers, _MAX_CENTERS_OF_ALL // average.units)
@@ -305,7 +349,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     # Bounds of equal probabilities and stand-ins are of one kind. A row of lengths holds the shift and the distances,
     # of which each bound may have fewer than the longest one.
     numbers: dict[object, int] = {}
-    kinds = [numbers.setdefault((bound.inclusion, bound.missed, bound.outer), len(numbers)) for bound in bounds]
+    kinds = [numbers.setdefault((bound.inclusion, bound.missed, bound.shared), len(numbers)) for bound in bounds]
     lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
     for row, bound in zip(lengths, bounds, strict=True):
         values = (bound.shift, *bound.distances, *bound.distances_swapped)
@@ -351,7 +395,7 @@ def with_few_parts(bound: Bound) -> Bound:
     parts: list[tuple[Fraction, Part]] = []
     for chance, part in largest.parts:
         if isinstance(part, StepBound):
-            kinds.setdefault((part.inclusion, part.missed, part.outer), []).append((chance, part))
+            kinds.setdefault((part.inclusion, part.missed, part.shared[:1]), []).append((chance, part))
         else:
             parts.append((chance, part))
     for members in kinds.values():
@@ -389,12 +433,12 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
                 others = (weights * np.exp(np.minimum((middle[..., None] - places / 2) * places, 700.0))).sum(axis=2)
                 excess = np.log(np.exp(np.minimum(epsilons + (middle - shifts / 2) * shifts, 700.0)) + others)
             ends, high = np.where(excess > 0, ends, middle), np.where(excess > 0, middle, high)
-        masses = _normal_cdf(ends) - np.exp(epsilons) * _normal_cdf(ends - shifts)
-        masses -= (weights * _normal_cdf(ends[..., None] - places)).sum(axis=2)
+        masses = normal_cdf(ends) - np.exp(epsilons) * normal_cdf(ends - shifts)
+        masses -= (weights * normal_cdf(ends[..., None] - places)).sum(axis=2)
         sides.append(inclusions * np.maximum(masses, 0.0))
     return np.hstack(sides)
 
 
-def _normal_cdf(x: Array) -> Array:
-    """Return Phi elementwise without SciPy, which loads slowly."""
+def normal_cdf(x: Array) -> Array:
+    """Return Phi elementwise without SciPy, which loads slowly; as accurate as `dpcalc.numerics.special.normal_cdf`."""
     return np.array([*map(math.erfc, (x / -math.sqrt(2)).ravel().tolist())]).reshape(x.shape) / 2

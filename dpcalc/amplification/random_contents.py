@@ -107,11 +107,15 @@ def exchanged_bound(hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: A
     if laws is None or not (is_missed or path.schemes[-1].has_stand_in):
         return None
     own, other = (tuple(sorted((few_counts if is_missed else coarsen_upwards)(law).items())) for law in laws)
-    around = surroundings(hierarchy, path, clip=clip, max_mates=0)
+    max_mates = _MAX_HIDDEN_CENTERS // (len(own) + len(other) + unit)
+    around = surroundings(hierarchy, path, clip=clip, max_mates=max_mates)
     parts: list[tuple[Fraction, ExchangedPair]] = []
     for chance, mates in around.mates:
         above: dict[int, Fraction] = {}
-        for missed, stand_in, beside in zip(around.missed, around.stand_ins, mates, strict=True):
+        for missed, stand_in, cap, all_mates in zip(
+            around.missed, around.stand_ins, around.largest, mates, strict=True
+        ):
+            beside = min(all_mates, cap - around.own)
             for number, share in stand_in.items() if missed else ():
                 above[beside + number] = above.get(beside + number, Fraction(0)) + missed * share
         part = ExchangedPair(

@@ -14,7 +14,7 @@ from dpcalc.amplification.counts import Average, Bound, CountPair, ExchangedPair
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.hidden_mates import hidden_mates_profile
 from dpcalc.amplification.joint_distances import JointStepBound, joint_profile
-from dpcalc.amplification.mates import MatesAverage, merge_close_parts
+from dpcalc.amplification.mates import MAX_CENTERS, MatesAverage, merge_close_parts
 from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
@@ -75,8 +75,12 @@ _FARTHEST = 1e12  # clip norms to an end of a half-line at epsilon 0, where next
 def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
     """Return the upper privacy profile of a step under Gaussian noise; close parts of a MatesAverage are
     merged first."""
+    told: Average | None = None
     if isinstance(bound, MatesAverage):
-        bound = merge_close_parts(bound, noise_multiplier=noise_multiplier)
+        # Where batches are shared at two levels, merged parts are left for the farthest losses alone.
+        is_nested = any(isinstance(part, StepBound) and len(part.shared) > 1 for _, part in bound.parts)
+        told, centers = (bound, MAX_CENTERS // 3) if is_nested else (None, MAX_CENTERS)
+        bound = merge_close_parts(bound, noise_multiplier=noise_multiplier, max_centers=centers)
     spend(_PROFILE_WORK * (len(bound.parts) if isinstance(bound, Average) else 1))
     match bound:
         case JointStepBound():
@@ -91,13 +95,13 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
                 return of_falling_pair(own)
             end = max(half_line_end(bound.contents(noise_multiplier), float(bound.other[-1][0]), 0.0), -_FARTHEST)
             return of_two_halves(own=own, other=back, ends=(0.0, 0.0) if own == back else (end, -end))
-        case Average(parts=((chance, part),)) if chance == 1:
+        case Average(parts=((chance, part),)) if chance == 1 and told is None:
             return step_profile(part, noise_multiplier=noise_multiplier)
         case Average(parts=parts):
             plain = under_draw(
                 [(float(chance), step_profile(part, noise_multiplier=noise_multiplier)) for chance, part in parts]
             )
-            return hidden_mates_profile(bound, plain, noise_multiplier=noise_multiplier)
+            return hidden_mates_profile(told or bound, plain, noise_multiplier=noise_multiplier)
 
 
 # Redraw periods (docs/theory.md, Theorem 7.1)

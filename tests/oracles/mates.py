@@ -176,7 +176,7 @@ def unit_ratios(rng):
             # Merged parts and chords are looser by chance; what is compared is what they bound.
             told = bound
             if isinstance(bound, Average):
-                told = Average(parts=tuple((chance, replace(part, outer=())) for chance, part in bound.parts))
+                told = Average(parts=tuple((chance, replace(part, shared=())) for chance, part in bound.parts))
             profile = step_profile(told, noise_multiplier=sigma)
             sides = np.array([[side.delta(e) for e in epsilons] for side in (profile, profile.swapped)])
             if isinstance(bound, Average):

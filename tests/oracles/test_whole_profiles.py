@@ -53,6 +53,23 @@ def beside_mates(rng):
     return Problem(tuple(tree), ((0,) * unit,), clip, relation, random_sigma(rng))
 
 
+def below_two_ancestors(rng):
+    """One unit that two ancestors or three may be missed above, so that batches are shared at each of them."""
+    depth = int(rng.choice([3, 3, 3, 4]))
+    unit = int(rng.integers(3, depth + 1))
+    counts = [int(rng.integers(2, 4 if depth == 3 else 3)) for _ in range(depth)]
+    relation = str(rng.choice(RELATIONS))
+    kinds = ("fixed", "poisson", "poisson")
+    tree = [
+        random_draw(rng, count, count - 1, kinds=kinds if level < unit else (*kinds, "all"))
+        for level, count in enumerate(counts, start=1)
+    ]
+    if rng.random() < 0.2:
+        at = int(rng.integers(depth))
+        tree[at] = Draw(counts[at], "capped", RATES[rng.integers(len(RATES))], cap=int(rng.integers(1, counts[at] + 1)))
+    return Problem(tuple(tree), ((0,) * unit,), int(rng.integers(unit, depth + 1)), relation, random_sigma(rng))
+
+
 def in_another_place(rng):
     """One unit of random contents, drawn with a fixed number of others, perhaps below another draw."""
     depth = int(rng.choice([2, 2, 3, 3]))
@@ -78,7 +95,16 @@ def all_of_some(rng):
     return Problem(tree, members, int(rng.integers(unit - 2, depth + 1)), relation, random_sigma(rng))
 
 
-FLAVOURS = [beside_mates, in_another_place, fresh_below, nested_group, all_of_one, group, all_of_some]
+FLAVOURS = [
+    beside_mates,
+    in_another_place,
+    fresh_below,
+    nested_group,
+    all_of_one,
+    group,
+    all_of_some,
+    below_two_ancestors,
+]
 KINDS = [(flavour, noise) for flavour in FLAVOURS for noise in ("gaussian", "laplace")]
 KINDS.remove((fresh_below, "laplace"))
 CHANGES = (0.0, 0.1, 0.6, 1.5, 3.0)  # epsilons in shifts over the noise, before they are amplified
@@ -131,7 +157,7 @@ def largest_ratio(problem, rng, *, laplace):
 )
 @pytest.mark.parametrize(("flavour", "noise"), KINDS, ids=lambda each: getattr(each, "__name__", each))
 def test_no_data_set_is_above_any_bound(flavour, noise, block, plans):
-    """3,926 plans in all."""
+    """4,530 plans in all."""
     rng, ratios = np.random.default_rng([FLAVOURS.index(flavour), noise == "laplace", block, 41]), []
     while len(ratios) < plans:
         problem = random_problem(rng, flavour, most_outcomes=120)
