@@ -216,7 +216,7 @@ def random_run(rng):
     left = [few - members * (level == unit and relation == ADD_REMOVE) for level, few in enumerate(fewest, start=1)]
     kinds = [str(rng.choice(["fixed", "poisson", "poisson", "again", "capped", "all"])) for _ in range(depth)]
     kinds = ["poisson" if kind == "fixed" and not most else kind for kind, most in zip(kinds, left, strict=True)]
-    if "again" in kinds:  # a cut beside copies has no bound
+    if "again" in kinds or members > 1:  # of a cut beside copies, and of groups, no bound is known
         kinds = ["poisson" if kind == "capped" else kind for kind in kinds]
     phases = []
     for _ in range(int(rng.choice([1, 1, 2]))):
