@@ -10,20 +10,21 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from itertools import product
+from functools import cache
 from math import comb, prod
 from typing import NamedTuple
 
 import numpy as np
 
 from dpcalc.arrays import Array
+from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
-from dpcalc.sampling.co_sampled import CoSampled, capped_distribution, random_contributions
+from dpcalc.sampling.co_sampled import CoSampled, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial_lower,
@@ -47,8 +48,7 @@ Pair = tuple[Mixture, Mixture]  # (P, Q): the laws of a sum without its noise in
 # Any data set gives a lower bound, so that each limit here costs tightness only, never validity.
 _MAX_SUMS = 200_000  # additions for unequal children of the protected unit; above, each counts as the smallest
 _WEIGHT_BITS = 1100  # of a weight in further sums: rounding is below the smallest float, 2^-1074
-_MAX_RANDOM = 96  # vectors of other units that a step draws at random: each is a center of the mixtures
-_MAX_INDEPENDENT = 32  # units drawn independently; the others are left at 0, which is another data set
+_LAW_BITS = 160  # of one in the joint law of all numbers, which is off by less than 1e-36 in all
 
 
 class Contributions(NamedTuple):
@@ -58,14 +58,7 @@ class Contributions(NamedTuple):
     # vector of a draw that misses the unit.
     others: tuple[int, ...]
     length: int = 1  # of the protected unit's contributions, >= 1
-    # Whether all that is drawn at random contributes, in sums whose laws are off by less than 1e-36 in all; else as
-    # many units as keep exact sums few.
-    has_all: bool = False
-
-
-def sign_patterns(unit: int) -> Iterator[Contributions]:
-    """Yield every pattern of +1, -1, 0 for `unit` levels; 0: units of that level contribute nothing."""
-    yield from map(Contributions, product((1, -1, 0), repeat=unit))
+    bits: int = _WEIGHT_BITS  # to which the weights of long sums are rounded
 
 
 def data_set_pair(
@@ -81,7 +74,7 @@ def data_set_pair(
     Centers are in clip norms / length, weights exact. For each level above the protected one `repeats` says how many
     draws of the next level are summed under one of its own.
     """
-    path, clip, unit = co_sampled.path, co_sampled.clip, len(co_sampled.path.counts)
+    path, clip, unit, bits = co_sampled.path, co_sampled.clip, len(co_sampled.path.counts), contributions.bits
     if clip < unit:
         # One vector holds the members: -length with any drawn, else that of the others, which is 0 with no record.
         count, own_nonempty, sign = path.counts[-1], co_sampled.own_nonempty, contributions.others[-1]
@@ -96,25 +89,19 @@ def data_set_pair(
             _, empty = _no_record_in_vector(co_sampled, left, zeroed, Fraction(0))
             q = _clipped_vector(0, sign, Fraction(1), empty)
     else:
-        if not _own_contributions(co_sampled)[1]:
-            contributions = contributions._replace(others=(0,) * unit)
         p, q = _frame_pair(co_sampled, adjacency, contributions, members)
-    if contributions.has_all:
-        p, q = to_whole_bits(p), to_whole_bits(q)
 
     # From that draw to the whole sum, level by level outwards: siblings and the draws of the unit on the path.
     repeats = repeats or (1,) * unit
     lowest = min(clip, unit - 1)
     for level in range(lowest, 0, -1):
         sibling = _sibling_sum(co_sampled, level, contributions, prod(repeats[level - 1 : lowest]))
-        sides = [convolve_power(side, repeats[level - 1]) for side in (p, q)]
-        p, q = (_level_sum(co_sampled, level, sibling, on_path, contributions.has_all) for on_path in sides)
-        if contributions.has_all:
-            p, q = to_whole_bits(p), to_whole_bits(q)
-    return p, q
+        sides = [sum_of_draws(to_whole_bits(side, bits), repeats[level - 1], bits=bits) for side in (p, q)]
+        p, q = (_level_sum(co_sampled, level, sibling, on_path, bits) for on_path in sides)
+    return to_whole_bits(p, bits), to_whole_bits(q, bits)
 
 
-def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture, has_all: bool) -> Mixture:
+def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture, bits: int) -> Mixture:
     """Return the law of the sum of a level's draw; in passes and long Poisson draws siblings add nothing."""
     path, contributes = co_sampled.path, sibling.keys() != {0}
     count, rate = path.counts[level - 1], path.rate(level)
@@ -122,18 +109,18 @@ def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mix
     scheme, with_path, missed = path.schemes[level - 1], on_path, {0: Fraction(1)}
     if scheme.can_repeat:
         for copies, chance in binomial_lower(scheme.size, Fraction(1, count)).items():  # rare large numbers are cut
-            both = convolve(convolve_power(sibling, scheme.size - copies), convolve_power(on_path, copies))
-            _add_to(total, both, chance)
+            beside = sum_of_draws(sibling, scheme.size - copies, bits=bits)
+            _add_to(total, convolve(beside, sum_of_draws(on_path, copies, bits=bits)), chance)
         return total
     if scheme.is_cut:
-        return cut_sum(scheme, count, sibling, on_path)
+        return cut_sum(scheme, count, sibling, on_path, bits=bits)
     if contributes and _shows_draws(co_sampled, level):
-        with_path = convolve(_poisson_sum(count - 1, Fraction(1), sibling, has_all), on_path)
+        with_path = convolve(sum_of_draws(sibling, count - 1, bits=bits), on_path)
     elif scheme.has_stand_in and contributes:
-        beside = sum_of_draws(sibling, scheme.size - 1) if has_all else convolve_power(sibling, scheme.size - 1)
+        beside = sum_of_draws(sibling, scheme.size - 1, bits=bits)
         with_path, missed = convolve(beside, on_path), convolve(beside, sibling)
-    elif scheme.is_independent and contributes and (has_all or count <= _MAX_INDEPENDENT):
-        missed = _poisson_sum(count - 1, rate, sibling, has_all)
+    elif scheme.is_independent and contributes:
+        missed = sum_of_draws(sibling, count - 1, rate, bits=bits)
         with_path = convolve(missed, on_path)
     _add_to(total, with_path, rate)
     _add_to(total, missed, 1 - rate)
@@ -148,28 +135,20 @@ def _shows_draws(co_sampled: CoSampled, level: int) -> bool:
 
 
 def _sibling_sum(co_sampled: CoSampled, level: int, contributions: Contributions, draws: int = 1) -> Mixture:
-    """Return the law of the sum of a sibling's `draws` draws, each of its level's vectors; {0: 1} if it has too many
-    values."""
-    sign, has_all = contributions.others[level - 1], contributions.has_all
+    """Return the law of the sum of a sibling's `draws` draws, each of its level's vectors; {0: 1} if it is unknown."""
+    sign, bits = contributions.others[level - 1], contributions.bits
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
-    scheme = co_sampled.path.schemes[level - 1]
-    max_units = 1 if scheme.is_whole else scheme.max_drawn(co_sampled.path.counts[level - 1])
     if sign and not vectors and draws == 1:
-        limit = 0 if has_all else _MAX_RANDOM // max_units
-        return _scale(random_contributions(co_sampled, level, limit=limit), sign)
+        return _scale(random_contributions(co_sampled, level, bits=bits), sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
-    if draws > 1 or (vectors * max_units > _MAX_INDEPENDENT and not has_all):
-        return {0: Fraction(1)}
-    return _scale(
-        sum_of_draws({1: Fraction(1)}, vectors, nonempty) if has_all else binomial_lower(vectors, nonempty), sign
-    )
+    return {0: Fraction(1)} if draws > 1 else _scale(sum_of_draws({1: Fraction(1)}, vectors, nonempty, bits=bits), sign)
 
 
 def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
     """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
-    path, sign, alone = co_sampled.path, contributions.others[-1], {0: Fraction(1)}
-    own = _scale(_own_contributions(co_sampled)[0], contributions.length)
+    path, bits, alone = co_sampled.path, contributions.bits, {0: Fraction(1)}
+    own = _scale(_own_contributions(co_sampled, bits), contributions.length)
     count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), contributions)
     scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
     if scheme.has_stand_in:
@@ -180,25 +159,13 @@ def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Cont
         return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
     if scheme.is_cut:  # of single units alone
         swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, alone)
-        return cut_sum(scheme, count, each, _scale(own, -1)), cut_sum(scheme, count, each, swapped)
+        p, q = (cut_sum(scheme, count, each, inner, bits=bits) for inner in (_scale(own, -1), swapped))
+        return p, q
     if scheme.is_independent:
-        rate = scheme.probability
-        law, is_sure = binomial_lower(members, rate), each.keys() == {sign}
-        # Of over 32 others in a frame some add `sign`, if all do and the unit is under a parent: without a level
-        # above it the unit is only hidden by what is drawn with it.
-        if contributions.has_all:
-            others = _poisson_sum(count - members, rate, each, True)
-        elif is_sure and (count <= _MAX_INDEPENDENT or len(path.counts) > 1):
-            contributing = count - members
-            if contributing > _MAX_INDEPENDENT:
-                # So many that more than 96 are rarely drawn, 12 deviations above the mean: n r + 12 sqrt(n r) = limit.
-                enough = int((math.sqrt(36 + _MAX_RANDOM) - 6) ** 2 / float(rate))
-                contributing = min(contributing, max(_MAX_INDEPENDENT, enough))
-            others = _scale(binomial_lower(contributing, rate), sign)
-        elif count <= _MAX_INDEPENDENT:
-            others = _poisson_sum(count - members, rate, each)
+        law = binomial_lower(members, scheme.probability)
+        others = sum_of_draws(each, count - members, scheme.probability, bits=bits)
     elif _shows_draws(co_sampled, len(path.counts)):
-        others = _poisson_sum(count - members, Fraction(1), each, contributions.has_all)
+        others = sum_of_draws(each, count - members, bits=bits)
     # The sum of the other units is independent of the members drawn.
     in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
     return convolve(others, in_d), convolve(others, in_d_prime)
@@ -311,8 +278,8 @@ def _no_record_in_vector(
 
 
 @cached_with_cost(16)
-def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
-    """Return (law of a drawn unit's contributions, True); (that of fewer of them, False) if it has too many values."""
+def _own_contributions(co_sampled: CoSampled, bits: int) -> Mixture:
+    """Return the law of a drawn unit's contributions."""
     nonempty, below = co_sampled.own_nonempty, co_sampled.levels_below
     drawn = below[0][0].scheme if below else None
     if drawn is not None and drawn.has_stand_in and nonempty == 1:  # a fixed draw of children that surely hold records
@@ -325,53 +292,15 @@ def _own_contributions(co_sampled: CoSampled) -> tuple[Mixture, bool]:
                 for taken in range(size, 0, -1):
                     for total, number in ways[taken - 1].items():
                         ways[taken][total + child] = ways[taken].get(total + child, 0) + number
-            return {total: Fraction(number, comb(len(children), size)) for total, number in ways[size].items()}, True
-    counts: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
+            return {total: Fraction(number, comb(len(children), size)) for total, number in ways[size].items()}
+    law: Mixture = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else {1: Fraction(1)}
     if co_sampled.own_contributions:
-        return _compound({co_sampled.own_contributions: Fraction(1)}, counts)
-
-    # By the draws of all levels below, from the last one upwards.
-    is_exact = True
+        return sum_of_draws(law, co_sampled.own_contributions, bits=bits)
     for level, count in reversed(below):
-        each = counts
-        scheme = level.scheme
-        if scheme.is_cut and count > _MAX_INDEPENDENT:  # all children but one contribute nothing
-            drawn_law, each = {1: Fraction(1)}, cut_sum(scheme, count, {0: Fraction(1)}, counts)
-        elif scheme.is_cut:
-            drawn_law = capped_distribution(binomial_lower(count, scheme.probability), scheme.max_drawn(count))
-        elif scheme.is_independent:
-            drawn_law = binomial_lower(min(count, _MAX_INDEPENDENT), scheme.probability)
-        elif scheme.is_shuffled and not scheme.drop_last:  # whose last batch may hold one child alone
-            drawn_law = {1: Fraction(1)}
-        else:
-            drawn_law = {scheme.max_drawn(count): Fraction(1)}
-        counts, is_known = _compound(drawn_law, each)
-        is_exact &= is_known
-    return counts, is_exact
-
-
-def _poisson_sum(count: int, rate: Fraction, each: Mixture, has_all: bool = False) -> Mixture:
-    """Return the law of the sum of units that each enter with `rate`; of about 96 values unless all are to contribute,
-    and of at most 32 units if they are drawn at random: further ones add 0."""
-    if has_all:
-        return sum_of_draws(each, count, rate)
-    if rate == 1:
-        return _compound({count: Fraction(1)}, each)[0]
-    units = max(1, _MAX_RANDOM // max(1, len(each) - 1))
-    return _compound(binomial_lower(min(count, units, _MAX_INDEPENDENT), rate), each)[0]
-
-
-def _compound(counts: CountDistribution, each: Mixture) -> tuple[Mixture, bool]:
-    """Return (law of a sum of `counts` draws of `each`, True); (of fewer draws, False) if it has over 96 values."""
-    if len(each) == 1:
-        return _scale(counts, *each), True
-    max_draws = max(1, _MAX_RANDOM // (len(each) - 1))
-    total, sums, reached = Mixture(), {0: Fraction(1)}, 0
-    for count, weight in sorted(counts.items()):
-        while reached < min(count, max_draws):
-            sums, reached = _round_weights(convolve(sums, each)), reached + 1
-        _add_to(total, sums, weight)
-    return total, max(counts) <= max_draws
+        # The last batch of a shuffle may hold one child alone.
+        is_short = level.scheme.is_shuffled and not level.scheme.drop_last
+        law = law if is_short else level.scheme.sum_of_drawn(law, count, bits)
+    return law
 
 
 def _round_weights(a: Mixture) -> Mixture:
@@ -434,9 +363,10 @@ def data_set_atoms(mechanism: AdditiveNoise, p: Mixture, q: Mixture) -> Loss:
     return Loss(losses=tuple(values.tolist()), log_masses=tuple(logs.tolist()), infinity_mass=alone, is_one_way=True)
 
 
-# Data sets in the plane, under Gaussian noise. What others contribute across the line on which the unit does shows
-# which of its ancestors are drawn and does not hide it. The law of the numbers of vectors of each kind that a step
-# draws is the same for all data sets: the pair of one of them is read from it.
+# The law of the numbers of vectors of each kind that a step draws is the same for all data sets: the pair of one of
+# them is read from it. Under Gaussian noise the vectors may lie in the plane: what others contribute across the line on
+# which the unit does shows which of its ancestors are drawn and does not hide it. Under other noise on vectors they
+# have any length on the line, under noise on whole numbers they are 1, -1 or 0.
 
 _BASE = 1 << 128  # above twice every number of vectors of a kind that a step draws
 _NEGLIGIBLE = 1e-25  # probability of numbers of vectors that are left out of P, and may be anywhere in Q
@@ -450,7 +380,13 @@ _FARTHEST = 200.0  # deviations of a center from 0: a mass 37 deviations from th
 _MAX_PRODUCTS = 1e9  # of masses along and across; with more, cells are coarser
 _ROUGHLY, _SPACING, _NEAR, _FAR = 1e-10, 0.7, 7.0, 30.0  # of a sum that only guides the search, as above
 _RANGE = 8  # of numbers, in the steps to whose multiples they may be rounded there
-_LARGEST = 600.0  # exponent of e
+FEW_CELLS = 400  # about the cells of other noise in such a sum
+_BINS, _LEAST = 30, 1e-3  # of losses there: so many to a factor e, and above 1 to 1; from a least loss on
+_NODES, _PERIOD, _EPSILONS = 32, 2.5, 128  # of such a sum by inversion
+FULL = 8  # steps of a length up to 1: epsilon is flat near the best ones
+
+RoughLoss = tuple[Array, Array]  # masses, losses
+Masses = Callable[[Array], tuple[Array, Array]]  # of noise around centers (cases, 2): along and across (cells, cases)
 
 
 class DrawnNumbers(NamedTuple):
@@ -466,7 +402,7 @@ class DrawnNumbers(NamedTuple):
     def of(cls, pair: Callable[[Contributions], Pair], unit: int, levels: Iterable[int]) -> "DrawnNumbers":
         """Return the law of a step whose sum has the law `pair`, if others of some levels, from 1, contribute."""
         kinds = [_BASE**level if level in levels else 0 for level in range(1, unit + 1)]
-        p, q = pair(Contributions(tuple(kinds), has_all=True))
+        p, q = pair(Contributions(tuple(kinds), bits=_LAW_BITS))
         cases = sorted({*p, *q})
         spend(2 * TURN * len(cases) * (unit + 2))
         numbers, rest = [], cases
@@ -477,10 +413,6 @@ class DrawnNumbers(NamedTuple):
             numbers.append([number - least for number in found])
         weights = ([float(side.get(case, 0)) for case in cases] for side in (p, q))
         return cls(np.array(numbers, dtype=float).T, *map(np.array, weights))
-
-    def is_far(self, deviation: float) -> bool:
-        """Return True if centers may lie so far out that their round-off, 1e-16 of them, counts in a normal mass."""
-        return bool(np.abs(self.numbers).sum(axis=1).max() > _FARTHEST * deviation)
 
     @property
     def swapped(self) -> "DrawnNumbers":
@@ -501,29 +433,25 @@ class DrawnNumbers(NamedTuple):
         """Return the sum of a case, shape (cases, 2); the unit's vectors lie along (1, 0), `vectors` is by level."""
         return np.asarray(self.numbers @ np.concatenate([[[1.0, 0.0]], vectors]))
 
-    def loss(self, vectors: Array, *, deviation: float) -> Loss:
-        """Return atoms with a lower bound on the loss D||D' of the sum plus noise, if only the output's cell is seen.
+    def on_line(self, others: Sequence[float]) -> tuple[Array, Array, Array]:
+        """Return (centers, their weights in D, those in D') of data on the line, by contributions of each level."""
+        centers, place = np.unique(self.numbers @ np.array([1, *others]), return_inverse=True)
+        p, q = (np.bincount(place, side).astype(float) for side in (self.p, self.q))
+        return centers, p, q
 
-        Source: docs/theory.md, Theorem 10.1 (6).
+    def loss(self, vectors: Array, *, noise: AdditiveNoise | float) -> Loss:
+        """Return atoms with a lower bound on the loss D||D' of the sum plus noise, if only the output's cell is seen;
+        WorkExceededError where centers may lie so far out that round-off counts.
+
+        Gaussian noise is given as its deviation. Source: docs/theory.md, Theorem 10.1 (6).
         """
         likely = np.maximum(self.p, self.q) > _NEGLIGIBLE
-        centers = self.centers(vectors)[likely] / deviation
-        weights, widths, reaches = [self.p[likely], self.q[likely]], _WIDTHS, np.ptp(centers, axis=0) + 2 * _REACH
-        if not centers[:, 1].any():  # with fewer different centers, and one cell across
-            places, place = np.unique(centers[:, 0], return_inverse=True)
-            weights = [np.bincount(place, side).astype(float) for side in weights]
-            centers, widths, reaches[1] = np.stack([places, 0 * places], axis=1), _WIDTHS_ON_LINE, 1.0
-        coarser = max(1.0, math.sqrt(centers.size / 2 * (reaches / widths).prod() / _MAX_PRODUCTS))
-        masses = []
-        for place, reach, width in zip(centers.T, reaches, widths, strict=True):
-            cuts = place.min() - _REACH + np.linspace(0, reach, math.ceil(reach / width / coarser) + 1)
-            spend(2 * ELEMENT * cuts.size * place.size)
-            # The first and the last cell go on for ever; masses above a center are those of the reflected cell.
-            cuts[0], cuts[-1] = -np.inf, np.inf
-            low, high = cuts[:-1, None] - place, cuts[1:, None] - place
-            low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
-            masses.append(normal_cdf_array(high) - normal_cdf_array(low))
-        along, across = masses
+        places, place = np.unique(self.centers(vectors)[likely], axis=0, return_inverse=True)
+        weights = [np.bincount(place.ravel(), side[likely]).astype(float) for side in (self.p, self.q)]
+        if isinstance(noise, AdditiveNoise):
+            along, across = line_masses(noise, places[:, 0], cells=None)(places)
+        else:
+            along, across = _normal_masses(places / noise)
         spend(along.size * across.shape[0] / 8)
         p, q = (((along * side) @ across.T).ravel() for side in weights)
         p, q = p[p > _RAREST_CELL], q[p > _RAREST_CELL]
@@ -538,18 +466,108 @@ class DrawnNumbers(NamedTuple):
             given_zero_mass=0.0,
         )
 
-    def log_moments(self, vectors: Array, orders: Array, *, deviation: float) -> Array:
-        """Return roughly log E e^(z loss) of D||D' and of D'||D at orders z > 0, shape (2, orders)."""
-        centers = self.centers(vectors) / deviation
-        reach = min(_NEAR + orders.max() * np.ptp(self.numbers[:, 0]) / deviation, _FAR), _NEAR
-        densities = []
-        for place, far in zip(centers.T, reach, strict=True):
-            points = np.arange(place.min() - far, place.max() + far, _SPACING)
-            spend(ELEMENT * points.size * place.size)
-            densities.append(np.exp(-((points[:, None] - place) ** 2) / 2) * (_SPACING / math.sqrt(2 * math.pi)))
-        along, across = densities
-        spend(along.size * across.shape[0] / 8 + 2 * ELEMENT * orders.size * along.shape[0] * across.shape[0])
-        p, q = (((along * weights) @ across.T).ravel() + sys.float_info.min for weights in (self.p, self.q))
+    def rough_losses(self, vectors: Array, masses: Masses) -> "tuple[RoughLoss, RoughLoss]":
+        """Return about the losses of D||D' and of D'||D."""
+        along, across = masses(self.centers(vectors))
+        spend(along.size * across.shape[0] / 8 + 4 * ELEMENT * along.shape[0] * across.shape[0])
+        p, q = (((along * weights) @ across.T).ravel() for weights in (self.p, self.q))
+        likely = np.maximum(p, q) > _ROUGHLY**2
+        p, q = p[likely] + sys.float_info.min, q[likely] + sys.float_info.min
         loss = np.log(p / q)
-        sides = ((p, loss), (q, -loss))
-        return np.log([np.exp(np.minimum(orders[:, None] * ratio, _LARGEST)) @ side for side, ratio in sides])
+        # Losses that differ by 3 %, or above 1 by .03, become their mean.
+        size = np.abs(loss)
+        bins = _BINS * np.sign(loss) * (np.log1p(np.minimum(size, 1) / _LEAST) + np.maximum(size - 1, 0))
+        bins = bins.astype(int)
+        bins -= bins.min()
+        sides = []
+        for side, ratio in ((p, loss), (q, -loss)):
+            mass, total = np.bincount(bins, side).astype(float), np.bincount(bins, side * ratio)
+            sides.append((mass[mass > 0], total[mass > 0] / mass[mass > 0]))
+        return sides[0], sides[1]
+
+
+def rough_epsilon(steps: Sequence[tuple[RoughLoss, int]], orders: Array, *, delta: float) -> float:
+    """Return about the epsilon of independent steps, each so often, by inversion at the best of some orders.
+
+    It only guides a search. Source: docs/theory.md, Theorem 9.9.
+    """
+    spend(sum(2 * ELEMENT * (orders.size + _NODES) * loss.size for (_, loss), _ in steps))
+    cumulants = np.zeros(orders.size)
+    for (masses, losses), number in steps:
+        cumulants += number * (np.log(np.exp(np.outer(orders, losses - losses.max())) @ masses) + orders * losses.max())
+    bounds = (cumulants - orders * np.log1p(1 / orders) - np.log1p(orders) - math.log(delta)) / orders
+    most, at = bounds.min(), max(int(bounds.argmin()) - 1, 0)  # at a lower order the sum converges faster
+    order, period = orders[at], _PERIOD * math.log(1 / delta) / orders[at]
+    if most <= 0:
+        return float(most)
+    epsilons = np.linspace(0, most, _EPSILONS)
+    if sum(number for _, number in steps) == 1:
+        ((masses, losses),) = (loss for loss, _ in steps)
+        above = np.log(np.maximum(-np.expm1(np.minimum(epsilons[:, None] - losses, 0)) @ masses, sys.float_info.min))
+    else:
+        nodes = order + 2j * math.pi / period * np.arange(_NODES)
+        transform = np.zeros(_NODES, dtype=complex)
+        for (masses, losses), number in steps:
+            tilted = masses * np.exp(order * (losses - losses.max()))
+            turns = np.broadcast_to(np.exp((nodes[1] - order) * losses), (_NODES - 1, losses.size))
+            transform += number * np.log(np.append(tilted.sum(), np.multiply.accumulate(turns) @ tilted))
+        terms = np.exp(transform - transform[0]) / (nodes * (1 + nodes))
+        terms[0] /= 2
+        deltas = (np.exp(-np.outer(epsilons, nodes - order)) @ terms).real * 2 / period
+        above = np.log(np.maximum(deltas, sys.float_info.min)) + (cumulants[at] - order * epsilons)
+    above -= math.log(delta)
+    last = int(np.flatnonzero(above >= 0).max(initial=-1))
+    if last < 0:
+        return float(above[0])  # 0 or less, and more where delta is larger
+    if last == _EPSILONS - 1:
+        return float(most)
+    share = above[last] / (above[last] - above[last + 1])
+    return float(epsilons[last] + share * epsilons[1])
+
+
+def _normal_masses(centers: Array) -> tuple[Array, Array]:
+    """Return the masses of normal noise around centers (cases, 2), of deviation 1, in the cells of a lattice."""
+    if np.abs(centers).max() > _FARTHEST:
+        raise WorkExceededError("centers: expected fewer deviations between them, got too many for exact masses")
+    widths, reaches = _WIDTHS, np.ptp(centers, axis=0) + 2 * _REACH
+    if not centers[:, 1].any():  # one cell across
+        widths, reaches[1] = _WIDTHS_ON_LINE, 1.0
+    coarser = max(1.0, math.sqrt(centers.size / 2 * (reaches / widths).prod() / _MAX_PRODUCTS))
+    masses = []
+    for place, reach, width in zip(centers.T, reaches, widths, strict=True):
+        cuts = place.min() - _REACH + np.linspace(0, reach, math.ceil(reach / width / coarser) + 1)
+        spend(2 * ELEMENT * cuts.size * place.size)
+        # The first and the last cell go on for ever; masses above a center are those of the reflected cell.
+        cuts[0], cuts[-1] = -np.inf, np.inf
+        low, high = cuts[:-1, None] - place, cuts[1:, None] - place
+        low, high = np.where(low > 0, -high, low), np.where(low > 0, -low, high)
+        masses.append(normal_cdf_array(high) - normal_cdf_array(low))
+    return masses[0], masses[1]
+
+
+def rough_normal_masses(centers: Array, *, deviation: float, far: float) -> tuple[Array, Array]:
+    """Return about the masses of normal noise on a coarse lattice that goes `far` deviations beyond the centers."""
+    densities = []
+    for place, reach in zip(centers.T / deviation, (min(_NEAR + far, _FAR), _NEAR), strict=True):
+        points = np.arange(place.min() - reach, place.max() + reach, _SPACING)
+        spend(ELEMENT * points.size * place.size)
+        densities.append(np.exp(-((points[:, None] - place) ** 2) / 2) * (_SPACING / math.sqrt(2 * math.pi)))
+    return densities[0], densities[1]
+
+
+def line_masses(noise: AdditiveNoise, centers: Array, *, cells: int | None) -> Masses:
+    """Return the masses of noise around any of the centers on the line, given in clip norms; about so many cells."""
+    fineness = 1 if noise.is_whole else FULL
+    noise, places = noise.scaled(fineness), np.unique(np.rint(centers * fineness)).astype(int).tolist()
+
+    @cache
+    def row(center: int) -> Array:
+        masses = np.exp(noise.cell_log_masses(center, places))
+        together = 1 if cells is None else max(1, masses.size // cells)
+        return np.add.reduceat(masses, np.arange(0, masses.size, together))
+
+    def masses(centers: Array) -> tuple[Array, Array]:
+        rows = [row(center) for center in np.rint(centers[:, 0] * fineness).astype(int).tolist()]
+        return np.stack(rows, axis=1), np.ones((1, len(rows)))
+
+    return masses

@@ -10,7 +10,7 @@ from abc import abstractmethod
 from dataclasses import replace
 from functools import lru_cache, reduce
 from pkgutil import resolve_name
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -68,6 +68,15 @@ class Noise(AdditiveNoise):
     @abstractmethod
     def own_cells(self, center: int, centers: list[int]) -> Array:
         """Return the log masses of noise around `center` in cells that are equal for all `centers`."""
+
+    @property
+    def is_whole(self) -> bool:
+        return any(isinstance(each, (DiscreteGaussian, DiscreteLaplace)) for each in self.sums)
+
+    def scaled(self, factor: int) -> Self:
+        also = (each._replace(noise_multiplier=factor * each.noise_multiplier) for each in self.also)
+        scale = factor * self.noise_multiplier
+        return replace(self, noise_multiplier=scale, also=tuple(also))  # type: ignore[call-arg]  # subclasses have it
 
     def pair(self, shift: int) -> Loss:
         """Return the pair of all sums, composed: their noise is independent, the batch is the same."""

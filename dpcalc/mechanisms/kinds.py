@@ -110,6 +110,15 @@ class AdditiveNoise(BlackBox):
     def pair(self, shift: int) -> "Loss":
         """Return a dominating pair for sums that all differ by at most `shift` >= 1 clip norms."""
 
+    @property
+    @abstractmethod
+    def is_whole(self) -> bool:
+        """Whether a sum must be a whole number."""
+
+    @abstractmethod
+    def scaled(self, factor: int) -> Self:
+        """Return the noise in units of 1 / factor clip norms."""
+
     @abstractmethod
     def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
         """Declare the log masses of noise around `center` in cells that are equal for all `centers`."""

@@ -9,7 +9,7 @@ Source: docs/theory.md, Theorem 10.1.
 import math
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -21,20 +21,24 @@ import numpy as np
 
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.accountants.rdp import log_peak, trimmed_epsilon
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
 from dpcalc.amplification.allocation import pass_losses
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.counts import Average, CountPair, count_mixtures
 from dpcalc.amplification.data_sets import (
+    FEW_CELLS,
+    FULL,
     Contributions,
     DrawnNumbers,
     Mixture,
     Pair,
+    RoughLoss,
     data_set_atoms,
     data_set_pair,
     episode_pair,
-    sign_patterns,
+    line_masses,
+    rough_epsilon,
+    rough_normal_masses,
 )
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
@@ -59,16 +63,16 @@ from dpcalc.work import SECOND, allowance
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
 _LAWS_WORK = 0.35 * SECOND  # for the numbers of vectors that a phase's steps draw
-_LARGER_ORDER = 4.0  # factor on the order of the upper bound: a data set that costs half as much has about this one
-_ORDERS = np.geomspace(0.5, 8.0, 24)  # of data sets, over that of the upper bound
-_FULL, _HALF_TURN = 8, 32  # steps of a length up to 1, and of half a turn: epsilon is flat near the best ones
+_PAIR_WORK = 0.2 * SECOND  # for an exact pair on the line
+_ORDERS = 0.5, 8.0, 24  # of data sets, over that of the upper bound, and their number
+_HALF_TURN = 32  # steps of half a turn: epsilon is flat near the best ones
 # The contributions (length, angle) that are tried first of each level, on the line and in the plane, and their moves.
-_ON_THE_LINE = (_FULL, 0), (-_FULL, 0), (0, 0)
-_IN_THE_PLANE = (*_ON_THE_LINE, (_FULL, _HALF_TURN // 2))
+_ON_THE_LINE = (FULL, 0), (-FULL, 0), (0, 0)
+_IN_THE_PLANE = (*_ON_THE_LINE, (FULL, _HALF_TURN // 2))
 _MOVES = (1, 0), (-1, 0), (0, 1), (0, -1)
 _MAX_CENTERS = 200  # of a mixture on the line: twice as many take twice as long to compose
-_MIN_GAIN_FACTOR = 1.0002  # factor on the moment bound below which other contributions may not raise epsilon
-_NEGLIGIBLE_WEIGHT = Fraction(1, 2**60)  # of a weight: less than the round-off of weights near 1
+_MIN_GAIN_FACTOR = 1.0002  # factor on the estimate below which other contributions may not raise epsilon
+_NEGLIGIBLE_WEIGHT = 2.0**-60  # of a weight: less than the round-off of weights near 1
 _COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
 _LIKELY_COPIES = 64  # about the copies of a unit in one draw with replacement: more are so rare that they are merged
 _MAX_COPIES = 10_000  # of the protected unit in nested draws; with more, one data set takes minutes
@@ -138,19 +142,56 @@ def _lower_bound(
     return value, True
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Candidate:
-    """A data set of one phase in one direction: its losses, how often each occurs, what other units contribute."""
-
-    phase: int  # its number among those that release something
-    is_swapped: bool  # True for D'||D
-    others: tuple[int, ...]  # +1, -1 or 0, by level
-    counts: dict[Curve, int]  # {} if D and D' look the same
-    is_tight: bool  # they attain the unit's bound
-
-
-_Run = tuple[_Candidate, ...]  # of each phase, all in one direction
 _Polar = dict[tuple[int, int], tuple[int, int]]  # by place of a phase and level: signed length, angle
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Seen:
+    """An observation of a phase, with the numbers of vectors that a step draws."""
+
+    place: int  # of the phase among those that release something
+    phase: Phase
+    each: "_Observation"
+    law: DrawnNumbers
+
+    @property
+    def noise(self) -> AdditiveNoise | float:
+        """The noise of one release; if Gaussian, its deviation."""
+        if isinstance(self.phase.mechanism, AdditiveNoise):
+            return self.phase.mechanism
+        return self.phase.gaussian.noise_multiplier * self.each.factor
+
+    @property
+    def in_plane(self) -> bool:
+        return isinstance(self.phase.mechanism, Gaussian) and self.each.allocated is None
+
+    def is_free(self, level: int) -> bool:
+        """Return True if a step draws a random number of vectors beside the unit's ancestor at that level."""
+        return bool(self.law.numbers[:, level].any())
+
+    def loss(self, polar: Sequence[tuple[int, int]], *, is_swapped: bool) -> Curve | None:
+        """Return a lower bound on the loss, if others contribute vectors (length, angle) by level; None for P = Q."""
+        polar = [each if self.is_free(level) else (0, 0) for level, each in enumerate(polar, start=1)]
+        if all(angle == 0 or length == 0 for length, angle in polar):
+            lengths = [length for length, _ in polar]
+            shared = math.gcd(FULL, *lengths)
+            signs, length = tuple(each // shared for each in lengths), FULL // shared
+            is_short = self.law.on_line([each / FULL for each in lengths])[0].size <= _MAX_CENTERS
+            p = q = None
+            with suppress(TooLargeError), allowance(_PAIR_WORK):
+                if is_short:
+                    p, q = self.each.pair(Contributions(signs, length))[:: -1 if is_swapped else 1]
+            if p is not None and q is not None and (len({*p, *q}) <= _MAX_CENTERS or self.each.allocated):
+                return None if p == q else _observed_loss(self, p, q, length, is_swapped=is_swapped)
+        law = self.law.swapped if is_swapped else self.law
+        return law.loss(_vectors(polar), noise=self.noise)
+
+
+def _vectors(polar: Sequence[tuple[int, int]]) -> Array:
+    """Return vectors of the plane, shape (levels, 2), from their lengths and angles."""
+    lengths, angles = np.array(polar, dtype=float).T
+    lengths, angles = (1 - 2.0**-50) / FULL * lengths, math.pi / _HALF_TURN * angles
+    return np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=1)
 
 
 def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dict[Curve, int]], bool]:
@@ -161,9 +202,8 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
     plan = composition.plan
     if not plan.adds_noise:  # for other mechanisms no worst data set is known
         return [], False
-    # That order decides the upper bound; of a data set that costs much less it is a larger one.
     protected, order = composition.costliest(direction)
-    orders, phases = np.array([order, _LARGER_ORDER * order]), releasing_phases(plan)
+    phases = releasing_phases(plan)
     for phase in phases:  # the copies of a unit that draws with replacement can make
         schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
         sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
@@ -173,224 +213,159 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
     data_sets = [each for each in found if each is not None]
     if len(data_sets) < len(phases):
         return [], False
+    directions: tuple[bool, ...] = (False, True)
+    if direction and any(phase.hierarchy.allocated for phase in phases):  # which is slow
+        directions = (direction.startswith(BACKWARD),)
 
-    # Log moments add up, and the data may change from phase to phase: the largest of each phase is in the costliest.
-    best: dict[tuple[int, bool, int], tuple[float, bool, _Candidate]] = {}
-
-    def runs() -> list[_Run]:  # the costliest at each order
-        found = []
-        for index in range(orders.size):
-            by_direction = [
-                [best[place] for place in best if place[:2] == (index, swapped)] for swapped in (False, True)
-            ]
-            complete = [run for run in by_direction if len(run) == len(phases)]
-            if complete:
-                largest = max(complete, key=lambda run: sum(log_moment for log_moment, _, _ in run))
-                found.append(tuple(candidate for _, _, candidate in largest))
-        return found
-
-    # Siblings whose contributions are random make many centers: data sets on the line in which they contribute come
-    # last, and only where those in the plane cannot be searched.
-    in_plane: list[dict[Curve, int]] | None = None
     with suppress(TooLargeError), allowance(_SEARCH_WORK):
-        for has_random in (False, True):
-            for candidate in _candidates(plan, protected, data_sets, direction, has_random=has_random):
-                log_moments = [0.0] * orders.size
-                if candidate.counts:
-                    moments = composed_moments(candidate.counts, max_order=orders.max())
-                    log_moments = moments.cumulants(orders)[0].tolist()
-                for index, log_moment in enumerate(log_moments):
-                    place = (index, candidate.is_swapped, candidate.phase)
-                    if place not in best or (log_moment, candidate.is_tight) > best[place][:2]:
-                        best[place] = log_moment, candidate.is_tight, candidate
-            if any(candidate.counts for candidate in runs()[0]):
-                if all(candidate.is_tight for candidate in runs()[0]):
-                    return [_total_counts(runs()[0])], bool(direction) or len(composition.units) == 1
-                in_plane = in_plane or _in_the_plane(plan, phases, data_sets, order)
-                if in_plane is not None:
-                    break
-    costliest = [_total_counts(run) for run in runs()]
-    if not costliest or not costliest[0]:
-        return [], False
-    if len(costliest) > 1 and costliest[0] != costliest[1]:
-        with suppress(TooLargeError), allowance(_SEARCH_WORK):
-            costliest.sort(key=lambda counts: trimmed_epsilon(counts, delta=plan.delta).value, reverse=True)
-    return [costliest[0], *(counts for counts in in_plane or () if counts != costliest[0])], False
+        seen = []
+        for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True)):
+            for each in data_set.observations:
+                law = _drawn_numbers(plan, phase, each)
+                seen.append(_Seen(place=place, phase=phase, each=each, law=law))
+
+        def losses(data: _Polar, *, is_swapped: bool) -> dict[Curve, int]:
+            counts = Counter[Curve]()
+            for one in seen:
+                polar = [data.get((one.place, level), (0, 0)) for level in range(1, plan.unit + 1)]
+                loss = one.loss(polar, is_swapped=is_swapped)
+                if loss is not None:
+                    counts[loss] += one.each.number
+            return dict(counts)
+
+        # A data set with the bound's own pairs costs most.
+        attaining: _Polar = {}
+        for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True)):
+            laws = [one.law for one in seen if one.place == place]
+            bound = protected.choices[plan.phases.index(phase)][0]
+            pattern = _attaining_pattern(bound, laws, plan.unit) if data_set.is_complete else None
+            if pattern is None:
+                break
+            attaining |= {(place, level): (FULL * sign, 0) for level, sign in enumerate(pattern, start=1)}
+        attains = len(attaining) == plan.unit * len(phases)
+        costliest = [(attaining, False)] if attains else _search(plan, seen, order)
+        # Of steps that units choose the search does not see what they hide.
+        if attains or any(one.each.allocated for one in seen):
+            both = [losses(costliest[-1][0], is_swapped=is_swapped) for is_swapped in directions]
+            moments = [composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0] for counts in both]
+            runs = [both[int(np.argmax(moments))]]
+        else:
+            runs = [losses(data, is_swapped=is_swapped) for data, is_swapped in costliest]
+        is_tight = attains and (bool(direction) or len(composition.units) == 1)
+        return [run for run in runs if run], is_tight
+    return [], False
 
 
-def _total_counts(candidates: Iterable[_Candidate]) -> dict[Curve, int]:
-    """Return how often each loss occurs in the given data sets of all phases together."""
-    counts: Counter[Curve] = Counter()
-    for candidate in candidates:
-        counts.update(candidate.counts)
-    return dict(counts)
-
-
-def _in_the_plane(
-    plan: Plan, phases: Sequence[Phase], data_sets: "Sequence[_DataSet]", order: float
-) -> list[dict[Curve, int]] | None:
-    """Return step losses of the costliest run found in which others contribute +1, -1 or 0, and of that in which they
-    contribute vectors of the plane; None if the numbers that steps draw are not known, or noise is not Gaussian.
-
-    Across the line on which the unit contributes, others show whether their parent was drawn and do not hide it; on it,
-    of a length below 1, they may tell enough and hide less. From the best pattern of few directions on one level of one
-    phase after the other is lengthened, shortened or turned, in smaller and smaller steps, as long as a bound by
-    moments rises.
-    """
-    if not all(isinstance(phase.mechanism, Gaussian) and not phase.hierarchy.allocated for phase in phases):
-        return None
-    seen = [
-        (place, each, phase.gaussian.noise_multiplier * each.factor)
-        for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True))
-        for each in data_set.observations
-    ]
+def _drawn_numbers(plan: Plan, phase: Phase, each: "_Observation") -> DrawnNumbers:
+    """Return the law of what a release draws, with as many levels' other units as the work for it allows."""
     # Others of outer levels contribute where cases are few, and if they depend on the unit's draw: what is beside an
     # outermost Poisson draw of it does not. A further level of random numbers makes many more cases.
-    laws: list[DrawnNumbers] = []
-    for place, each, deviation in seen:
-        hierarchy, law = phases[place].hierarchy, None
-        first = 2 if hierarchy.episodes is None and hierarchy.levels[0].scheme.is_independent else 1
-        for least in range(plan.unit + 1, first - 1, -1):
-            with suppress(TooLargeError), allowance(_LAWS_WORK) as work:
-                law = DrawnNumbers.of(each.pair, plan.unit, range(least, plan.unit + 1))
-            if work.spent > _LAWS_WORK / 8:
-                break
-        if law is None or law.is_far(deviation):
-            return None
-        laws.append(law)
-    rough = [law.merged(max(1, round(deviation / 2))) for law, (_, _, deviation) in zip(laws, seen, strict=True)]
-    free = {
-        (place, level)
-        for (place, _, _), law in zip(seen, laws, strict=True)
-        for level in range(1, plan.unit + 1)
-        if law.numbers[:, level].any()
-    }
+    hierarchy = phase.hierarchy
+    first = 2 if hierarchy.episodes is None and hierarchy.levels[0].scheme.is_independent else 1
+    law = DrawnNumbers.of(each.pair, plan.unit, ())
+    for least in range(plan.unit, first - 1, -1):
+        with suppress(TooLargeError), allowance(_LAWS_WORK) as work:
+            law = DrawnNumbers.of(each.pair, plan.unit, range(least, plan.unit + 1))
+        if work.spent > _LAWS_WORK / 8:
+            break
+    return law
 
-    def vectors(place: int, data: _Polar) -> Array:
-        polar = np.array([data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)])
-        lengths, angles = (1 - 2.0**-50) / _FULL * polar[:, 0], math.pi / _HALF_TURN * polar[:, 1]
-        return np.stack([lengths * np.cos(angles), lengths * np.sin(angles)], axis=1)
 
-    orders = order * _ORDERS
-    constant = log_peak(orders) - math.log(plan.delta)
-    moments: dict[int, Array] = {}
+def _search(plan: Plan, seen: Sequence[_Seen], order: float) -> list[tuple[_Polar, bool]]:
+    """Return the costliest data set found in which others contribute +1, -1 or 0, the one found from there, and for
+    each whether in D'||D.
+
+    Under Gaussian noise others may contribute vectors of the plane. Across the line on which the unit does, they show
+    whether their parent was drawn and do not hide it; on it, of a length below 1, they may tell enough and hide less.
+    From the best pattern of few directions on one level of one phase after the other is lengthened, shortened or
+    turned, in smaller and smaller steps, as long as an estimate of epsilon rises.
+    """
+    least, most, number = _ORDERS
+    orders = np.geomspace(min(1.0, least * order), most * order, number)
+    rough, masses = [], []
+    for one in seen:
+        scale = one.phase.mechanism.noise_multiplier * one.each.factor  # type: ignore[attr-defined]
+        law = one.law.merged(max(1, round(scale / 2)))
+        rough.append(law)
+        if isinstance(one.noise, AdditiveNoise):
+            reach = np.abs(law.numbers[:, 1:]).sum(axis=1).max()
+            low, high = law.numbers[:, 0].min() - reach, law.numbers[:, 0].max() + reach
+            grid = np.arange(low, high + 1 / FULL, 1 if one.noise.is_whole else 1 / FULL)
+            masses.append(line_masses(one.noise, grid, cells=FEW_CELLS))
+        else:
+            far = orders.max() * np.ptp(law.numbers[:, 0]) / one.noise
+            masses.append(partial(rough_normal_masses, deviation=one.noise, far=far))
+    free = {(one.place, level): one for one in seen for level in range(1, plan.unit + 1) if one.is_free(level)}
+    sides: dict[int, list[tuple[Sequence[RoughLoss], int]]] = {}  # by place: losses in both directions, and how often
 
     def epsilons(data: _Polar, changed: int) -> Array:  # in both directions, if the data of one phase are new
-        moments[changed] = np.zeros((2, orders.size))
-        for (place, each, deviation), law in zip(seen, rough, strict=True):
-            if place == changed:
-                moments[place] += each.number * law.log_moments(vectors(place, data), orders, deviation=deviation)
-        return np.asarray(((sum(moments.values()) + constant) / orders).min(axis=1))
+        sides[changed] = []
+        for one, law, noise in zip(seen, rough, masses, strict=True):
+            if one.place == changed:
+                polar = [data.get((changed, level), (0, 0)) for level in range(1, plan.unit + 1)]
+                sides[changed].append((law.rough_losses(_vectors(polar), noise), one.each.number))
+        found = []
+        for side in range(2):
+            steps = [(losses[side], number) for each in sides.values() for losses, number in each]
+            found.append(rough_epsilon(steps, orders, delta=plan.delta))
+        return np.array(found)
 
     best: _Polar = {}
-    values = [epsilons(best, place) for place in range(len(phases))][-1:]
+    places = sorted({one.place for one in seen})
+    values = [epsilons(best, place) for place in places][-1:]
 
     def improve(data: _Polar, place: int) -> bool:
         nonlocal best
-        before = moments[place]
+        before = sides[place]
         found = epsilons(data, place)
         if found.max() <= _MIN_GAIN_FACTOR * values[-1].max():
-            moments[place] = before
+            sides[place] = before
             return False
         best = data
         values.append(found)
         return True
 
-    costliest: list[tuple[_Polar, bool]] = []  # on the line and in the plane, and whether in D'||D
-    for directions, moves in ((_ON_THE_LINE, ()), (_IN_THE_PLANE, _MOVES)):
+    costliest: list[tuple[_Polar, bool]] = []  # of whole contributions on the line, and of others
+    for in_plane in (False, True):
         with suppress(TooLargeError):
-            for place in range(len(phases)):
+            for place in places:
                 levels = [key for key in sorted(free) if key[0] == place]
-                for pattern in product(directions, repeat=len(levels)):
-                    improve(best | dict(zip(levels, pattern, strict=True)), place)
-            step = _FULL
+                pattern_of = _IN_THE_PLANE if in_plane else _ON_THE_LINE
+                if levels and (not in_plane or free[levels[0]].in_plane):
+                    for pattern in product(pattern_of, repeat=len(levels)):
+                        improve(best | dict(zip(levels, pattern, strict=True)), place)
+            step = FULL if in_plane else 0
             while step:
                 is_better = False
-                for key, (longer, turn) in product(sorted(free), moves):
+                for key, (longer, turn) in product(sorted(free), _MOVES):
+                    noise = free[key].noise
+                    if (turn and not free[key].in_plane) or (isinstance(noise, AdditiveNoise) and noise.is_whole):
+                        continue
                     length, angle = best.get(key, (0, 0))
                     turned, angle_now = divmod(angle + turn * step, _HALF_TURN)
-                    other = (-1) ** turned * max(-_FULL, min(length + longer * step, _FULL)), angle_now
+                    other = (1 - 2 * (turned % 2)) * max(-FULL, min(length + longer * step, FULL)), angle_now
                     is_better |= other != (length, angle) and improve(best | {key: other}, key[0])
                 step = step if is_better else step // 2
         costliest.append((best, bool(values[-1].argmax())))
-
-    runs = []
-    for data, is_swapped in costliest if costliest[0] != costliest[1] else costliest[:1]:
-        counts = Counter[Curve]()
-        for (place, each, deviation), law in zip(seen, laws, strict=True):
-            loss: LossCurve = (law.swapped if is_swapped else law).loss(vectors(place, data), deviation=deviation)
-            polar = [data.get((place, level), (0, 0)) for level in range(1, plan.unit + 1)]
-            if not any(angle for _, angle in polar):  # the exact pair is as good, unless fewer others contribute to it
-                lengths = [length for length, _ in polar]
-                shared = math.gcd(_FULL, *lengths)
-                on_line = Contributions(tuple(length // shared for length in lengths), _FULL // shared)
-                p, q = each.pair(on_line)[:: -1 if is_swapped else 1]
-                if len(p) <= _MAX_CENTERS and p != q:
-                    exact = _observed_loss(phases[place], p, q, each.factor * on_line.length)
-                    bounds = [trimmed_epsilon({one: each.number}, delta=plan.delta).value for one in (loss, exact)]
-                    loss = exact if bounds[1] > bounds[0] / _MIN_GAIN_FACTOR else loss
-            counts[loss] += each.number
-        runs.append(dict(counts))
-    return runs
+    return costliest if costliest[0] != costliest[1] else costliest[:1]
 
 
-def _candidates(
-    plan: Plan, protected: ProtectedUnit, data_sets: "Sequence[_DataSet]", direction: str, *, has_random: bool
-) -> Iterator[_Candidate]:
-    """Yield the data sets of each phase that differ in their losses, in both directions.
+def _observed_loss(seen: _Seen, p: Mixture, q: Mixture, length: int, *, is_swapped: bool) -> Curve:
+    """Return the loss of a noisy observation of (P, Q), in clip norms / length: a lower bound, unless noise is Gaussian
+    and units choose no steps."""
+    phase, allocated = seen.phase, seen.each.allocated
 
-    Those in which others contribute a random number of vectors, or those in which none do; only in a named direction if
-    a phase has an allocation, which is slow.
-    """
-    phases = releasing_phases(plan)
-    directions: tuple[bool, ...] = (False, True)
-    if direction and any(phase.hierarchy.allocated for phase in phases):
-        directions = (direction.startswith(BACKWARD),)
-    seen = set[tuple[int, bool, frozenset[tuple[Curve, int]]]]()
-    for signs, (place, data_set) in product(sign_patterns(plan.unit), [*enumerate(data_sets)]):
-        if any(signs.others[level] for level in data_set.random_levels) is not has_random:
-            continue
-        phase_bound = protected.choices[plan.phases.index(phases[place])][0]
-        is_tight = data_set.is_complete and _attains_bound(phase_bound, data_set.observations, signs)
-        for is_swapped in directions:
-            counts = _losses(phases[place], data_set.observations, signs, is_swapped=is_swapped)
-            key = (place, is_swapped, frozenset(counts.items()))
-            if key not in seen:
-                seen.add(key)
-                yield _Candidate(
-                    phase=place, is_swapped=is_swapped, others=signs.others, counts=counts, is_tight=is_tight
-                )
+    def loss(steps: int = 1) -> LossCurve:  # of the sum of a bin's steps
+        if isinstance(phase.mechanism, AdditiveNoise):
+            return data_set_atoms(phase.mechanism.scaled(length), p, q)
+        noise = phase.gaussian.noise_multiplier * seen.each.factor * length / math.sqrt(steps)
+        return MixturePair.of(_with_normal_weights(p), _with_normal_weights(q), deviation=noise)
 
-
-def _losses(
-    phase: Phase, observations: "Iterable[_Observation]", contributions: Contributions, *, is_swapped: bool
-) -> dict[Curve, int]:
-    """Return how often each loss occurs; P = Q is left out, and that of an allocated pass is a lower bound."""
-    counts: Counter[Curve] = Counter()
-    for each in observations:
-        p, q = each.pair(contributions)
-        if p == q:
-            continue
-        factor = each.factor * contributions.length  # of the noise
-        if each.allocated is None:
-            loss: Curve = _observed_loss(phase, *((q, p) if is_swapped else (p, q)), factor)
-        else:
-
-            def bin_loss(steps: int, p: Mixture = p, q: Mixture = q, factor: float = factor) -> LossCurve:
-                return _observed_loss(phase, p, q, factor / math.sqrt(steps))  # of the sum of a bin's steps
-
-            estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
-            ((loss, _),) = pass_losses((replace(each.allocated, number=1),), bin_loss, estimate)
-        counts[loss] += each.number
-    return dict(counts)
-
-
-def _observed_loss(phase: Phase, p: Mixture, q: Mixture, noise_factor: float) -> LossCurve:
-    """Return the loss of a noisy observation of (P, Q); unless noise is Gaussian, it is a lower bound."""
-    if isinstance(phase.mechanism, AdditiveNoise):
-        return data_set_atoms(phase.mechanism, p, q)
-    noise = phase.gaussian.noise_multiplier * noise_factor
-    return MixturePair.of(_with_normal_weights(p), _with_normal_weights(q), deviation=noise)
+    if allocated is None:
+        return loss()
+    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
+    ((curve, _),) = pass_losses((replace(allocated, number=1),), loss, estimate)
+    return curve
 
 
 def _with_normal_weights(mixture: Mixture) -> Mixture:
@@ -404,12 +379,12 @@ def _with_normal_weights(mixture: Mixture) -> Mixture:
     return raised
 
 
-def _attains_bound(phase_bound: PhaseBound, observations: "tuple[_Observation, ...]", signs: Contributions) -> bool:
-    """Return True if the data set has exactly the pairs of the bound; False also where they cannot be compared."""
-    if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not observations:
-        return False
+def _attaining_pattern(phase_bound: PhaseBound, laws: Sequence[DrawnNumbers], unit: int) -> tuple[int, ...] | None:
+    """Return +1, -1 or 0 by level with which others make exactly the pairs of the bound; None also in doubt."""
+    if phase_bound.squared > 1 or phase_bound.revealed or phase_bound.steps_of_a_pass > 1 or not laws:
+        return None
     if phase_bound.allocation is not None and (phase_bound.is_revealed or phase_bound.links != "-"):
-        return False
+        return None
     bound = phase_bound.bound
     while isinstance(bound, Average) and len(bound.parts) == 1 and bound.parts[0][0] == 1:
         ((_, bound),) = bound.parts
@@ -420,19 +395,30 @@ def _attains_bound(phase_bound: PhaseBound, observations: "tuple[_Observation, .
             own = count_mixtures(replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items())))
             other = own[::-1]
         case _:
-            return False
-    pairs = [each.pair(signs) for each in observations]
-    return all(_canonical(pair) == _canonical(own) and _canonical(pair[::-1]) == _canonical(other) for pair in pairs)
+            return None
 
+    def canonical(centers: Array, p: Array, q: Array) -> Array:
+        """A pair of mixtures as rows (center, p, q) from the first center that is likely in either on."""
+        p, q = (np.where(side > _NEGLIGIBLE_WEIGHT, side, 0.0) for side in (p, q))
+        rows = np.stack([centers, p, q], axis=1)[(p > 0) | (q > 0)]
+        return np.asarray(rows - [rows[0, 0], 0, 0])
 
-def _canonical(pair: Pair) -> tuple[tuple[int, float, float], ...]:
-    """Return a pair of mixtures as triples (center, p, q), equal for pairs that differ by a shift or reflection."""
+    def bound_pair(p: Mixture, q: Mixture) -> Array:
+        centers = sorted({*p, *q})
+        sides = ([float(side.get(center, 0)) for center in centers] for side in (p, q))
+        return canonical(np.array(centers, dtype=float), *map(np.array, sides))
+
     # Symmetric noise hides as much after a common shift or a reflection of all centers.
-    p, q = ({center: float(weight) for center, weight in side.items() if weight > _NEGLIGIBLE_WEIGHT} for side in pair)
-    centers = sorted({*p, *q})
-    ahead = tuple((c - centers[0], p.get(c, 0.0), q.get(c, 0.0)) for c in centers)
-    back = tuple((centers[-1] - c, p.get(c, 0.0), q.get(c, 0.0)) for c in reversed(centers))
-    return min(ahead, back)
+    ahead, back = bound_pair(*own), bound_pair(*other)[:, [0, 2, 1]]
+    turned = [np.concatenate([each[-1:, :1] - each[::-1, :1], each[::-1, 1:]], axis=1) for each in (ahead, back)]
+    for pattern in product((1, -1, 0), repeat=unit):
+        pairs = [canonical(*law.on_line(pattern)) for law in laws]
+        if all(
+            any(pair.shape == one.shape and np.allclose(pair, one, rtol=1e-12, atol=0) for one in ways)
+            for pair, ways in product(pairs, zip((ahead, back), turned, strict=True))
+        ):
+            return pattern
+    return None
 
 
 # The data sets of one phase, as independent observations. Gradients do not change under one draw, so only the sum of a
@@ -451,11 +437,10 @@ class _Observation:
 
 
 class _DataSet(NamedTuple):
-    """The observations of a phase, whether they leave no step of the bound out, and levels of random siblings."""
+    """The observations of a phase, and whether they leave no step of the bound out."""
 
     observations: tuple[_Observation, ...]
     is_complete: bool = True  # else the lower bound is valid, but not tight
-    random_levels: tuple[int, ...] = ()  # indices of those whose siblings contribute a random number when drawn
 
 
 def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _DataSet | None:
@@ -467,9 +452,7 @@ def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _DataSet | 
         built = partial(episode_pair, hierarchy, unit_and_clip=(plan.unit, phase.clip), members=plan.group_size)
         return _DataSet((_Observation(pair=cache(partial(built, adjacency=plan.adjacency)), number=phase.steps),))
     co_sampled = co_sampled_with(hierarchy, protected.paths[place], clip=phase.clip, members=plan.group_size)
-    drawn = _drawn_data_set(plan, phase, co_sampled, protected.choices[place][0].hold)
-    certain = co_sampled.sibling_contributions if co_sampled.frames else ()
-    return drawn and drawn._replace(random_levels=tuple(at for at, vectors in enumerate(certain) if not vectors))
+    return _drawn_data_set(plan, phase, co_sampled, protected.choices[place][0].hold)
 
 
 def _allocated_data_set(plan: Plan, phase: Phase, allocation: Allocation, path: Path) -> _DataSet | None:

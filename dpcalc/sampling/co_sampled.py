@@ -19,11 +19,8 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
-    binomial_lower,
-    convolve_power,
     nonzero_probability,
     power,
-    sum_of_draws,
 )
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import Path, fewest_in_frame, level_rows
@@ -131,7 +128,7 @@ class CoSampled:
     own_contributions: int  # the same for the protected unit
     child_contributions: tuple[int, ...]  # and for each child of it, if they differ and a fixed number is drawn
     # For each level down to the clipping level, (level, fewest units under one parent anywhere); () unless all draws of
-    # the hierarchy are of a certain size, Poisson draws, or of everything.
+    # the hierarchy are of a certain size, Poisson draws, cut ones of equal frames, or of everything.
     frames: tuple[tuple[Level, int], ...]
     levels_below: tuple[tuple[Level, int], ...]  # the same for each level from below the unit down to the clipping one
     # For each level from 0 (the whole batch) to the last, the probability that a drawn unit holds a drawn record of
@@ -206,7 +203,10 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
         inside[row] = level.number[row] > 1  # its own row may stand for others
         siblings.append(int(values[inside].min(initial=np.iinfo(np.int64).max)) if inside.any() else 0)
 
-    is_simple = all(x.is_simple and not x.at_most for x in schemes)
+    is_simple = all(
+        (x.scheme.is_simple and not x.scheme.at_most) or x.scheme.can_repeat or (x.scheme.is_cut and x.is_equal)
+        for x in hierarchy.levels
+    )
     last = max(unit, clip)
     return CoSampled(
         path=replace(path, counts=counts, max_counts=(), schemes=actual),
@@ -228,28 +228,12 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     )
 
 
-def random_contributions(co_sampled: CoSampled, number: int, *, limit: int) -> CountDistribution:
-    """Return a law, which some data attain, of at most `limit` contributions of an off-path unit; {0: 1} in doubt."""
-    # Of a frame as many units contribute as the smallest one of that level has, or fewer; the same ones in every draw.
-    # With `limit` 0 as many as it has, in sums as `sum_of_draws` has them.
+def random_contributions(co_sampled: CoSampled, number: int, *, bits: int) -> CountDistribution:
+    """Return a law, which some data attain, of the contributions of an off-path unit; {0: 1} in doubt."""
+    # Of a frame as many units contribute as the smallest one of that level has; the same ones in every draw.
     if not co_sampled.frames:
         return {0: Fraction(1)}
-    law = binomial(1, co_sampled.nonempty[co_sampled.clip])
+    law = {1: co_sampled.nonempty[co_sampled.clip], 0: 1 - co_sampled.nonempty[co_sampled.clip]}
     for level, fewest in reversed(co_sampled.frames[number:]):
-        if not limit:
-            law = sum_of_draws(law, *level.scheme.tried(fewest))
-            continue
-        # Which of the units of a larger Fixed draw contribute would be random, too.
-        (drawn, rate), most = level.scheme.tried(fewest), limit // max(1, *law)
-        contributing = 0 if level.scheme.has_stand_in and most < drawn else min(drawn, most)
-        if not contributing:
-            return {0: Fraction(1)}
-        if max(law) == 1:
-            law = binomial_lower(contributing, rate * law[1])
-            continue
-        total: CountDistribution = {}
-        for entered, weight in binomial_lower(contributing, rate).items():
-            for value, chance in convolve_power(law, entered).items():
-                total[value] = total.get(value, Fraction(0)) + weight * chance
-        law = total
+        law = level.scheme.sum_of_drawn({value: chance for value, chance in law.items() if chance}, fewest, bits)
     return law

@@ -28,7 +28,7 @@ _DEVIATIONS = (*(0.25 * i for i in range(17)), *(4 * 1.1**i for i in range(1, 60
 _LOG_2 = math.log(2)
 _FEW_PAIRS = 4096  # pairs of counts up to which short probabilities are summed exactly
 _SUM_BITS = 1600  # of a probability in a sum of many counts; the remainders, 2^-1500 in all, are below 2^-_VANISHING
-_WHOLE_BITS = 160  # of a probability in a sum of all that is drawn, for which an absolute error is taken into account
+_FLOAT_BITS = 1074  # of the smallest float above 0
 _COARSEN_ABOVE = 64  # counts above which a sum is coarsened before it is summed again
 
 
@@ -227,20 +227,42 @@ def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
     return power_by_squaring(law, number, convolve, identity={0: Fraction(1)})
 
 
-def sum_of_draws(each: dict[int, Fraction], number: int, rate: Fraction = Fraction(1)) -> dict[int, Fraction]:
-    """Return the law of a sum of `number` values that each enter with `rate`, of weights in multiples of 2^-160.
+def sum_of_draws(
+    each: dict[int, Fraction], number: int, rate: Fraction = Fraction(1), *, bits: int
+) -> dict[int, Fraction]:
+    """Return the law of a sum of `number` values that each enter with `rate`, of weights of at most `bits` bits.
 
-    What is rounded off goes to the likeliest value: the law differs from the true one by less than 1e-40 in all.
+    What is rounded off goes to the likeliest value: for 160 bits the law differs from the true one by less than 1e-40.
     """
     entered = mixture([(1 - rate, {0: Fraction(1)}), (rate, each)])
     if len(entered) == 1:
         return {number * value: chance for value, chance in entered.items()}
-    return power_by_squaring(entered, number, lambda a, b: to_whole_bits(convolve(a, b)), identity={0: Fraction(1)})
+    if len(entered) == 2 and bits <= _FLOAT_BITS and number * _max_denominator_bits(entered) > bits:
+        low, high = sorted(entered)
+        a, b = entered[high].numerator, entered[high].denominator
+        spend((85 * math.sqrt(number * (a / b) * (1 - a / b)) + 600) * 4 * TURN)
+        weights = dict(_binomial_weights(number, a, b))
+        total = sum(weights.values())
+        whole = {k: (weight << bits) // total for k, weight in weights.items()}
+        whole[max(whole, key=whole.__getitem__)] += (1 << bits) - sum(whole.values())
+        return {low * (number - k) + high * k: Fraction(chance, 1 << bits) for k, chance in whole.items() if chance}
+    nothing = {0: Fraction(1)}
+    return power_by_squaring(entered, number, lambda a, b: to_whole_bits(convolve(a, b), bits), identity=nothing)
 
 
-def to_whole_bits(law: dict[int, Fraction]) -> dict[int, Fraction]:
-    """Return the law with weights in multiples of 2^-160; what is rounded off goes to the likeliest value."""
-    return rounded(law, _WHOLE_BITS, lambda law: max(law, key=law.__getitem__), above=_WHOLE_BITS)
+def to_whole_bits(law: dict[int, Fraction], bits: int) -> dict[int, Fraction]:
+    """Return the law, with weights of more bits rounded; the likeliest value takes what the others gain or lose.
+
+    They are rounded down, and those that vanish are left out. With more bits than floats have they are rounded up: no
+    value is left out that hides a huge loss.
+    """
+    if bits <= _FLOAT_BITS or _max_denominator_bits(law) <= bits:
+        return rounded(law, bits, lambda law: max(law, key=law.__getitem__), above=bits)
+    short = {key: Fraction(math.ceil(chance * (1 << bits)), 1 << bits) for key, chance in law.items()}
+    short[max(law, key=law.__getitem__)] += sum(law.values(), start=Fraction(0)) - sum(
+        short.values(), start=Fraction(0)
+    )
+    return short
 
 
 def convolve_power_upper(law: CountDistribution, number: int) -> CountDistribution:

@@ -13,10 +13,14 @@ from dpcalc.sampling.counts import (
     CountDistribution,
     binomial,
     coarsen_upwards,
+    convolve,
     convolve_power_upper,
     full_batch,
     hypergeometric,
+    mixture,
     power,
+    sum_of_draws,
+    to_whole_bits,
 )
 from dpcalc.work import fraction_units, spend
 
@@ -86,6 +90,19 @@ class Scheme:
         if self.is_independent or self.is_cut:
             return count, self.probability
         return self.max_drawn(count), Fraction(1)
+
+    def sum_of_drawn(self, each: CountDistribution, count: int, bits: int) -> CountDistribution:
+        """Return the law of the sum of what a draw takes, a child each with the law `each`, rounded to `bits` bits."""
+        number, rate = self.tried(count)
+        if not self.is_cut:
+            return sum_of_draws(each, number, rate, bits=bits)
+        parts, total, cap = [], {0: Fraction(1)}, self.max_drawn(count)
+        drawn = sum_of_draws({1: Fraction(1)}, number, rate, bits=bits)
+        for kept in range(cap + 1):
+            chance = sum((p for k, p in drawn.items() if min(k, cap) == kept), Fraction(0))
+            parts.append((chance, total))
+            total = to_whole_bits(convolve(total, each), bits)
+        return to_whole_bits(mixture(parts), bits)
 
     def units_by_kind(self, count: int, occupied: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Fraction]]:
         """Yield (children drawn of each kind, probability), where a kind has so many; exact, or an upper law."""

@@ -20,14 +20,14 @@ from dpcalc.numerics.special import normal_cdf
 from dpcalc.sampling.counts import (
     CountDistribution,
     FullBatch,
-    binomial,
     convolve,
-    convolve_power,
     full_batch,
     mixture,
     move_up,
     power,
     power_by_squaring,
+    sum_of_draws,
+    to_whole_bits,
 )
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Scheme
@@ -231,29 +231,29 @@ def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type
 # Cut draws of an actual data set (docs/theory.md, Theorem 10.1)
 
 
-_MAX_INDEPENDENT = 32  # units of a frame; of more, those beside the one on the path contribute nothing
-
-
-def cut_sum(scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution | None) -> CountDistribution:
-    """Return the law of a capped draw's sum: `inner` of the path's unit and, in frames up to 32, `each` other's."""
+def cut_sum(
+    scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution | None, *, bits: int
+) -> CountDistribution:
+    """Return the law of a capped draw's sum: `inner` of the path's unit and `each` other's; weights are rounded."""
     nothing = {0: Fraction(1)}
-    each = each if count <= _MAX_INDEPENDENT else nothing
     # Where others add nothing, one case stands for all their numbers below the cap.
-    others = nothing if each.keys() == {0} else binomial(count - 1, scheme.probability)
+    is_alone = each.keys() == {0}
+    others = nothing if is_alone else sum_of_draws({1: Fraction(1)}, count - 1, scheme.probability, bits=bits)
     full, cap = _known_full_batch(scheme, count), scheme.limit or count
     # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
     # the batch, and the unit, if it stays, takes the place of one of them. A case: its chance, the others in the batch
     # without the unit and with it, and the chance that the unit is in it.
     room = {number: share for number, share in others.items() if number < cap}
     factor = (1 - full.chance) / sum(room.values()) if room else Fraction(0)
-    cases = [(share * factor, number, number, scheme.probability) for number, share in room.items()]
+    cases = [(share * factor, number, number, scheme.probability) for number, share in sorted(room.items())]
     cases.append((full.chance, cap, cap - 1, full.inclusion))
-    parts = []
+    parts, sums = [], [nothing]  # the sum of so many others
     for chance, without, beside, inclusion in cases:
-        missed = convolve_power(each, without)
-        with_unit = missed if inner is None else convolve(convolve_power(each, beside), inner)
-        parts += [(chance * (1 - inclusion), missed), (chance * inclusion, with_unit)]
-    return mixture(parts)
+        while len(sums) <= without:
+            sums.append(nothing if is_alone else to_whole_bits(convolve(sums[-1], each), bits))
+        with_unit = sums[without] if inner is None else convolve(sums[beside], inner)
+        parts += [(chance * (1 - inclusion), sums[without]), (chance * inclusion, with_unit)]
+    return to_whole_bits(mixture(parts), bits)
 
 
 def cut_empty_probability(scheme: Scheme, count: int, own_empty: Fraction) -> Fraction:

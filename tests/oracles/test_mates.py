@@ -15,6 +15,7 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification import any_mechanism, mates
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, unamplified
+from dpcalc.amplification.data_sets import Contributions
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
@@ -439,24 +440,12 @@ def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
         side[20:100] += 0.02 * (1 - included) * with_task
         side[21:101] += 0.02 * included * with_task
     centers = np.arange(-80, 21)
-    ours = [
-        pair
-        for pair in _pairs_of_candidates(plan)
-        if {round(c) for c in pair.centers} == {*(-centers).tolist()}
-        and np.allclose(pair.weights_p[::-1], p, rtol=1e-9, atol=1e-18)
-        and np.allclose(pair.weights_q[::-1], q, rtol=1e-9, atol=1e-18)
-    ]
-    assert ours
+    (each,) = lower_end._data_set(plan, phase, composed(plan).units[0]).observations
+    for law, expected in zip(each.pair(Contributions((1, -1))), (p, q), strict=True):
+        assert [float(law.get(-c, 0)) for c in centers] == pytest.approx(expected, rel=1e-9, abs=1e-18)
     value, is_tight = epsilon_lower(plan)
     assert not is_tight
     assert 1.357 < value < 1.361  # a little more in the plane
-
-
-def _pairs_of_candidates(plan):
-    unit = composed(plan).units[0]
-    data_sets = [lower_end._data_set(plan, phase, unit) for phase in plan.phases]
-    candidates = lower_end._candidates(plan, unit, data_sets, "", has_random=True)
-    return [pair for candidate in candidates for pair in candidate.counts]
 
 
 CELLS = {

@@ -1,11 +1,12 @@
 """Actual data sets of unequal trees: the pair that is called one is what the enumerator finds for its values."""
 
+import itertools
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from dpcalc.amplification.data_sets import Contributions, data_set_pair, sign_patterns
+from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -85,7 +86,7 @@ def test_the_pair_is_that_of_an_actual_data_set(tree, draws, relation):
             context = tree, draws, path, clip
             experiment = UnequalExperiment(tree, draws, path.place, clip, relation)
             shorter = Contributions((5, -3, 1)[:level], 8), Contributions((-1, 2, -1)[:level], 3)
-            for contributions in (*sign_patterns(level), *shorter):
+            for contributions in (*map(Contributions, itertools.product((1, -1, 0), repeat=level)), *shorter):
                 values = np.array(
                     [value(key, context, contributions, co_sampled.sibling_contributions) for key in experiment.keys]
                 )
@@ -110,12 +111,19 @@ def pair_of_equal_units(*levels, unit, clip, relation, others):
     return data_set_pair(co_sampled, adjacency=Adjacency(relation), contributions=Contributions(others))
 
 
-def test_units_too_many_to_be_counted_contribute_nothing():
-    """A user is drawn with 1/2 * 1/4, each of its two records with 1/2; the 39 beside it hold records of 0."""
+def test_all_of_many_units_contribute():
+    """A user is drawn with 1/2 * 1/4, each of its two records with 1/2, as are those of the 39 users beside it."""
     half, quarter = (Poisson(probability=Fraction(1, n)) for n in (2, 4))
-    levels, drawn = ((2, half), (40, quarter), (2, half)), Fraction(1, 8)
+    levels = (2, half), (40, quarter), (2, half)
     found = pair_of_equal_units(*levels, unit=2, clip=3, relation="add-remove", others=(0, 1))
-    assert found == ({-2: drawn / 4, -1: drawn / 2, 0: 1 - drawn * 3 / 4}, {0: Fraction(1)})
+    one = np.array([3 / 4 + 1 / 16, 1 / 8, 1 / 16])
+    beside = np.ones(1)
+    for _ in range(39):
+        beside = np.convolve(beside, one)
+    for own, law in zip(([1 / 16, 1 / 8, 3 / 4 + 1 / 16], [0, 0, 1]), found, strict=True):
+        expected = np.convolve(beside, own) / 2
+        expected[2] += 1 / 2
+        assert [float(law.get(center, 0)) for center in range(-2, 79)] == pytest.approx(expected, rel=1e-12, abs=1e-40)
 
 
 def test_a_batch_drawn_with_replacement_from_users_may_be_empty():

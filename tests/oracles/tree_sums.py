@@ -1,14 +1,16 @@
 """The batch sum of one explicit data set: exact laws by recursion over the tree, and a composition of its own.
 
-A tree is nested counts, as in `unequal`. A draw is ("fixed", "again", "poisson" or "all", size, rate or None), one for
-each level. The data set is that of docs/theory.md, Theorem 10.1: contents of the protected units of full length, of the
-others one number for each level, shortened or set to 0 where units are unequal.
+A tree is nested counts, as in `unequal`. A draw is ("fixed", "again", "poisson", "capped" or "all", amount), one for
+each level; the amount is a size, a rate, (rate, cap) or None. The data set is that of docs/theory.md, Theorem 10.1:
+contents of the protected units of full length, of the others one number for each level, shortened or set to 0 where
+units are unequal.
 """
 
 import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
@@ -52,11 +54,17 @@ def drawn(draw, laws, nothing):
         for _ in range(amount if laws else 0):
             total = added(total, one)
         return total
-    size = min(amount, len(laws))
+    size = min(amount[1] if kind == "capped" else amount, len(laws))
     ways = [{nothing: Fraction(1)}, *({} for _ in range(size))]
     for law in laws:
         for taken in range(size, 0, -1):
             ways[taken] = mixed((1, ways[taken]), (1, added(ways[taken - 1], law)))
+    if kind == "capped":  # of T drawn units min(T, cap) stay, a uniform subset of all
+        chances = [Fraction(0)] * (size + 1)
+        for number in range(len(laws) + 1):
+            rate = amount[0] ** number * (1 - amount[0]) ** (len(laws) - number)
+            chances[min(number, size)] += math.comb(len(laws), number) * rate
+        return mixed(*((chance / math.comb(len(laws), k), ways[k]) for k, chance in enumerate(chances)))
     return {x: p / math.comb(len(laws), size) for x, p in ways[size].items()}
 
 
@@ -137,8 +145,9 @@ class DataSet:
         least = min(self.certain(child) for child in frame if child != self.members[0][: level + 1])
         if least:
             return self.others[level] * self.share(path, level + 1) * Fraction(least, self.certain(path[: level + 1]))
-        is_known = all(kind != "again" for kind, _ in self.draws) and self.is_counted(path, level + 1)
-        return Fraction(self.others[level] * is_known)
+        sizes = [{len(children(self.tree, each)) for each in units(self.tree, at)} for at in range(len(self.draws))]
+        is_known = all(kind != "capped" or len(n) == 1 for (kind, _), n in zip(self.draws, sizes, strict=True))
+        return Fraction(self.others[level] * (is_known and self.is_counted(path, level + 1)))
 
     def seen(self, path, primed):
         """The law of (a record of a member is drawn, another one) in what is drawn below a clipping unit."""
@@ -183,13 +192,15 @@ class DataSet:
 
 
 def epsilon_of_steps(parts, delta, size=1 << 19):
-    """Epsilon of independent steps, from above by less than 1e-5 of it: (P, Q, sigma, number) of laws on the line.
+    """Epsilon of independent steps, from above by less than 1e-5 of it: (P, Q, (noise, scale), number) of sums' laws.
 
     Masses of loss on a lattice keep the mean of exp(-loss); one power of a Fourier transform composes them.
     """
     steps, mean, variance, largest = [], 0.0, 0.0, 0.0
-    for p, q, sigma, number in parts:
-        masses, losses = (_in_the_plane if isinstance(next(iter(p)), tuple) else _on_the_line)(p, q, sigma)
+    for p, q, (noise, scale), number in parts:
+        in_plane = isinstance(next(iter(p)), tuple)
+        losses_of = {"gaussian": _in_the_plane if in_plane else _on_the_line, "laplace": _under_laplace}
+        masses, losses = losses_of.get(noise, partial(_under_whole, noise))(p, q, scale)
         steps.append((masses, losses, number))
         average = losses @ masses
         mean, variance = mean + number * average, variance + number * (losses**2 @ masses - average**2)
@@ -219,6 +230,37 @@ def _on_the_line(p, q, sigma):
     points = np.arange(min(centers) - 10 * sigma, max(centers) + 10 * sigma, cell)
     log_p, log_q = (_log_density(points, law, sigma) for law in (p, q))
     return np.exp(log_p) * cell, log_p - log_q
+
+
+def _under_laplace(p, q, scale):
+    """Masses and losses of cells between which the densities have no kink; beyond all centers the loss is constant."""
+    centers = sorted(float(center) for center in {*p, *q})
+    cells = max(40, int(4e3 / scale / len(centers)))
+    cuts = [np.linspace(a, b, cells + 1) for a, b in itertools.pairwise(centers)]
+    cuts = np.unique(np.concatenate([[centers[0] - 60 * scale], *cuts, [centers[0], centers[-1] + 60 * scale]]))
+    sides = []
+    for law in (p, q):
+        below = [_laplace_below((cuts - float(center)) / scale) for center in law]
+        sides.append(np.diff(below, axis=1).T @ np.array([float(weight) for weight in law.values()]))
+    likely = (sides[0] > 1e-18) & (sides[1] > 1e-18)
+    return sides[0][likely], np.log(sides[0][likely] / sides[1][likely])
+
+
+def _laplace_below(x):
+    return np.where(x < 0, np.exp(np.minimum(x, 0)) / 2, 1 - np.exp(-np.maximum(x, 0)) / 2)
+
+
+def _under_whole(noise, p, q, scale):
+    """Masses and losses on the whole numbers."""
+    far = math.ceil(36 * scale)
+    whole = np.arange(min({*p, *q}) - far, max({*p, *q}) + far + 1).astype(float)
+    one = {"discrete-gaussian": lambda x: -(x**2) / (2 * scale**2), "discrete-laplace": lambda x: -np.abs(x) / scale}
+    total = np.exp(one[noise](np.arange(-2.0 * far, 2 * far + 1))).sum()
+    centers = [np.array([float(x) for x in law]) for law in (p, q)]
+    weights = [np.array([float(x) for x in law.values()]) for law in (p, q)]
+    sides = [np.exp(one[noise](whole[:, None] - c)) @ w / total for c, w in zip(centers, weights, strict=True)]
+    likely = (sides[0] > 1e-280) & (sides[1] > 1e-280)
+    return sides[0][likely], np.log(sides[0][likely] / sides[1][likely])
 
 
 def _in_the_plane(p, q, sigma):
@@ -255,17 +297,6 @@ def placed(law, vectors):
             rest, center = (rest - number) // BASE, center + number / unit * np.array(vector)
         total[tuple(center.tolist())] = total.get(tuple(center.tolist()), 0) + weight
     return total
-
-
-def canonical(pair):
-    """{center: its weights in P and Q} in the plane, up to a common shift; nearly equal centers are one."""
-    first = min({*pair[0], *pair[1]}, key=lambda center: tuple(np.round(center, 6)))
-    total = {}
-    for side, law in enumerate(pair):
-        for center, weight in law.items():
-            place = tuple(np.round(np.subtract(center, first) + 3e-8, 6).tolist())
-            total.setdefault(place, [0.0, 0.0])[side] += float(weight)
-    return {center: both for center, both in total.items() if max(both) > 1e-12}
 
 
 def _log_density(points, law, sigma):
