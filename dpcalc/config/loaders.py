@@ -358,8 +358,8 @@ LOADERS: dict[str, Loader] = {
     "transformers.Trainer": Loader(
         ("per_device_train_batch_size", "gradient_accumulation_steps", "world_size", "dataloader_drop_last"),
         _hf_trainer,
-        "`shuffle` of the product, for zero-out and replace-one, else with `order: secret` (its seed is 42 by default); "
-        "several processes only with `dataloader_drop_last`",
+        "`shuffle` of the product, for zero-out and replace-one, else with `order: secret` (its seed is 42 by "
+        "default); several processes only with `dataloader_drop_last`",
         "transformers 5.24, accelerate 1.15",
     ),
     "lightning.Trainer": Loader(
