@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpcalc.errors import InputError
@@ -13,12 +14,14 @@ from dpcalc.imports.read import imported
 from dpcalc.imports.run import Call, Expression, ImportedRun, Terms, number_text, plain_value
 from dpcalc.planner.plan import Plan
 from dpcalc.plans import Number, exact_number
+from dpcalc.sampling.schemes import SummedPoisson
 
 
 def from_opacus(
     engine: Any,
     *,
     poisson_sampling: bool,
+    draws: int,
     delta: Number,
     dataset_size: int | None = None,
     adjacency: Adjacency | str | None = None,
@@ -29,13 +32,15 @@ def from_opacus(
         engine: a `PrivacyEngine`, its `accountant`, or the `state_dict()` of that.
         poisson_sampling: what `make_private` was told, True by its default. Opacus counts steps of a shuffled loader
             as if they were Poisson draws, so that False is refused.
+        draws: Poisson batches that a step adds up: 1, unless `allow_grad_accumulation()` was called and several
+            `backward` came before one `step`. Opacus counts them as one draw at the sum of their rates, which is too
+            little; here they are so many draws (Theorem 4.10).
         delta: of the guarantee, in (0, 1).
         dataset_size: number of examples; None leaves it unknown, and delta is not compared with it.
         adjacency: neighbouring data sets, "add-remove" by default, as Opacus assumes.
 
     Returns:
-        A plan for `epsilon` and the others. Batches that were accumulated are counted as one Poisson draw at the sum of
-        their rates, as Opacus counts them, which is another run: state theirs in a config.
+        A plan for `epsilon` and the others.
 
     Raises:
         InputError: the loader is no Poisson one, there is no step, or a number is wrong.
@@ -45,12 +50,23 @@ def from_opacus(
             "poisson_sampling: expected True, got another loader, for which Opacus counts as if it were; write a "
             "config with `scheme: shuffle`"
         )
+    if not isinstance(draws, int) or isinstance(draws, bool) or draws < 1:
+        raise InputError(f"draws: expected the number of Poisson batches that a step adds up, got {draws!r}")
     holder = getattr(engine, "accountant", engine)
     state = holder if isinstance(holder, Mapping) else {"history": getattr(holder, "history", None)}
     history = state.get("history")
     if not isinstance(history, Sequence) or isinstance(history, str):
         raise InputError(f"engine: expected a PrivacyEngine of Opacus, got {type(engine).__name__}")
-    return _plan(accountant_run({"history": _call(history)}), delta, dataset_size, adjacency)
+    plan = _plan(accountant_run({"history": _call(history)}), delta, dataset_size, adjacency)
+    if draws == 1:
+        return plan
+    phases = []
+    for phase in plan.phases:
+        (level,) = phase.hierarchy.levels
+        summed = SummedPoisson(probability=level.scheme.rate(level.count) / draws, draws=draws)
+        hierarchy = replace(phase.hierarchy, levels=(replace(level, scheme=summed),))
+        phases.append(replace(phase, hierarchy=hierarchy))
+    return replace(plan, phases=tuple(phases))
 
 
 def from_dp_accounting(
