@@ -28,8 +28,8 @@ _MIN_GAIN = 0.01  # of the profile somewhere, below which it stays as it is
 _EPSILONS = 140  # at which the profile is bounded, as many again more closely near 0
 _PROBES = 60  # epsilons at which it is looked where these should be
 _NEXT_TO_ALL, _LEAST = 0.99, 1e-7  # shares of the profile at 0 between which it is bounded: below, round-off decides
-_ROUNDED = 1e-11  # relative error of what is added up, that of half-lines that begin 1e-7 beside included
-_HALVINGS = 30  # of the intervals that hold the ends of half-lines
+_ROUNDED = 1e-11  # relative error of what is added up
+_HALVINGS = 50  # of the intervals that hold the ends of half-lines
 _FAR = 40.0  # deviations within which all mass is that a float holds
 _LARGEST = 300.0  # exponent, so that products of two are floats, and epsilon
 
@@ -167,34 +167,40 @@ def _deltas_of_one_law(
         return np.asarray(total - (ratios(y, stand_ins, -1) @ chances) * excess.reshape(-1, *(1,) * (y.ndim - 1)))
 
     @cache
-    def begin(each: _Pool | _Rows) -> Array:  # where it begins to be positive; at the last point if nowhere
+    def begin(each: _Pool | _Rows) -> tuple[Array, Array]:  # between which it begins to be positive; far up if nowhere
         shape = (epsilons.size,) if isinstance(each, _Pool) else (epsilons.size, len(each))
         low, high = (np.full(shape, side * (_FAR + farthest)) for side in (-1, 1))
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
             is_above = heights(each, middle) > 0
             low, high = np.where(is_above, low, middle), np.where(is_above, middle, high)
-        return high
+        return low, high
 
-    def masses(each: _Pool | _Rows, y: Array) -> tuple[Array, Array]:
-        """Return what is added and what is subtracted above y, and above where the pool or parts begin."""
+    def masses(each: _Pool | _Rows, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return at least what is added, at most what is subtracted above a place, and where the pool or parts begin.
+
+        The place is known to lie between `low` and `high`, as is that where these begin.
+        """
         if not isinstance(each, _Pool):
-            at = np.maximum(y, begin(each).reshape(epsilons.size, *(1,) * (y.ndim - 2), len(each)))
-            lost = _above(at[..., None] + np.array(each) / noise_multiplier)
-            return inclusion * _above(at), np.einsum("ek,e...k->e...", weights, lost)
-        gained, lost, at = np.zeros(y.shape), np.zeros(y.shape), y
+            ends = (end.reshape(epsilons.size, *(1,) * (low.ndim - 2), len(each)) for end in begin(each))
+            low, high = (np.maximum(place, end) for place, end in zip((low, high), ends, strict=True))
+            lost = _above(high[..., None] + np.array(each) / noise_multiplier)
+            return inclusion * _above(low), np.einsum("ek,e...k->e...", weights, lost)
+        gained, lost = np.zeros(low.shape), np.zeros(low.shape)
         if each.level >= 0:
-            axes = (epsilons.size, *(1,) * (y.ndim - 1))
-            at = np.maximum(y, begin(each).reshape(axes))
+            axes = (epsilons.size, *(1,) * (low.ndim - 1))
+            low, high = (np.maximum(y, end.reshape(axes)) for y, end in zip((low, high), begin(each), strict=True))
             stand_ins, chances = missed[each.level]
-            lost = (_above(at[..., None] + stand_ins) @ chances) * excess.reshape(axes)
+            lost = (_above(high[..., None] + stand_ins) @ chances) * excess.reshape(axes)
         for inner, ups, shares in each.below:
-            more, less = masses(inner, at[..., None] - np.array(ups) / noise_multiplier)
+            up = np.array(ups) / noise_multiplier
+            more, less = masses(inner, low[..., None] - up, high[..., None] - up)
             weight = np.array([float(share) for share in shares])
             gained, lost = gained + more @ weight, lost + less @ weight
         return gained, lost
 
-    gained, lost = masses(_pool(parts, -1, is_swapped=is_swapped), np.full(epsilons.size, -np.inf))
+    everywhere = np.full(epsilons.size, -np.inf)
+    gained, lost = masses(_pool(parts, -1, is_swapped=is_swapped), everywhere, everywhere)
     chance = float(sum(chance for chance, _ in parts))
     return np.asarray(chance * (np.maximum(gained - lost, 0.0) + _ROUNDED * (gained + lost)))
 

@@ -176,12 +176,13 @@ class _Seen:
             lengths = [length for length, _ in polar]
             shared = math.gcd(FULL, *lengths)
             signs, length = tuple(each // shared for each in lengths), FULL // shared
-            is_short = self.law.on_line([each / FULL for each in lengths])[0].size <= _MAX_CENTERS
+            allocated = self.each.allocated
+            is_short = allocated or self.law.on_line([each / FULL for each in lengths])[0].size <= _MAX_CENTERS
             p = q = None
-            with suppress(TooLargeError), allowance(_PAIR_WORK):
+            with suppress(*() if allocated else (TooLargeError,)), allowance(_PAIR_WORK):
                 if is_short:
                     p, q = self.each.pair(Contributions(signs, length))[:: -1 if is_swapped else 1]
-            if p is not None and q is not None and (len({*p, *q}) <= _MAX_CENTERS or self.each.allocated):
+            if p is not None and q is not None and (allocated or len({*p, *q}) <= _MAX_CENTERS):
                 return None if p == q else _observed_loss(self, p, q, length, is_swapped=is_swapped)
         law = self.law.swapped if is_swapped else self.law
         return law.loss(_vectors(polar), noise=self.noise)
@@ -244,13 +245,19 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
             attaining |= {(place, level): (FULL * sign, 0) for level, sign in enumerate(pattern, start=1)}
         attains = len(attaining) == plan.unit * len(phases)
         costliest = [(attaining, False)] if attains else _search(plan, seen, order)
-        # Of steps that units choose the search does not see what they hide.
-        if attains or any(one.each.allocated for one in seen):
-            both = [losses(costliest[-1][0], is_swapped=is_swapped) for is_swapped in directions]
+
+        def costlier(data: _Polar) -> dict[Curve, int]:
+            both = [losses(data, is_swapped=is_swapped) for is_swapped in directions]
             moments = [composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0] for counts in both]
-            runs = [both[int(np.argmax(moments))]]
-        else:
-            runs = [losses(data, is_swapped=is_swapped) for data, is_swapped in costliest]
+            return both[int(np.argmax(moments))]
+
+        try:  # of steps that units choose the search does not see what they hide
+            if attains or any(one.each.allocated for one in seen):
+                runs = [costlier(costliest[-1][0])]
+            else:
+                runs = [losses(data, is_swapped=is_swapped) for data, is_swapped in costliest]
+        except TooLargeError:  # then others contribute nothing
+            attains, runs = False, [costlier({})]
         is_tight = attains and (bool(direction) or len(composition.units) == 1)
         return [run for run in runs if run], is_tight
     return [], False

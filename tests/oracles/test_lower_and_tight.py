@@ -6,9 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcalc.config.load import load_text
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
-from dpcalc.sampling.schemes import Poisson
+from dpcalc.sampling.schemes import CappedPoisson, Poisson
 from tests.oracles.brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from tests.oracles.draws import Draw
 from tests.oracles.empty_units import costliest, costliest_of_any_length, role_count
@@ -184,3 +185,35 @@ def test_units_beside_an_unequal_one_may_add_less_than_they_could():
     assert (lower <= truth * (1 + CLOSE)).all()
     assert (lower >= truth * (1 - DISCRETIZED)).all()
     assert lower[0] > largest_cost(problem)[0] * (1 + 1e-3)
+
+
+BINS = """\
+version: 1
+data: {{levels: [{{name: a, count: 100}}, {{name: b, count: {count}}}]}}
+sampling: {{a: {{scheme: balls-in-bins, bins: 10}}, b: {{scheme: poisson, rate: .5}}}}
+mechanism: {{{mechanism}, clip: b}}
+training: {{steps: 10}}
+privacy: {{unit: a, adjacency: add-remove, delta: 1e-5}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "mechanism", "most"),
+    [
+        (1000, "noise_multiplier: 300", 5.931),
+        (400, "type: discrete-laplace, noise_multiplier: 100", 1.9923),
+        # In D'||D one bin tells at most .9995, and in D||D' all ten would have to lie far out.
+        (1000, "type: laplace, noise_multiplier: 500", 0.9996),
+    ],
+)
+def test_a_unit_of_many_records_that_chooses_a_bin_hides_its_choice(count, mechanism, most):
+    """Where its sums had over 200 values its lower end was that of a unit in every bin: 8.04, 2.005, 1.0005."""
+    found = epsilon_lower(load_text(BINS.format(count=count, mechanism=mechanism), path="run.yaml").plan)
+    assert found is None or found.value <= most
+
+
+def test_where_others_are_too_many_to_be_followed_they_contribute_nothing():
+    """Up to 300 of 60,000 examples by chance, noise 1.1: for a time no lower end was found."""
+    draw = CappedPoisson(probability=Fraction(256, 60_000), max_batch_size=300)
+    run = run_of((60_000, draw), noise=1.1, steps=1000)
+    assert epsilon_lower(run).value > 0.598
