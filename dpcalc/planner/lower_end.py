@@ -224,6 +224,8 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
             for each in data_set.observations:
                 law = _drawn_numbers(plan, phase, each)
                 seen.append(_Seen(place=place, phase=phase, each=each, law=law))
+        if not seen:  # no step is known in which the unit has its turn
+            return [], False
 
         def losses(data: _Polar, *, is_swapped: bool) -> dict[Curve, int]:
             counts = Counter[Curve]()
