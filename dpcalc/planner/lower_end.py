@@ -62,7 +62,7 @@ from dpcalc.work import SECOND, allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
-_LAWS_WORK = 0.35 * SECOND  # for the numbers of vectors that a phase's steps draw
+_LAWS_WORK = 0.7 * SECOND  # for the numbers of vectors that a phase's steps draw
 _PAIR_WORK = 0.2 * SECOND  # for an exact pair on the line
 _ORDERS = 0.5, 8.0, 24  # of data sets, over that of the upper bound, and their number
 _HALF_TURN = 32  # steps of half a turn: epsilon is flat near the best ones
