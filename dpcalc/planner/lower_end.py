@@ -58,7 +58,7 @@ from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import binomial, drop_rare_tail
 from dpcalc.sampling.paths import Path, one_pass
 from dpcalc.sampling.schemes import AllocatedPass, Allocation, BallsInBins, Fixed, RandomAllocation
-from dpcalc.work import SECOND, allowance
+from dpcalc.work import SECOND, allowance, own_allowance
 
 LOWER_WORK = 2.0 * SECOND  # for the data sets that are tried, the composition of the costliest, and what replaces it
 _SEARCH_WORK, _COMPOSITION_WORK = 1.1 * SECOND, 0.9 * SECOND
@@ -259,7 +259,9 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
             else:
                 runs = [losses(data, is_swapped=is_swapped) for data, is_swapped in costliest]
         except TooLargeError:  # then others contribute nothing
-            attains, runs = False, [costlier({})]
+            attains = False
+            with own_allowance(_COMPOSITION_WORK):
+                runs = [costlier({})]
         is_tight = attains and (bool(direction) or len(composition.units) == 1)
         return [run for run in runs if run], is_tight
     return [], False

@@ -175,13 +175,14 @@ def test_what_two_nested_data_sets_cost():
 @pytest.mark.parametrize("relation", RELATIONS)
 def test_no_printed_lower_bound_is_above_an_actual_data_set(relation, monkeypatch):
     """Small hierarchies of Poisson draws of records; the vectors that were chosen by role, enumerated."""
-    chosen, loss, is_longer = [], DrawnNumbers.loss, []
+    chosen, loss, is_longer = [], lower_end._Seen.loss, []
 
-    def recorded(law, vectors, *, noise):
+    def recorded(seen, polar, *, is_swapped):
+        vectors = lower_end._vectors([each if seen.is_free(level) else (0, 0) for level, each in enumerate(polar, 1)])
         chosen.append({("mate", level): vector for level, vector in enumerate(vectors)})
-        return loss(law, vectors, noise=noise)
+        return loss(seen, polar, is_swapped=is_swapped)
 
-    monkeypatch.setattr(DrawnNumbers, "loss", recorded)
+    monkeypatch.setattr(lower_end._Seen, "loss", recorded)
     for outer, sigma, epsilon in ((Draw(2, "poisson", Fraction(1, 2)), 0.8, 2.0), (Draw(2, "fixed", 1), 1.0, 1.0)):
         problem = Problem((outer, Draw(3, "poisson", Fraction(3, 5))), ((0, 0),), 2, relation, sigma)
         lower, run = delta_lower(problem.plan, epsilon=epsilon), problem.run
@@ -390,7 +391,7 @@ def test_large_frames_in_the_plane(levels, unit, sigma, steps, least, monkeypatc
     p, q = law(own), law([1.0])
     on_line = all(y == 0 for _, y in p)
     pair = [{x: w for (x, _), w in side.items()} if on_line else side for side in (p, q)]
-    actual = max(epsilon_of_steps([(*both, sigma, steps)], 1e-5) for both in (pair, pair[::-1]))
+    actual = max(epsilon_of_steps([(*both, ("gaussian", sigma), steps)], 1e-5) for both in (pair, pair[::-1]))
     assert actual * (1 - 2e-3) < value <= actual * (1 + 1e-6)
 
 
