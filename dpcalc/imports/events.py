@@ -16,6 +16,7 @@ from dpcalc.imports.run import (
     ImportedRun,
     Part,
     Terms,
+    bound,
     decimal_down,
     finite_number,
     merged_parts,
@@ -128,8 +129,18 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name, steps = _field_values(event), event.name, count
+    # A Poisson draw of a Poisson draw is one at the product of the rates; no other draws are a single one.
+    is_poisson = name == "PoissonSampledDpEvent"
+    if draw.event_name and ((is_poisson and draw.rate is None) or name.startswith("SampledWith")):
+        raise InputError(
+            f"{name}: expected a draw from all records, got one within {draw.event_name}; state levels by hand"
+        )
     if name in _WITH_OWN_DRAW and draw.event_name:
         raise InputError(f"{name}: expected it on all records, got it within {draw.event_name}")
+    if fields.get("sensitivity", 1) != 1:
+        raise InputError(
+            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
+        )
     match name:
         case "NoOpDpEvent":
             return
@@ -144,23 +155,17 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
             for inner, times in _composed_events(event, fields):
                 yield from _parts(inner, draw, count * times, depth + 1)
             return
-        case "PoissonSampledDpEvent":
+        case "PoissonSampledDpEvent" | "SampledWithReplacementDpEvent" | "SampledWithoutReplacementDpEvent":
             inner = _inner_event(fields["event"], name)
-            # A Poisson draw of a Poisson draw is one at the product of the rates; no other draws are a single one.
-            if draw.event_name and draw.rate is None:
-                raise _not_within(name, draw)
-            rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
-            yield from _parts(inner, _poisson_draw(rate * (draw.rate or 1), name), count, depth + 1)
-            return
-        case "SampledWithReplacementDpEvent" | "SampledWithoutReplacementDpEvent":
-            inner = _inner_event(fields["event"], name)
-            if draw.event_name:
-                raise _not_within(name, draw)
-            examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
-            size = whole_number(fields["sample_size"], "sample_size")
-            scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
-            sized = _Draw(f"{{scheme: {scheme}, size: {size}}}", name, examples=examples)
-            yield from _parts(inner, sized, count, depth + 1)
+            if is_poisson:
+                rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability") * (draw.rate or 1)
+                draw = _Draw(f"{{scheme: poisson, rate: {number_text(rate)}}}", name, rate)
+            else:
+                examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
+                size = whole_number(fields["sample_size"], "sample_size")
+                scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
+                draw = _Draw(f"{{scheme: {scheme}, size: {size}}}", name, examples=examples)
+            yield from _parts(inner, draw, count, depth + 1)
             return
         case "TruncatedSubsampledGaussianDpEvent":
             rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -168,7 +173,7 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
             examples = whole_number(fields["dataset_size"], "dataset_size")
             sampling = f"{{scheme: poisson, rate: {number_text(rate)}, max_batch_size: {cap}}}"
             draw = _Draw(sampling, name, examples=examples)
-            mechanism = _noise_key(fields, "noise_multiplier", "noise_multiplier")
+            mechanism = _noise_key(fields["noise_multiplier"], "noise_multiplier")
         case "MixtureOfGaussiansDpEvent":
             sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
             if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -176,8 +181,9 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
                     f"{name}: expected the sensitivities 0 and 1, which are one draw of one example, got others; a "
                     "user with several examples is two levels, user and example, with `clip: example`"
                 )
-            draw = _poisson_draw(rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs"), name)
-            mechanism = _noise_key(fields, "standard_deviation", "standard_deviation")
+            rate = rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs")
+            draw = _Draw(f"{{scheme: poisson, rate: {number_text(rate)}}}")
+            mechanism = _noise_key(fields["standard_deviation"], "standard_deviation")
         case "SingleEpochTreeAggregationDpEvent":
             # Each record is in one of the trees, and the tree with most steps costs most.
             stated = fields["step_counts"]
@@ -185,24 +191,51 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
             counts = [whole_number(each, f"{name} step_counts") for each in trees]
             if not counts:
                 raise InputError(f"{name} step_counts: expected at least one number of steps, got none")
-            noise = _noise_key(fields, "noise_multiplier", "noise_multiplier")
+            noise = _noise_key(fields["noise_multiplier"], "noise_multiplier")
             if count != 1:
                 raise InputError(f"{name}: expected one epoch, got {count}; state `max_participations` by hand")
             draw, steps = _Draw(_ANY_ORDER), max(counts)
             mechanism = f"type: matrix-factorization, strategy: tree, {noise}, max_participations: 1"
+        case "NonPrivateDpEvent":
+            mechanism = "noise_multiplier: 0"
+        case "GaussianDpEvent":
+            mechanism = _noise_key(fields["noise_multiplier"])
+        case "LaplaceDpEvent":
+            mechanism = f"type: laplace, {_noise_key(fields['noise_multiplier'])}"
+        case "DiscreteGaussianDpEvent":
+            if fields["dimension"] != 1:
+                raise InputError(f"{name} dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number")
+            mechanism = f"type: discrete-gaussian, {_noise_key(fields['sigma'])}"
+        case "DiscreteLaplaceDpEvent" | "PermuteAndFlipDpEvent":
+            # The loss of permute-and-flip is that of Laplace noise of scale 1 / epsilon.
+            kind, field = ("laplace", "epsilon") if "Flip" in name else ("discrete-laplace", "noise_parameter")
+            parameter = finite_number(fields[field], "parameter of the noise", low=1e-9)
+            mechanism = f"type: {kind}, {_noise_key(1 / parameter)}"
+        case "ExponentialMechanismDpEvent":
+            epsilon = number_text(finite_number(fields["epsilon"], "epsilon", low=1e-9))
+            mechanism = f"type: exponential, epsilon: {epsilon}"
+        case "EpsilonDeltaDpEvent":
+            epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
+            delta = finite_number(fields["delta"], "delta", high=1)
+            mechanism = f"type: {'approximate' if delta else 'pure'}-dp, epsilon: {epsilon}"
+            mechanism += f", delta: {number_text(delta)}" if delta else ""
+        case "RandomizedResponseDpEvent":
+            chance = finite_number(fields["noise_parameter"], f"{name} noise_parameter", high=1)
+            # With this probability the answer is uniform over all buckets, the true one among them.
+            buckets = whole_number(fields["num_buckets"], f"{name} num_buckets", low=2)
+            truth = number_text(exact := 1 - chance + chance / buckets)
+            # A probability that is no decimal is rounded up: truer answers cost more.
+            truth = repr(math.nextafter(float(exact), 1.0)) if "/" in truth else truth
+            mechanism = f"type: randomized-response, truth_probability: {truth}, categories: {buckets}"
+        case "ZCDpEvent":  # `xi` is where its curve starts
+            if fields["xi"] != 0:
+                raise InputError(f"{name} xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
+            mechanism = f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
+        case "RepeatAndSelectDpEvent":
+            raise InputError(f"{name}: expected it around the whole run, got it within another event")
         case _:
-            mechanism = _mechanism(name, fields)
+            raise InputError(f"{name}: expected an event that dpcalc has a mechanism for, got one that it has none for")
     yield Part(sampling=draw.sampling, mechanism=f"{{{mechanism}}}", steps=steps, examples=draw.examples)
-
-
-def _poisson_draw(rate: Fraction, event_name: str) -> _Draw:
-    return _Draw(f"{{scheme: poisson, rate: {number_text(rate)}}}", event_name, rate)
-
-
-def _not_within(name: str, draw: _Draw) -> InputError:
-    return InputError(
-        f"{name}: expected a draw from all records, got one within {draw.event_name}; state levels by hand"
-    )
 
 
 def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
@@ -226,7 +259,7 @@ def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
         if inner.name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
             pending += reversed([(each, times * number) for each, number in _composed_events(inner, fields)])
         elif inner.name == "GaussianDpEvent" and len(noises) + times <= _MAX_SUMS:
-            noises += [_noise_key(fields, "noise_multiplier", "noise_multiplier")] * times
+            noises += [_noise_key(fields["noise_multiplier"], "noise_multiplier")] * times
         elif inner.name != "NoOpDpEvent":
             raise InputError(
                 f"{draw_name}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
@@ -237,65 +270,8 @@ def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
     return noises
 
 
-def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the content of `mechanism:` for an event that releases something; InputError if dpcalc has none for it."""
-    match name:
-        case "NonPrivateDpEvent":
-            return "noise_multiplier: 0"
-        case "GaussianDpEvent":
-            return _noise_key(fields, "noise_multiplier")
-        case "LaplaceDpEvent":
-            return f"type: laplace, {_noise_key(fields, 'noise_multiplier')}"
-        case "DiscreteLaplaceDpEvent":
-            _require_unit_sensitivity(name, fields)
-            return f"type: discrete-laplace, {_inverse_noise_key(fields, 'noise_parameter')}"
-        case "DiscreteGaussianDpEvent":
-            _require_unit_sensitivity(name, fields)
-            if fields["dimension"] != 1:
-                raise InputError(f"{name} dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number")
-            return f"type: discrete-gaussian, {_noise_key(fields, 'sigma')}"
-        case "PermuteAndFlipDpEvent":  # its loss is that of Laplace noise of scale 1 / epsilon
-            return f"type: laplace, {_inverse_noise_key(fields, 'epsilon')}"
-        case "ExponentialMechanismDpEvent":
-            return f"type: exponential, epsilon: {number_text(finite_number(fields['epsilon'], 'epsilon', low=1e-9))}"
-        case "EpsilonDeltaDpEvent":
-            epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
-            delta = finite_number(fields["delta"], "delta", high=1)
-            if not delta:
-                return f"type: pure-dp, epsilon: {epsilon}"
-            return f"type: approximate-dp, epsilon: {epsilon}, delta: {number_text(delta)}"
-        case "RandomizedResponseDpEvent":
-            noise = finite_number(fields["noise_parameter"], f"{name} noise_parameter", high=1)
-            # With probability `noise` the answer is uniform over all buckets, the true one among them.
-            buckets = whole_number(fields["num_buckets"], f"{name} num_buckets", low=2)
-            exact = 1 - noise + noise / buckets
-            # A probability that is no decimal is rounded up: truer answers cost more.
-            chance = number_text(exact) if "/" not in number_text(exact) else repr(math.nextafter(float(exact), 1.0))
-            return f"type: randomized-response, truth_probability: {chance}, categories: {buckets}"
-        case "ZCDpEvent":  # `xi` is where its curve starts
-            if fields["xi"] != 0:
-                raise InputError(f"{name} xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
-            return f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
-        case "RepeatAndSelectDpEvent":
-            raise InputError(f"{name}: expected it around the whole run, got it within another event")
-        case _:
-            raise InputError(f"{name}: expected an event that dpcalc has a mechanism for, got one that it has none for")
-
-
-def _noise_key(fields: dict[str, Any], field: str, where: str = "noise multiplier") -> str:
-    return f"noise_multiplier: {decimal_down(finite_number(fields[field], where))}"
-
-
-def _inverse_noise_key(fields: dict[str, Any], field: str) -> str:
-    """Return the key of noise with the parameter 1 / X, rounded down; InputError for one below 1e-9."""
-    return f"noise_multiplier: {decimal_down(1 / finite_number(fields[field], 'parameter of the noise', low=1e-9))}"
-
-
-def _require_unit_sensitivity(name: str, fields: dict[str, Any]) -> None:
-    if fields["sensitivity"] != 1:
-        raise InputError(
-            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
-        )
+def _noise_key(noise: Any, where: str = "noise multiplier") -> str:
+    return f"noise_multiplier: {decimal_down(finite_number(noise, where))}"
 
 
 def _inner_event(value: Any, name: str) -> Call:
@@ -309,15 +285,4 @@ def _field_values(event: Call) -> dict[str, Any]:
     """Return an event's fields by name, with defaults; InputError for an unknown event or wrong fields."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
-    names = _FIELDS[event.name]
-    extra = [name for name in event.keywords if name not in names]
-    if len(event.arguments) > len(names) or extra:
-        got = ", ".join(extra) or f"{len(event.arguments)} values"
-        raise InputError(f"{event.name}: expected the fields {', '.join(names) or '(none)'}, got {got[:80]}")
-    # Fields may stand without names, in the order of the class, or with them.
-    if twice := [name for name in names[: len(event.arguments)] if name in event.keywords]:
-        raise InputError(f"{event.name}: expected {', '.join(twice)} once, got two values")
-    given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
-    if missing := [name for name in names if name not in given and name not in _OPTIONAL]:
-        raise InputError(f"{event.name}: expected {', '.join(missing)} too, got none")
-    return {name: given.get(name, _OPTIONAL.get(name)) for name in names}
+    return bound(event, _FIELDS[event.name], _OPTIONAL, words="fields")

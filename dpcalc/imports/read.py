@@ -22,6 +22,7 @@ from dpcalc.imports.run import (
     ImportedRun,
     NoJsonError,
     Terms,
+    bound,
     called_name,
     constants_of,
     json_value,
@@ -183,22 +184,15 @@ def _notebook_text(cells: Any) -> str:
 
 def _event_of_call(call: Call) -> Call:
     """Return the event that a function of JAX-Privacy makes; InputError for wrong arguments."""
-    names = _EVENTS[call.name]
-    extra = [name for name in call.keywords if name not in names]
-    if len(call.arguments) > 2 or extra:
-        raise InputError(f"{call.name}: expected the arguments {', '.join(names)}, got others")
-    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
-    if missing := [name for name in names if name not in given and name != "replace"]:
-        raise InputError(f"{call.name}: expected {', '.join(missing)} too, got none")
+    given = bound(call, _EVENTS[call.name], {"replace": False}, words="arguments", unnamed=2)
     noise = given["noise_multiplier"]
     gaussian = Call("GaussianDpEvent", (noise,), {})
     if call.name == "dpsgd_event":
         step = Call("PoissonSampledDpEvent", (given["sampling_prob"], gaussian), {})
     elif call.name == "fixed_dpsgd_event":
-        replace_ = given.get("replace", False)
-        if not isinstance(replace_, bool):
-            raise InputError(f"{call.name} replace: expected True or False, got {shown(replace_)}")
-        kind = "SampledWithReplacementDpEvent" if replace_ else "SampledWithoutReplacementDpEvent"
+        if not isinstance(given["replace"], bool):
+            raise InputError(f"{call.name} replace: expected True or False, got {shown(given['replace'])}")
+        kind = "SampledWithReplacementDpEvent" if given["replace"] else "SampledWithoutReplacementDpEvent"
         step = Call(kind, (given["dataset_size"], given["batch_size"], gaussian), {})
     else:
         cut = (given["num_examples"], given["sampling_prob"], given["truncated_batch_size"], noise)
@@ -324,36 +318,6 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
     if run.target_epsilon is not None:
         target = f"{{epsilon: {run.target_epsilon!r}, delta: {asked_delta}}}"
         noise = f"{{calibrated_to: {target}, {run.found_by}}}"
-    return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
-
-
-def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
-    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
-    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
-    added = {
-        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
-        "unknown": list(result.run.unknown),
-    }
-    (source, *unknown), (name, *facts) = lines(added), output.lines
-    return replace(
-        output,
-        command="import",
-        result={**output.result, **added, "config_text": result.text},
-        lines=[name, source, *facts, *unknown],
-        rows=[source, *output.rows, *(("not in the file", text) for _, text in unknown)],
-    )
-
-
-def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return the run's config with this noise, not yet accepted; InputError, with the file's name, if invalid."""
-    try:
-        return load_text(_config_text(run, noise, path), path="imported config")
-    except InputError as error:
-        raise InputError(f"{visible(path)}: dpcalc has no config for this run: {error}") from None
-
-
-def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return the run's config as YAML, with comments on its origin and on what the file does not state."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
     lines += ["version: 1", f"data: {{examples: {run.examples or UNKNOWN}}}"]
@@ -373,4 +337,26 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
         lines.append(f"tuning: {run.tuning}")
     if run.target_epsilon is not None:
         lines.append(f"budget: {{epsilon: {run.target_epsilon!r}}}")
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    try:
+        loaded = load_text(text, path="imported config")
+    except InputError as error:
+        raise InputError(f"{visible(path)}: dpcalc has no config for this run: {error}") from None
+    return Import(run=run, loaded=loaded.accepted(), text=text)
+
+
+def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
+    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
+    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
+    added = {
+        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
+        "unknown": list(result.run.unknown),
+    }
+    (source, *unknown), (name, *facts) = lines(added), output.lines
+    return replace(
+        output,
+        command="import",
+        result={**output.result, **added, "config_text": result.text},
+        lines=[name, source, *facts, *unknown],
+        rows=[source, *output.rows, *(("not in the file", text) for _, text in unknown)],
+    )

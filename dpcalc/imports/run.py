@@ -298,6 +298,22 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(replace(part, steps=count) for part, count in steps.items() if count)
 
 
+def bound(
+    call: Call, names: Sequence[str], optional: Mapping[str, Any], *, words: str, unnamed: int | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a call by name, with defaults; of them `unnamed` at most may stand without a name."""
+    extra = [name for name in call.keywords if name not in names]
+    if len(call.arguments) > (len(names) if unnamed is None else unnamed) or extra:
+        got = ", ".join(extra) or f"{len(call.arguments)} values"
+        raise InputError(f"{call.name}: expected the {words} {', '.join(names) or '(none)'}, got {got[:80]}")
+    if twice := [name for name in names[: len(call.arguments)] if name in call.keywords]:
+        raise InputError(f"{call.name}: expected {', '.join(twice)} once, got two values")
+    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
+    if missing := [name for name in names if name not in given and name not in optional]:
+        raise InputError(f"{call.name}: expected {', '.join(missing)} too, got none")
+    return {name: given.get(name, optional.get(name)) for name in names}
+
+
 # Numbers of a file, checked where they are read so that messages name what the file calls them.
 
 
