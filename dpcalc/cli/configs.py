@@ -95,6 +95,7 @@ def init(
     """
     from dpcalc.config.messages import value_suggestion
 
+    is_asking = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
     known = (*SCHEMES, "opacus", "trainer") if files else SCHEMES
     if loader is not None and loader not in known:
         hint = value_suggestion("scheme", loader, SCHEMES)
@@ -102,11 +103,11 @@ def init(
     if files:
         if template is not None:
             raise InputError("--template: expected no FILE beside it, got both; leave one of them out")
-        return _init_from(files, output, loader, _stated_numbers(numbers or ()), force=force)
+        return _init_from(files, output, loader, _stated_numbers(numbers or ()), is_asking, force=force)
     if numbers:
         raise InputError("--set: expected FILE, to which it adds, got none; edit the template that is written")
     output = "dpcalc.yaml" if output is None else output
-    if template is None and loader is None and _can_ask():
+    if template is None and loader is None and is_asking:
         return _init_by_questions(output, force=force)
     text = resources.files("dpcalc.config").joinpath("templates", f"{template or 'dpsgd'}.yaml").read_text("utf-8")
     if loader is not None:
@@ -123,10 +124,6 @@ def init(
     return CommandResult(
         text=f"wrote {output}\n", asides=(f"note: {adapt}, then run `dpcalc epsilon {output}`",), changed=(output,)
     )
-
-
-def _can_ask() -> bool:
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _ask(question: str, parse: Callable[[str], str]) -> str:
@@ -173,6 +170,12 @@ def _stated_value(text: str, *, words: Sequence[Word], loader: str = "", key: st
     return text
 
 
+def _asked(key: str, question: str, words: Sequence[Word] = (), loader: str = "") -> dict[str, str]:
+    """Return the answer to a question by its key; {} for none."""
+    answer = _ask(question, partial(_stated_value, words=words, loader=loader, key=key))
+    return {key: answer} if answer else {}
+
+
 def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
     """Return the values of `--set` by key; InputError for a key that no config of `init` has."""
     from dpcalc.config.found import COHORT, KEYS, ORDER, UNITS
@@ -212,7 +215,13 @@ def _says_yes(question: str) -> bool:
 
 
 def _init_from(
-    files: Sequence[str], output: str | None, loader: str | None, given: dict[str, str], *, force: bool
+    files: Sequence[str],
+    output: str | None,
+    loader: str | None,
+    given: dict[str, str],
+    is_asking: bool,
+    *,
+    force: bool,
 ) -> CommandResult:
     """Write a config that refers to training files, and say what was found."""
     from dpcalc.config.files import Refusal, config_folder
@@ -247,33 +256,25 @@ def _init_from(
     if wrong := contradiction(words, loader or "", given):
         raise InputError(wrong)
     title = f"The privacy budget of {', '.join(names)}, by `dpcalc init`: values are read there."
-    is_asking = _can_ask()
     if is_asking:
         for line in told_lines(words, config_text(words, loader or "", given, title)):
             print_remark(line)
         if not loader:
-            said = loader_lines(words)
-            for line in ("The files state of the loader:", *(f"  {line}" for line in said)) if said else ():
-                print_remark(line)
-            is_said = any(word.fits is not None for word in words)
+            if said := loader_lines(words):
+                print_remark("\n  ".join(("The files state of the loader:", *said)))
             choices = {name: why for name, (_, why) in LOADERS.items()}
-            for name in choices if is_said else ():
+            for name in choices if any(word.fits is not None for word in words) else ():
                 choices[name] += ": not what they state" if contradiction(words, name, {}) else " (fits)"
-
-            def problem(name: str) -> str:
-                return contradiction(words, name, given)
-
+            problem = partial(contradiction, words, given=given)
             loader = _ask_choice("How does the loader draw?", choices, problem)
         given |= _stated_order(loader, given, words)
         for key, (question, names_of_it) in QUESTIONS.items():
             still_open = open_keys(config_text(words, loader, given, title))
             if key not in given and not set(still_open).isdisjoint(names_of_it.split()):
-                answer = _ask(f"{question} (Enter: later)", partial(_stated_value, words=words, loader=loader, key=key))
-                given |= {key: answer} if answer else {}
+                given |= _asked(key, f"{question} (Enter: later)", words, loader)
         if "\nbudget:" not in config_text(words, loader, given, title):
             question = "Largest epsilon that `dpcalc check` lets pass (Enter: later)"
-            answer = _ask(question, partial(_stated_value, words=words))
-            given |= {"budget.epsilon": answer} if answer else {}
+            given |= _asked("budget.epsilon", question, words)
     text = config_text(words, loader or "", given, title)
     missing, is_open = open_keys(text), "\nbudget:" not in text
     lines = [*([] if is_asking else told_lines(words, text)), *order_lines(words, loader or "", given, text)]
@@ -367,15 +368,10 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
         questions["privacy.group_size"] = "Most records of one person"
     print_remark("4 of 5. Sizes (Enter: later)")
     for key, question in questions.items():
-        answer = _ask(f"  {question}", partial(_stated_value, words=(), key=key))
-        given |= {key: answer} if answer else {}
+        given |= _asked(key, f"  {question}")
     print_remark("5 of 5. Target")
-    for key, question in (
-        ("budget.epsilon", "Epsilon"),
-        ("privacy.delta", "Delta, well below 1 / the number of units"),
-    ):
-        answer = _ask(f"  {question}", partial(_stated_value, words=()))
-        given |= {key: answer} if answer else {}
+    given |= _asked("budget.epsilon", "  Epsilon")
+    given |= _asked("privacy.delta", "  Delta, well below 1 / the number of units")
     needed = {"client": COHORT, "person": "privacy.group_size"}.get(protects)
     if needed:
         given.setdefault(needed, OPEN)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcalc.cli.output import CommandResult, styled_text
-from dpcalc.config.files import is_device, send, write_or_replace
+from dpcalc.config.files import create, is_device, send
 from dpcalc.config.source import ConfigError, Severity, git_root, leaves_repository, open_regular
 from dpcalc.errors import FIX_INPUT, InputError, system_message
 from dpcalc.gate.verdict import Limit, Result, Verdict
@@ -124,7 +124,7 @@ def gate_answer(
             if Path(path).exists() and not Path(path).is_file():
                 send(path, data)
             else:
-                write_or_replace(path, data)
+                create(path, data, replaces=True)
             changed.append(path)
         except (InputError, OSError) as error:  # the verdict is known: say it all the same
             cause = system_message(error).removeprefix(f"{path}: cannot be written: ")

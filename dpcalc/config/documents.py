@@ -3,7 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -158,7 +158,15 @@ class References:
         if MARKER not in node.text and (is_name or not (" * " in node.text or " / " in node.text)):
             return node
         try:
-            factors = _factors(node.text)
+            # (operator before it, factor) of each factor of a product or quotient; none in other texts.
+            factors, operator, at = list[tuple[str, str]](), "", 0
+            while at < len(node.text) and len(factors) <= MAX_FACTORS:
+                match = _FACTOR.match(node.text, at)
+                if match is None:
+                    factors = []
+                    break
+                factors.append((operator, match[1]))
+                operator, at = match[2] or "", match.end()
             if not factors and MARKER not in node.text:
                 return node
             if len(factors) > 1:
@@ -346,23 +354,6 @@ class References:
         return node
 
 
-def _factors(text: str) -> list[tuple[str, str]]:
-    """Return (operator before it, factor) of each factor of a product or quotient; [] for other texts.
-
-    Example:
-        >>> _factors("${a} * 8 / 2"), _factors("2024/11")
-        ([('', '${a}'), ('*', '8'), ('/', '2')], [])
-    """
-    found, operator, at = list[tuple[str, str]](), "", 0
-    while at < len(text) and len(found) <= MAX_FACTORS:
-        match = _FACTOR.match(text, at)
-        if match is None:
-            return []
-        found.append((operator, match[1]))
-        operator, at = match[2] or "", match.end()
-    return found
-
-
 def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
     """Yield a note for each file that states defaults, not values of a run: no launch overrides them."""
     for name in dict.fromkeys(each.name for each in defaults):
@@ -377,43 +368,39 @@ def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
         yield finding(Severity.NOTE, "DPC212", used[0].mark, message, hint)
 
 
-def open_values(root: Node) -> tuple[Scalar, ...]:
-    """Return the values that are `???`, still to be given, each once."""
-    return tuple({x.mark: x for _, x in walk(root, "") if isinstance(x, Scalar) and x.text == OPEN}.values())
-
-
-def open_error(values: Sequence[Scalar]) -> Diagnostic:
-    """Return the error of values that are `???`, at the first of them."""
-    first, paths = values[0], [f"`{value.path}`" for value in values]
-    if len(values) == 1:
-        return error("DPC110", first.mark, f"{paths[0]} is `{OPEN}`, a value still to be given", "write the value")
-    more = f" and {len(paths) - MAX_OPEN} more" if len(paths) > MAX_OPEN else ""
-    message = f"{', '.join(paths[:MAX_OPEN])}{more} are `{OPEN}`, values still to be given"
-    return error("DPC110", first.mark, message, f"write each in its place, or give it with `--set {first.path}=VALUE`")
-
-
-def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the error of each scalar that is a wrong reference, a number beyond limits, or empty."""
+def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> tuple[list[Diagnostic], list[Mark]]:
+    """Return the errors of scalars that are wrong references, numbers beyond limits, empty or `???`; marks of those."""
+    errors, still_open = [], dict[Mark, Scalar]()
     for _, node in walk(root, ""):
-        if not isinstance(node, Scalar) or node.text == OPEN:
+        if not isinstance(node, Scalar):
             continue
         reason = scalars.limit_violation(node.text) if node.plain else ""
         advice = no_number(node.name, node.text)
-        if node.mark in faults:
-            yield faults[node.mark]
+        if node.text == OPEN:
+            still_open[node.mark] = node
+        elif node.mark in faults:
+            errors.append(faults[node.mark])
         elif reason:
             message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
-            yield error("DPC106", node.mark, message, advice or "write a plain number")
+            errors.append(error("DPC106", node.mark, message, advice or "write a plain number"))
         elif scalars.value(node) is None:
             # YAML makes `3,5` in braces the value 3 and an empty key `5`: digits on both sides of a comma.
             key, lines, start = node.start, node.start.source.lines, node.start.column - 1
             line = lines[key.line - 1] if node.key and key.line <= len(lines) else ""
             before, after = _BEFORE_COMMA.search(line[:start]), _AFTER_COMMA.match(line, start)
             if before and after:
-                number = f"{before[1]},{after[0]}"
-                message = f"`{number}` is cut in two: a comma ends a value in braces"
                 point = f"{before[1]}.{after[0]}"
                 way = f"{before[1]}_{after[0]} (or {point})" if len(after[0]) == 3 else point
-                yield error("DPC102", node.anchor, message, f"write {way}")
+                message = f"`{before[1]},{after[0]}` is cut in two: a comma ends a value in braces"
+                errors.append(error("DPC102", node.anchor, message, f"write {way}"))
             else:
-                yield node.fault("DPC102", "is empty", advice or "give it a value, or delete the line")
+                errors.append(node.fault("DPC102", "is empty", advice or "give it a value, or delete the line"))
+    if still_open:  # one error, at the first of them
+        paths, first = [f"`{value.path}`" for value in still_open.values()], next(iter(still_open.values()))
+        more = f" and {len(paths) - MAX_OPEN} more" if len(paths) > MAX_OPEN else ""
+        message = f"{', '.join(paths[:MAX_OPEN])}{more} are `{OPEN}`, values still to be given"
+        hint = f"write each in its place, or give it with `--set {first.path}=VALUE`"
+        if len(paths) == 1:
+            message, hint = f"{paths[0]} is `{OPEN}`, a value still to be given", "write the value"
+        errors.append(error("DPC110", first.mark, message, hint))
+    return errors, [*still_open]
