@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
-_EXACT = Context(prec=200, traps=[Inexact])  # digits of any decimal that is written; others raise Inexact
 _MAX_DIGITS = 24  # of a number in a file; longer ones are refused instead of written
 
 
@@ -278,17 +276,10 @@ def _spans(text: str) -> tuple[dict[tuple[int, int], _Span], dict[tuple[int, int
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return the shortest exact decimal of a number; _Refusal if there is none, or it has too many digits."""
-    if amount.denominator == 1:
-        return str(amount.numerator)
-    try:
-        exact = _EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
-    except Inexact:
-        raise _Refusal(f"{amount} is no decimal number") from None
-    # The shortest decimal of the float is what a person would write; it counts only if it is the number exactly.
-    short = repr(float(exact))
-    if Decimal(short) == exact:
-        return short
-    if len(exact.as_tuple().digits) > _MAX_DIGITS:
-        raise _Refusal(f"{exact} has too many digits")
-    return format(exact, "f")
+    """Return the exact decimal of a number; _Refusal if there is none, or it has too many digits."""
+    text = scalars.decimal_text(amount)
+    if text is None:
+        raise _Refusal(f"{amount} is no decimal number")
+    if len(text) > _MAX_DIGITS:
+        raise _Refusal(f"{text} has too many digits")
+    return text
