@@ -66,10 +66,6 @@ def exact(text: str) -> Any:
 _gigabytes = number("a number of gigabytes > 0", lambda value: 0 < value < math.inf)
 
 
-def _seconds(text: str) -> float:
-    return min(positive(text), 1e6)  # 11 days; a wait of more than 24 days overflows the clock of some systems
-
-
 def revision(text: str) -> str:
     if not text.strip():
         raise typer.BadParameter("expected a git revision, got nothing; is a variable of the workflow not set?")
@@ -167,7 +163,11 @@ MaxEpsilon = Annotated[
 ]
 ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")]
 GATE_SECONDS, GIGABYTES = 600, 4  # for configs that others wrote; no sample config comes near
-Timeout = Annotated[float | None, given("S", "Give up after S seconds, with exit code 3.", _seconds, "--timeout")]
+# At most 11 days: a wait of more than 24 days overflows the clock of some systems.
+Timeout = Annotated[
+    float | None,
+    given("S", "Give up after S seconds, with exit code 3.", lambda text: min(positive(text), 1e6), "--timeout"),
+]
 MemoryLimit = Annotated[
     float, given("GB", "Memory of each worker process; beyond it exit code 3 (Linux).", _gigabytes, "--memory-limit")
 ]

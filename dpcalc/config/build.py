@@ -126,7 +126,6 @@ class _Reader:
     def __init__(self, root: Section, files: Files) -> None:
         self.errors: list[Diagnostic] = []
         self.files = files
-        self.root = root
         # What data files hold, by the identity of the node that names one: phases that inherit it share the node.
         # Errors are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
         self.contents: dict[int, object] = {}
@@ -166,7 +165,29 @@ class _Reader:
                 tree = data_tree(stated_tree, self.names, self.files)
             except ConfigError as cause:
                 self.errors.extend(cause.diagnostics)
-        self.check_sizes(root)
+        # Each level has one size, a count or a range; none beside a tree, which has them all. A tree over one level is
+        # an error by itself.
+        levels = items_of(node_at(root, "data", "levels"))
+        for level in levels if stated_tree is None or len(levels) > 1 else ():
+            stated = {key: node for key, node in entries_of(level).items() if key in {"count", "min", "max"}}
+            count = stated.get("count")
+            if stated_tree is not None:
+                for key, node in stated.items():
+                    message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
+                    self.errors.append(error("DPC107", node.start, message, "with a tree the levels have names only"))
+            elif isinstance(count, Scalar) and len(stated) > 1:
+                others = " and ".join(f"`{key}`" for key in stated if key != "count")
+                message = f"`count` and {others} in `{level.path}` both say how many there are"
+                self.errors.append(error("DPC107", count.start, message, "keep one of them"))
+            elif (
+                count is None and isinstance(level, Section) and not {*entries_of(level)} - {*keys_in("data.levels[]")}
+            ):
+                missing = ("min", "max") if stated else ("count",)
+                self.errors.extend(missing_key_error(level, key) for key in missing if key not in stated)
+                fewest, largest = (scalars.number_of(stated.get(key)) for key in ("min", "max"))
+                if fewest is not None and largest is not None and fewest > largest:
+                    problem = f"is {fewest}, more than the {largest} of `max`"
+                    self.errors.append(stated["min"].fault("DPC106", problem, "check both numbers"))
         if phases is not None:
             # What is missing at the top may stand in the phases.
             before = len(self.errors)
@@ -304,35 +325,6 @@ class _Reader:
 
     # The sections.
 
-    def check_sizes(self, root: Section) -> None:
-        """Check that each level has one size, a count or a range; none beside a tree, which has them all."""
-        levels = items_of(node_at(root, "data", "levels"))
-        has_tree = node_at(root, "data", "tree") is not None
-        if has_tree and len(levels) == 1:
-            return  # a tree over one level is an error by itself
-        for level in levels:
-            stated = {key: node for key, node in entries_of(level).items() if key in {"count", "min", "max"}}
-            count = stated.get("count")
-            if has_tree:
-                for key, node in stated.items():
-                    message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
-                    self.errors.append(error("DPC107", node.start, message, "with a tree the levels have names only"))
-            elif isinstance(count, Scalar) and len(stated) > 1:
-                others = " and ".join(f"`{key}`" for key in stated if key != "count")
-                message = f"`count` and {others} in `{level.path}` both say how many there are"
-                self.errors.append(error("DPC107", count.start, message, "keep one of them"))
-            elif (
-                count is None
-                and isinstance(level, Section)
-                and entries_of(level).keys() <= keys_in("data.levels[]").keys()
-            ):
-                missing = ("min", "max") if stated else ("count",)
-                self.errors.extend(missing_key_error(level, key) for key in missing if key not in stated)
-                fewest, largest = (scalars.number_of(stated.get(key)) for key in ("min", "max"))
-                if fewest is not None and largest is not None and fewest > largest:
-                    problem = f"is {fewest}, more than the {largest} of `max`"
-                    self.errors.append(stated["min"].fault("DPC106", problem, "check both numbers"))
-
     def run(self, run: Run, *, is_whole: bool) -> RunSections:
         """Return the sections of a phase; `is_whole` is False for the top level, which phases complete."""
         mechanism, clip, votes, asked = self.mechanism(run)
@@ -351,11 +343,7 @@ class _Reader:
             if is_whole:
                 self.check_choice(training, ("steps", "epochs"), "e.g. `steps: 10_000`", is_required=length is not None)
         return RunSections(
-            at=run.at,
-            path=run.path,
-            sections=run.sections,
-            stated=run.stated,
-            faults=run.faults,
+            **vars(run),
             draws=draws,
             episodes=episodes,
             mechanism=mechanism,

@@ -85,9 +85,7 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
                             "DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out"
                         )
                     keys = tuple[str | int, ...](path.split("."))
-                    marks = (mark,) * len(
-                        keys
-                    )  # no path is written: each key has the place of the whole option
+                    marks = (mark,) * len(keys)  # no path is written: each key has the place of the whole option
                     value, flaws = parse_yaml(source)
                 elif option.startswith(_UNSET):
                     path = source.text

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
-from dpcalc.config.python_names import assignments, bound_names
+from dpcalc.config.python_names import assignments, bound_names, python_syntax
+from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, listed, system_message
@@ -20,17 +21,16 @@ from dpcalc.imports.run import (
     ORDERED,
     Call,
     ImportedRun,
-    NoJsonError,
     Terms,
     bound,
     called_name,
     constants_of,
-    json_value,
     literal_value,
     merged_parts,
     outermost_calls,
-    python_tree,
+    plain_value,
     shown,
+    too_deep,
     whole_number,
 )
 from dpcalc.planner.evaluate import Evaluation
@@ -100,10 +100,23 @@ def _text_value(text: str) -> Any:
     """Return the value of JSON, of a Python literal, or of the only known call of a script; InputError for others."""
     if text.lstrip().startswith(("{", "[")):
         try:
-            return json_value(text)
-        except NoJsonError:
+            return plain_value(json_content(text))
+        except InputError:
+            raise  # it is a ValueError too
+        except RecursionError:
+            raise too_deep() from None
+        except ValueError:
             pass  # a dictionary as Python prints it
-    tree = python_tree(text.strip())
+    try:
+        tree = python_syntax(text.strip())
+    except (RecursionError, MemoryError):
+        raise too_deep() from None
+    except SyntaxError as error:
+        raise InputError(
+            f"line {error.lineno}: expected JSON, an event or a call as Python writes it, got something else"
+        ) from None
+    except ValueError as error:  # an integer of too many digits
+        raise InputError(f"expected JSON, an event or a call, got something else: {error}") from None
     if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and not isinstance(tree.body[0].value, ast.Call):
         return literal_value(tree.body[0].value)
 
@@ -164,24 +177,6 @@ def _library(name: str) -> str:
 _KEPT_MAGIC = re.compile(r"\s*(!|%(pip|conda|matplotlib|load_ext|autoreload|cd|env)\b)")  # they bind no name
 
 
-def _notebook_text(cells: Any) -> str:
-    """Return the Python text of the code cells of a notebook; InputError if they are none."""
-    lines = []
-    for cell in cells if isinstance(cells, list) else []:
-        if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            source = cell.get("source")
-            text = "".join(map(str, source)) if isinstance(source, list) else str(source)
-            if text.lstrip().startswith("%%"):
-                continue
-            for line in text.splitlines():
-                # Any other magic may bind names, as exec does.
-                plain = re.sub(r"^(\s*)[!%].*", r"\1pass" if _KEPT_MAGIC.match(line) else r"\1globals()", line)
-                lines.append(re.sub(r"^(\s*[\w, ]+=\s*)[!%].*", r"\1...", plain))
-    if not lines:
-        raise InputError("expected a notebook with code cells, got one without any")
-    return "\n".join(lines)
-
-
 def _event_of_call(call: Call) -> Call:
     """Return the event that a function of JAX-Privacy makes; InputError for wrong arguments."""
     given = bound(call, _EVENTS[call.name], {"replace": False}, words="arguments", unnamed=2)
@@ -206,7 +201,17 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
         case {"cells": cells, "nbformat": _}:
-            run = _value_run(_text_value(_notebook_text(cells)), terms)
+            code = []
+            for cell in cells if isinstance(cells, list) else []:
+                source = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else "%%"
+                text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+                for line in text.splitlines() if not text.lstrip().startswith("%%") else ():
+                    # Any other magic may bind names, as exec does.
+                    plain = re.sub(r"^(\s*)[!%].*", r"\1pass" if _KEPT_MAGIC.match(line) else r"\1globals()", line)
+                    code.append(re.sub(r"^(\s*[\w, ]+=\s*)[!%].*", r"\1...", plain))
+            if not code:
+                raise InputError("expected a notebook with code cells, got one without any")
+            run = _value_run(_text_value("\n".join(code)), terms)
             return replace(run, origin=f"{run.origin} of the code cells" if "on line" in run.origin else run.origin)
     _refuse_terms_of_calls(terms)
     match value:
