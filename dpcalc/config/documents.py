@@ -169,43 +169,39 @@ class References:
                 operator, at = match[2] or "", match.end()
             if not factors and MARKER not in node.text:
                 return node
-            if len(factors) > 1:
-                return self._product(node, factors)
-            target, end = self._end_of_chain(node.text)
+            if len(factors) <= 1:
+                target, end = self._end_of_chain(node.text)
+                self.ends[node.path] = end
+                self._note(node, target, end)
+                return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
+            if len(factors) > MAX_FACTORS:
+                raise Refusal("DPC111", f"it has more than {MAX_FACTORS} factors", "multiply some of them out")
+            product, origin = Fraction(1), None
+            for number, (operator, text) in enumerate(factors, 1):
+                factor = scalars.parse_number(text)
+                if MARKER in text:
+                    target, end = self._end_of_chain(text)
+                    self.ends[f"{node.path} (factor {number})"] = end
+                    self._note(node, target, end)
+                    origin = origin or target.start
+                    factor = scalars.number_of(target)
+                    if factor is None:
+                        message = f"`{shortened(text)}` is {scalars.describe(target)}, and a factor must be a number"
+                        raise Refusal("DPC110", message, scalars.number_hint(target))
+                if factor is None:
+                    raise Refusal("DPC110", f"`{shortened(text)}` is no decimal number", _PRODUCT_FORM)
+                if operator == "/" and not factor:
+                    raise Refusal("DPC110", "it divides by zero", "")
+                product = product / factor if operator == "/" else product * factor
+            result = scalars.probability_text(product)
+            if result is None:
+                raise Refusal("DPC111", f"the result has more than {scalars.MAX_DIGITS} digits", "write the number out")
+            return replace(node, text=result, plain=True, origin=origin)
         except Refusal as cause:
             kind = "reference" if MARKER in node.text else "product"
             message = f"`{node.path}` is the {kind} `{shortened(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
-        self.ends[node.path] = end
-        self._note(node, target, end)
-        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
-
-    def _product(self, node: Scalar, factors: list[tuple[str, str]]) -> Scalar:
-        """Return the value of a product at its place, exact; Refusal for a factor that is no number."""
-        if len(factors) > MAX_FACTORS:
-            raise Refusal("DPC111", f"it has more than {MAX_FACTORS} factors", "multiply some of them out")
-        product, origin = Fraction(1), None
-        for number, (operator, text) in enumerate(factors, 1):
-            factor = scalars.parse_number(text)
-            if MARKER in text:
-                target, end = self._end_of_chain(text)
-                self.ends[f"{node.path} (factor {number})"] = end
-                self._note(node, target, end)
-                origin = origin or target.start
-                factor = scalars.number_of(target)
-                if factor is None:
-                    message = f"`{shortened(text)}` is {scalars.describe(target)}, and a factor must be a number"
-                    raise Refusal("DPC110", message, scalars.number_hint(target))
-            if factor is None:
-                raise Refusal("DPC110", f"`{shortened(text)}` is no decimal number", _PRODUCT_FORM)
-            if operator == "/" and not factor:
-                raise Refusal("DPC110", "it divides by zero", "")
-            product = product / factor if operator == "/" else product * factor
-        result = scalars.probability_text(product)
-        if result is None:
-            raise Refusal("DPC111", f"the result has more than {scalars.MAX_DIGITS} digits", "write the number out")
-        return replace(node, text=result, plain=True, origin=origin)
 
     def _note(self, node: Scalar, target: Scalar, end: tuple[str, str]) -> None:
         """Note where a value comes from, and whether a launch may override it."""
@@ -214,21 +210,19 @@ class References:
         name = self._shown(place if mark.source is self._documents[place].tree.mark.source else mark.source.path)
         stated = f"{target.text} stands in {name}, line {mark.line}, column {mark.column}" if place else ""
         self.origins.setdefault((node.mark.source.path, *node.mark.place), []).append(stated)
-        options = self._documents[place].defaults.get(path)
-        if options is not None:
-            self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
-            document = self._documents[place]
+        document, found = self._documents[place], list[tuple[tuple[str, ...], Scalar]]()
+        if path in document.defaults:
+            found.append((document.defaults[path], target))
             for guard in document.guards.get(path, ()):
-                value = self._scalar_at(document, tuple(guard.split(".")))
-                self.defaults.append(Default(node.path, node.mark, self._shown(place), document.defaults[guard], value))
+                found.append((document.defaults[guard], self._scalar_at(document, tuple(guard.split(".")))))
         elif self._hydra.is_composed(place):
-            self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{path}=",), target))
+            found.append(((f"{path}=",), target))
             # The option that states it is a choice that a launch may override, too: `dp=loose`.
             folder = posixpath.dirname(place) or str(self._files.folder)
             group, _, option = posixpath.relpath(mark.source.path, folder).rpartition("/")
             if group and not group.startswith(".."):
-                choice = replace(target, text=option.removesuffix(".yaml"))
-                self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{group}=",), choice))
+                found.append(((f"{group}=",), replace(target, text=option.removesuffix(".yaml"))))
+        self.defaults += [Default(node.path, node.mark, self._shown(place), *each) for each in found]
 
     def _shown(self, place: str) -> str:
         """Return a canonical name as the config would write it."""

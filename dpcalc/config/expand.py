@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpcalc.config import scalars
-from dpcalc.config.loaders import LOADER, LOADER_KEYS, drawn_from, mechanism_written_out, written_out
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, mechanism_written_out, written_out
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
@@ -123,6 +123,10 @@ def runs(root: Section) -> tuple[Run, ...]:
     """
     found, inherited = [], without_keys(root, *root.entries.keys() - {*RUN_KEYS})
     phases = root.entries.get("phases")
+    # The first level of a name counts, where several have it.
+    levels = reversed(items_of(node_at(root, "data", "levels")))
+    counts = {text_at(level, "name"): entry(level, "count") for level in levels}
+    adjacency = text_at(root.entries.get("privacy"), "adjacency")
     places: list[tuple[Node, str]] = [(each, f"phases[{number}]") for number, each in enumerate(items_of(phases))]
     for at, path in [(root, "")] if phases is None else places:
         if not isinstance(at, Section):
@@ -134,7 +138,7 @@ def runs(root: Section) -> tuple[Run, ...]:
             draws = dict(sampling.entries)
             for name, stated in sampling.entries.items():
                 try:
-                    draws[name] = written_out(stated, *drawn_from(root, name))
+                    draws[name] = written_out(stated, counts.get(name), adjacency)
                 except ConfigError as cause:
                     faults[name] = cause.diagnostics
                 draw = draws[name]
@@ -336,41 +340,32 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
         if not ends.entries.keys() & level.entries.keys():
             long = with_entries(without_keys(level, "count"), ends.entries)
             root = replace_in(root, ("data", "levels", at), long)
-    root, dependent = _with_unknown_count(root)
-    return root, tuple(done), (*problems, *dependent)
 
-
-def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
-    """Return the file with a number in the place of an unknown count of its only level, and why it must be known.
-
-    The number is the least that fits every rate and the group: a plan needs one, and epsilon does not depend on it.
-    """
+    # A number in the place of an unknown count of the only level: the least that fits every rate and the group. A plan
+    # needs one, and epsilon does not depend on it.
     where = ("data", "levels", 0, "count")
-    levels, count = node_at(root, "data", "levels"), node_at(root, *where)
-    if not isinstance(count, Scalar) or count.text != UNKNOWN or not isinstance(levels, Items) or len(levels.items) > 1:
-        return root, []
-    name = (level_names(root) or (DEFAULT_LEVEL,))[0]
-    problems, rates = [], []
+    count = node_at(root, *where)
+    if not isinstance(count, Scalar) or count.text != UNKNOWN or len(items_of(levels)) > 1:
+        return root, tuple(done), tuple(problems)
+    dependent, rates = [], []
     for run in runs(root):
-        draw = entry(run.sections.entries.get("sampling"), name)
+        draw = node_at(run.sections, "sampling", (level_names(root) or (DEFAULT_LEVEL,))[0])
         scheme, stated = text_at(draw, "scheme"), entry(draw, "rate")
         rate = scalars.number_of(stated)
-        if rate is None and isinstance(stated, Scalar):
-            rate = scalars.parse_quotient(stated.text)
+        rates.append(scalars.parse_quotient(text_at(draw, "rate")) if rate is None else rate)
         if scheme == LOADER:  # it was not written out
             problem = "is unknown, and what its loader draws depends on it"
-            problems.append(count.fault("DPC107", problem, "state the number, or a scheme with a `rate` alone"))
+            dependent.append(count.fault("DPC107", problem, "state the number, or a scheme with a `rate` alone"))
         if isinstance(draw, Section) and scheme in SCHEMES:
             needing = {"size", "expected", BATCH_SIZE, "max_batch_size"} & draw.entries.keys()
             if needing or "size" in SCHEMES[scheme]:
                 what = f"`{min(needing)}`" if needing else f"scheme {scheme}"
                 problem = f"is unknown, and with {what} epsilon depends on it"
-                problems.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
-        rates.append(rate)
+                dependent.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
     smallest = scalars.least_count(rates, scalars.number_of(node_at(root, "privacy", "group_size")))
     mark = Mark(source_of(str(smallest), ASSUMED), 1, 1)
-    number = replace(count, text=str(MAX_COUNT if problems else smallest), plain=True, mark=mark, origin=count.mark)
-    return replace_in(root, where, number), problems
+    number = replace(count, text=str(MAX_COUNT if dependent else smallest), plain=True, mark=mark, origin=count.mark)
+    return replace_in(root, where, number), tuple(done), (*problems, *dependent)
 
 
 def ineffective_errors(

@@ -6,6 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 
 from dpcalc._version import __version__
@@ -294,7 +295,13 @@ def _version_errors(written: Section, root: Section) -> list[Diagnostic]:
     requires, history, phases = (root.entries.get(key) for key in ("requires", "history", "phases"))
     defaults, version = root.entries.get("defaults"), root.entries.get("version")
     number = scalars.number_of(version)
-    fits = satisfies(__version__, requires.text) if isinstance(requires, Scalar) else None
+    fits: bool | None = None  # for a requirement that cannot be read
+    if isinstance(requires, Scalar) and re.fullmatch(REQUIREMENT, requires.text):
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+        from packaging.version import Version
+
+        with suppress(InvalidSpecifier):  # a relation that takes another kind of version, such as ~=1
+            fits = SpecifierSet(requires.text).contains(Version(__version__).base_version)
     problem, errors = None, []
     if isinstance(requires, Scalar) and fits is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
@@ -328,24 +335,6 @@ def _version_errors(written: Section, root: Section) -> list[Diagnostic]:
         hint = 'write e.g. `requires: ">=0.1"` or `requires: ">=0.1, <2"`'
         errors.append(error("DPC104", requires.mark, message, hint))
     return errors
-
-
-def satisfies(version: str, requirement: str) -> bool | None:
-    """Return True if a version, its suffix ignored, satisfies a requirement; None for an unreadable requirement.
-
-    Example:
-        >>> satisfies("0.1.0", ">=0.1, <2"), satisfies("0.1.0", ">0.1"), satisfies("0.1.0", "0.1")
-        (True, False, None)
-    """
-    if not re.fullmatch(REQUIREMENT, requirement):
-        return None
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import Version
-
-    try:
-        return SpecifierSet(requirement).contains(Version(version).base_version)
-    except InvalidSpecifier:  # a relation that takes another kind of version, such as ~=1
-        return None
 
 
 def _with_origin(diagnostic: Diagnostic, origins: Mapping[tuple[str, int | None, int | None], list[str]]) -> Diagnostic:

@@ -343,20 +343,20 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
     # What the library is told where it looks for noise, as `noise_multiplier` states it. The accountant decides how
     # much noise that is: where it is not stated, the one counts whose noise is the least.
-    accountant, stated = {"Opacus": "prv", "TF-Privacy": "rdp", "JAX-Privacy": "pld"}[library], given.get("accountant")
+    accountant, engine = {"Opacus": "prv", "TF-Privacy": "rdp", "JAX-Privacy": "pld"}[library], given.get("accountant")
     others = [each for each in _OTHER_NOISE if given.get(each) not in (None, 1)]
-    if library == "JAX-Privacy" and isinstance(stated, Call):
-        configs = [each for each in (*stated.arguments, *stated.keywords.values()) if isinstance(each, Call)]
+    if library == "JAX-Privacy" and isinstance(engine, Call):
+        configs = [each for each in (*engine.arguments, *engine.keywords.values()) if isinstance(each, Call)]
         others += [key for each in configs for key in each.keywords]
-        stated = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
-    others += ["accountant gdp, which the file names"] if stated == "gdp" else []
+        engine = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
+    others += ["accountant gdp, which the file names"] if engine == "gdp" else []
     if others:
         raise InputError(
             f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
             "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
         )
-    if stated in {"rdp", "prv", "pld"}:
-        accountant = str(stated)
+    if engine in {"rdp", "prv", "pld"}:
+        accountant = str(engine)
     elif name not in {"compute_noise", "DPKerasConfig"}:
         unknown.append(f"accountant: {accountant} with its own settings is assumed; rdp finds no less noise")
     if length == "steps":
