@@ -8,20 +8,25 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.gate import Report, gate_answer, max_epsilon_limit, reports
 from dpcalc.cli.options import given
 from dpcalc.cli.output import INTERRUPTED, CommandResult, on_terminal, width
 from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
 from dpcalc.cli.sources import Request, chosen_configs
+from dpcalc.config.files import create, exclusive_lock, save
 from dpcalc.config.source import Severity, visible
 from dpcalc.errors import InputError, OutOfTimeError, nearest
-
-if TYPE_CHECKING:
-    from dpcalc.gate.policy import Scope
+from dpcalc.gate import check as judging
+from dpcalc.gate.diff import cases, two_files
+from dpcalc.gate.lock import Lock, lock_path, missing_configs, read_lock, read_or_new_lock, updated_lock
+from dpcalc.gate.policy import Policy, Scope, effective_policy, find_scope, with_scope_problems
+from dpcalc.gate.verdict import Verdict
+from dpcalc.report.rules import RULES, rule_address, rules_list, rules_page
 
 
 def check(
@@ -57,18 +62,12 @@ def check(
 
     Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif
     """
-    from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
-    from dpcalc.gate.check import Demands
-    from dpcalc.gate.check import check as results_of
-    from dpcalc.gate.lock import lock_path, read_lock
-    from dpcalc.gate.policy import Policy, effective_policy, with_scope_problems
-
     with costs_in_time(timeout, memory_limit) as costs:
         chosen_reports = reports(report or (), as_json=as_json)
         if against and (base or not configs):
             raise InputError("--against: expected CONFIG beside it and no --base, as in `check --against OLD.yaml -`")
         own = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
-        demands = Demands(
+        demands = judging.Demands(
             policy=own.combined_with(effective_policy(policy, Path.cwd(), base or "")),
             allow_budget_change=allow_budget_change,
             lock=read_lock(lock_path(Path.cwd())) if locked else None,
@@ -78,10 +77,10 @@ def check(
         scope = _announced_scope(configs, base)
         reader = request.reader(base=base, against=against)
         try:
-            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            results = judging.check(scope.paths, reader=reader, demands=demands, costs=costs)
         except KeyboardInterrupt:
             costs.stop()
-            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            results = judging.check(scope.paths, reader=reader, demands=demands, costs=costs)
             finished = [result for result in results if not isinstance(result.cause, OutOfTimeError)]
             if not finished:
                 raise
@@ -97,8 +96,6 @@ def check(
 
 def _announced_scope(configs: Sequence[str] | None, base: str | None) -> Scope:
     """Announce and return the configs to judge, including those that only `base` has, if it is given."""
-    from dpcalc.gate.policy import find_scope
-
     paths, patterns = chosen_configs(configs)
     scope = find_scope(paths, patterns=patterns, base=base or "", folder=Path.cwd())
     announce_files(scope.paths)
@@ -135,11 +132,6 @@ def diff(
 
     Example: dpcalc diff configs/clinic.yaml --base origin/main
     """
-    from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.gate.check import diff as results_of
-    from dpcalc.gate.diff import cases, two_files
-    from dpcalc.gate.policy import Scope, with_scope_problems
-
     with costs_in_time(timeout, memory_limit) as costs:
         chosen_reports = reports(report or (), as_json=as_json)
         reader = request.reader(base=base)
@@ -151,7 +143,7 @@ def diff(
         else:
             scope = Scope(paths=(configs[1],))
             compared = (two_files(configs[0], configs[1], reader),)
-        results = with_scope_problems(results_of(compared, costs=costs), scope, severity=Severity.WARNING)
+        results = with_scope_problems(judging.diff(compared, costs=costs), scope, severity=Severity.WARNING)
         if not results:
             raise InputError(f"nothing to compare: {_nothing_found(base)}")
         return gate_answer("diff", results, reports=chosen_reports, verbose=verbose, exit_zero=exit_zero)
@@ -172,15 +164,12 @@ def validate(
 
     Example: dpcalc validate configs/*.yaml
     """
-    from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.gate.check import validate as results_of
-
     with ended_after(math.inf if timeout is None else timeout, GRACE):
         paths, _ = chosen_configs(configs)
         if not paths:
             raise InputError(f"nothing to validate: {_nothing_found(None)}")
         chosen_reports = reports(report or (), as_json=as_json)
-        results = results_of(paths, reader=request.reader())
+        results = judging.validate(paths, reader=request.reader())
         return gate_answer("validate", results, reports=chosen_reports, verbose=verbose)
 
 
@@ -201,12 +190,6 @@ def lock(
 
     Example: dpcalc lock configs/*.yaml
     """
-    from dpcalc.cli.gate import Report, gate_answer
-    from dpcalc.config.files import create, exclusive_lock, save
-    from dpcalc.gate.diff import cases
-    from dpcalc.gate.lock import Lock, lock_path, missing_configs, read_or_new_lock, updated_lock
-    from dpcalc.gate.verdict import Verdict
-
     with costs_in_time(timeout, memory_limit) as costs:
         paths, _ = chosen_configs(configs)
         old_lock = read_or_new_lock(lock_path(Path.cwd()))
@@ -244,19 +227,13 @@ def lock(
     return replace(answer, asides=(*answer.asides, *notes, f"wrote {shown}"), changed=(new.path,))
 
 
-def _codes(incomplete: str) -> list[str]:
-    from dpcalc.report.rules import RULES
-
-    return [code for code in RULES if code.startswith(incomplete.upper())]
-
-
 def explain(
     code: Annotated[
         str | None,
         typer.Argument(
             metavar="CODE",
             help="The code of a finding, e.g. DPC101. Without it all rules are listed.",
-            autocompletion=_codes,
+            autocompletion=lambda incomplete: [code for code in RULES if code.startswith(incomplete.upper())],
         ),
     ] = None,
     *,
@@ -266,8 +243,6 @@ def explain(
 
     Example: dpcalc explain DPC404
     """
-    from dpcalc.report.rules import RULES, rule_address, rules_list, rules_page
-
     if markdown:
         return CommandResult(text=rules_page())
     if code is None:

@@ -15,11 +15,16 @@ from dpcalc.cli import options
 from dpcalc.cli.options import given, nonnegative, one_of, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
+from dpcalc.config.load import Loaded
 from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
+from dpcalc.gate.check import fit_text, fits
+from dpcalc.gate.costs import compute_answer
+from dpcalc.guarantee import Guarantee
 from dpcalc.report.formats import STATEMENTS, statement_format
+from dpcalc.report.guarantees import config_names, gdp_json, gdp_line, gdp_text
+from dpcalc.work import optional
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
     from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
 
@@ -43,8 +48,6 @@ def epsilon(
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, evaluation_output, note_texts, units_output
-    from dpcalc.report.guarantees import config_names
-    from dpcalc.work import optional
 
     warnings: tuple[str, ...] = ()
     errors: tuple[DpcalcError, ...] = ()
@@ -84,7 +87,6 @@ def epsilon(
         if verbose and is_shown:  # they take as long as the answer
             from dpcalc.planner.compare import cross_checks, prefix_errors
             from dpcalc.planner.gdp import gaussian_summary
-            from dpcalc.report.guarantees import gdp_json, gdp_line, gdp_text
 
             checks, prefixes = cross_checks(composition), prefix_errors(loaded.plan)
             output = evaluation_output(evaluation, loaded, checks=checks, errors=prefixes, verbose=True)
@@ -118,9 +120,6 @@ def epsilon(
 
 def _what_fits(evaluation: Evaluation, loaded: Loaded, limit: float) -> str:
     """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
-    from dpcalc.gate.check import fit_text, fits
-    from dpcalc.gate.costs import compute_answer
-    from dpcalc.guarantee import Guarantee
 
     if evaluation.guarantee.epsilon <= limit:
         return ""

@@ -25,10 +25,13 @@ from dpcalc.cli.output import (
 )
 from dpcalc.cli.progress import announce, report_progress
 from dpcalc.cli.sources import Request, for_each, matching_paths
+from dpcalc.config.discovery import map_of
+from dpcalc.config.files import config_source
+from dpcalc.config.load import Loaded
 from dpcalc.errors import InputError
+from dpcalc.report.guarantees import config_names
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
     from dpcalc.sweep.points import Pool
 
 
@@ -90,7 +93,6 @@ def curve(
     from dpcalc.charts.plot import MARKS, chart_picture, chart_text
     from dpcalc.planner.advice import unused_order
     from dpcalc.planner.composition import composed
-    from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers
 
     if plot:
@@ -162,8 +164,6 @@ def sweep(
     Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4
     """
     from dpcalc.charts.plot import chart_picture, chart_text
-    from dpcalc.config.discovery import map_of
-    from dpcalc.config.files import config_source
     from dpcalc.sweep.points import SweptConfig, dask, in_process, parse_axis, processes, subtitle
     from dpcalc.sweep.points import sweep as swept
     from dpcalc.sweep.view import heat_picture, heat_text, summary, sweep_chart, sweep_lines, sweep_output

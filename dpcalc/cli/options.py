@@ -10,7 +10,10 @@ from typing import Annotated, Any
 import typer
 
 from dpcalc.accountants import METHODS
+from dpcalc.config.discovery import find_configs
+from dpcalc.config.load import load
 from dpcalc.config.scalars import parse_number, parse_quotient, word_hint
+from dpcalc.config.schema import json_schema
 from dpcalc.errors import listed
 from dpcalc.guarantee import Adjacency
 from dpcalc.report.formats import REPORTS
@@ -87,7 +90,6 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     """Return the completion of the config's dotted keys, `ending` after each; items of a list have the key "[0]"."""
 
     def offered(incomplete: str) -> list[str]:
-        from dpcalc.config.schema import json_schema
 
         schema: Any = json_schema()
 
@@ -111,8 +113,6 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
     """Return the completion of the names of levels or phases in the config that the command would use, and `more`."""
 
     def offered(context: typer.Context, incomplete: str) -> list[str]:
-        from dpcalc.config.discovery import find_configs
-        from dpcalc.config.load import load
 
         names: list[str] = []
         with suppress(Exception):  # a shell that completes has no place for a message

@@ -14,11 +14,14 @@ from dpcalc.cli import options
 from dpcalc.cli.options import given, positive, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal
 from dpcalc.cli.sources import Request
+from dpcalc.config.edit import Rewrite
+from dpcalc.config.edit import write as written_into
+from dpcalc.config.load import Loaded
+from dpcalc.config.normal import assumes_in_phases, stated_terms
+from dpcalc.config.source import Diagnostic
 from dpcalc.errors import InputError, NoSolution
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
-    from dpcalc.config.source import Diagnostic
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import Goal
 
@@ -84,9 +87,6 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         loaded = request.load(assumed=ASSUMED[name], allow_any_size=name == "rate")
         plan = loaded.plan
 
-        from dpcalc.config.edit import Rewrite
-        from dpcalc.config.edit import write as written_into
-        from dpcalc.config.normal import assumes_in_phases, stated_terms
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
         from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal

@@ -6,7 +6,7 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -221,7 +221,7 @@ class _Reader:
             tree=tree,
             privacy=privacy,
             method=accounting.method if accounting else str(keys_in("accounting")["method"].default),
-            budget=budget,
+            budget=budget and Budget(**_as_floats(vars(budget))),
             tuning=tuning,
             partition=partition,
             runs=all_runs,
@@ -290,23 +290,18 @@ class _Reader:
         self.errors.extend(extra_key_error(node, name, node.entries[name]) for name in extra)
         return values
 
-    def mapping(self, keys: Mapping[str, Key], node: Node, make: Callable[..., Any] = SimpleNamespace) -> Any:
-        """Return what `make` makes of the values of a section, defaults included; None if it is wrong."""
+    def mapping(self, keys: Mapping[str, Key], node: Node) -> Any:
+        """Return the values of a section, defaults included; None if it is wrong."""
         before = len(self.errors)
         values = {name: key.default for name, key in keys.items()} | self.values(keys, node)
-        return make(**values) if len(self.errors) == before else None
+        return SimpleNamespace(**values) if len(self.errors) == before else None
 
     def section(self, kind: str, node: Node | None) -> Any:
         """Return a section of a kind of `SECTIONS`; None if it is absent or wrong."""
         if node is None:
             return None
         # Short forms are written out before, so that one which is left over is an unknown key.
-        keys = {name: key for name, key in keys_in(kind).items() if not key.is_short_form}
-        constructors: dict[str, Callable[..., Any]] = {
-            "budget": lambda **values: Budget(**_as_floats(values)),
-            "sampling.episodes": Episodes,
-        }
-        return self.mapping(keys, node, constructors.get(kind, SimpleNamespace))
+        return self.mapping({name: key for name, key in keys_in(kind).items() if not key.is_short_form}, node)
 
     def required(self, parent: Section, key: str) -> Node | None:
         """Return a section of a file or phase; missing, it is an error unless an unknown key probably means it."""
@@ -369,7 +364,8 @@ class _Reader:
                 hint = "tasks are constructed from whole levels; keep one"
                 self.errors.append(error("DPC107", node.start, message, hint))
             try:
-                return draws, self.section("sampling.episodes", stated)
+                episodes = self.section("sampling.episodes", stated)
+                return draws, episodes and Episodes(**vars(episodes))
             except KeyedInputError as cause:
                 self.errors.append(keyed_error(sampling, cause))
                 return draws, None
@@ -403,14 +399,13 @@ class _Reader:
         node = self.required(run.sections, "mechanism")
         stated = entry(node, "type")
         name = text_at(node, "type") if stated else "gaussian"
-        if node is None or name not in MECHANISMS:
-            if node is not None and stated is not None:
-                self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
-            return None, None, "", None
-        before, asked = len(self.errors), None
-        if wrong := run.faults.get(None):
-            self.errors.extend(wrong)
-            return None, None, "", None
+        before, asked, nothing = len(self.errors), None, (None, None, "", None)
+        if node is not None and stated is not None and name not in MECHANISMS:
+            self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
+        else:
+            self.errors.extend(run.faults.get(None, ()))
+        if node is None or len(self.errors) > before:
+            return nothing
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
         if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
@@ -436,7 +431,7 @@ class _Reader:
                     raise content
                 values[key] = content
             if len(self.errors) > before:
-                return None, None, "", None
+                return nothing
             values.pop("type", None)
             clip, votes = values.pop("clip", None), values.pop("votes", "")
             return mechanism_class(name).of(**_as_floats(values)), clip, votes, asked
@@ -444,7 +439,7 @@ class _Reader:
             self.errors.extend(cause.diagnostics)
         except KeyedInputError as cause:
             self.errors.append(keyed_error(node, cause))
-        return None, None, "", None
+        return nothing
 
 
 def _as_floats(values: dict[str, Any]) -> dict[str, Any]:
