@@ -21,7 +21,8 @@ from dpcalc.config.source import Severity, visible
 from dpcalc.errors import InputError, OutOfTimeError, nearest
 
 if TYPE_CHECKING:
-    from dpcalc.gate.policy import Scope
+    from dpcalc.gate.policy import Loss
+    from dpcalc.gate.verdict import Result
 
 
 def check(
@@ -58,7 +59,6 @@ def check(
     Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif
     """
     from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
-    from dpcalc.gate.check import Demands
     from dpcalc.gate.check import check as results_of
     from dpcalc.gate.lock import lock_path, read_lock
     from dpcalc.gate.policy import Policy, effective_policy, with_scope_problems
@@ -68,20 +68,27 @@ def check(
         if against and (base or not configs):
             raise InputError("--against: expected CONFIG beside it and no --base, as in `check --against OLD.yaml -`")
         own = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
-        demands = Demands(
-            policy=own.combined_with(effective_policy(policy, Path.cwd(), base or "")),
-            allow_budget_change=allow_budget_change,
-            lock=read_lock(lock_path(Path.cwd())) if locked else None,
-            config_args=configs or None,
-            lower_bounds=any(report.format == "json" for report in chosen_reports),
-        )
-        scope = _announced_scope(configs, base)
-        reader = request.reader(base=base, against=against)
+        demanded = own.combined_with(effective_policy(policy, Path.cwd(), base or ""))
+        held = read_lock(lock_path(Path.cwd())) if locked else None
+        paths, losses = _announced_scope(configs, base)
+
+        def judged() -> Sequence[Result]:
+            return results_of(
+                paths,
+                costs=costs,
+                reader=request.reader(base=base, against=against),
+                policy=demanded,
+                allow_budget_change=allow_budget_change,
+                lock=held,
+                config_args=configs or None,
+                lower_bounds=any(report.format == "json" for report in chosen_reports),
+            )
+
         try:
-            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            results = judged()
         except KeyboardInterrupt:
             costs.stop()
-            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            results = judged()
             finished = [result for result in results if not isinstance(result.cause, OutOfTimeError)]
             if not finished:
                 raise
@@ -89,19 +96,19 @@ def check(
             note = f"interrupted: {len(finished)} of {len(results)} files are finished; no report was written"
             return replace(answer, code=INTERRUPTED, asides=(*answer.asides, note))
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
-        results = with_scope_problems(results, scope, severity=severity, strict=demands.policy.strict)
+        results = with_scope_problems(results, losses, severity=severity, strict=demanded.strict)
         if not results and not allow_empty:
             raise InputError(f"nothing to check: {_nothing_found(base)}, or pass --allow-empty")
         return gate_answer("check", results, reports=chosen_reports, verbose=verbose, exit_zero=exit_zero)
 
 
-def _announced_scope(configs: Sequence[str] | None, base: str | None) -> Scope:
-    """Announce and return the configs to judge, including those that only `base` has, if it is given."""
+def _announced_scope(configs: Sequence[str] | None, base: str | None) -> tuple[Sequence[str], Sequence[Loss]]:
+    """Announce and return the configs to judge, also those that only `base` finds, and what is lost since then."""
     from dpcalc.gate.policy import find_scope
 
     paths, patterns = chosen_configs(configs)
     scope = find_scope(paths, patterns=patterns, base=base or "", folder=Path.cwd())
-    announce_files(scope.paths)
+    announce_files(scope[0])
     return scope
 
 
@@ -137,21 +144,16 @@ def diff(
     """
     from dpcalc.cli.gate import gate_answer, reports
     from dpcalc.gate.check import diff as results_of
-    from dpcalc.gate.diff import cases, two_files
-    from dpcalc.gate.policy import Scope, with_scope_problems
+    from dpcalc.gate.diff import cases
+    from dpcalc.gate.policy import with_scope_problems
 
     with costs_in_time(timeout, memory_limit) as costs:
         chosen_reports = reports(report or (), as_json=as_json)
-        reader = request.reader(base=base)
-        if base:
-            scope = _announced_scope(configs, base)
-            compared = cases(scope.paths, reader)
-        elif configs is None or len(configs) != 2:
+        if not base and (configs is None or len(configs) != 2):
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
-        else:
-            scope = Scope(paths=(configs[1],))
-            compared = (two_files(configs[0], configs[1], reader),)
-        results = with_scope_problems(results_of(compared, costs=costs), scope, severity=Severity.WARNING)
+        paths, losses = _announced_scope(configs, base) if base else ((configs or [])[1:], ())
+        reader = request.reader(base=base, against=None if base else (configs or [""])[0])
+        results = with_scope_problems(results_of(cases(paths, reader), costs=costs), losses, severity=Severity.WARNING)
         if not results:
             raise InputError(f"nothing to compare: {_nothing_found(base)}")
         return gate_answer("diff", results, reports=chosen_reports, verbose=verbose, exit_zero=exit_zero)
@@ -231,17 +233,18 @@ def lock(
     shown = visible(os.path.relpath(new_lock.path))
     if any(result.verdict is not Verdict.PASSED for result in results):
         return replace(answer, asides=(*answer.asides, f"error: {shown} is not written: not every config has a cost"))
-    new = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
-    removed = set() if configs else {*old_lock.entries} - {*new.entries}
+    path, names = new_lock.path, {old_lock.entry_name(case.new) for case in locked if case.new is not None}
+    new = {name: entry for name, entry in new_lock.entries.items() if name in names}
+    removed = set() if configs else old_lock.entries.keys() - names
     # Entries are read again under the lock: another process may have written some since the configs were judged.
-    with exclusive_lock(new.path):
-        entries = read_or_new_lock(Path(new.path)).entries
+    with exclusive_lock(path):
+        entries = read_or_new_lock(Path(path)).entries
         others = {name: entry for name, entry in entries.items() if name not in removed}
-        data = Lock(path=new.path, entries=others | dict(new.entries)).text().encode()
-        if not create(new.path, data):
-            save(new.path, data)
+        data = Lock(path=path, entries=others | new).text().encode()
+        if not create(path, data):
+            save(path, data)
     notes = [f"note: removed the entry of {visible(name)}" for name in sorted(removed)]
-    return replace(answer, asides=(*answer.asides, *notes, f"wrote {shown}"), changed=(new.path,))
+    return replace(answer, asides=(*answer.asides, *notes, f"wrote {shown}"), changed=(path,))
 
 
 def _codes(incomplete: str) -> list[str]:

@@ -115,12 +115,11 @@ def check(
     Example: dpcalc ledger check clinics.ledger.yaml --base origin/main
     """
     from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
-    from dpcalc.gate.check import Demands
     from dpcalc.gate.ledger import check_ledger
     from dpcalc.gate.policy import Policy
 
     chosen_reports = reports(report or (), as_json=as_json)
     policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon))
     with costs_in_time(timeout, memory_limit) as costs:
-        result = check_ledger(ledger, base=base or "", demands=Demands(policy=policy), costs=costs)
+        result = check_ledger(ledger, base=base or "", policy=policy, costs=costs)
     return gate_answer("check", [result], reports=chosen_reports, verbose=False)
