@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -161,27 +160,22 @@ def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> S
     return certain_test(Kind.SIZES, "draws of another size than declared", wrong.size + missing, sentence)
 
 
-class DrawSizes(NamedTuple):
-    """Sizes of draws, equal ones together; shape (n,) each."""
+def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (size of the frame, units that the log shows of a draw from it, number of such draws), shape (n,) each.
 
-    frames: IntArray  # size of the frame
-    sizes: IntArray  # units that the log shows of a draw from it
-    number: IntArray  # of such draws
-
-
-def all_draws(logged: LoggedLevel) -> DrawSizes:
-    """Return the sizes of all draws, also of empty ones where every parent draws at every time."""
+    Empty draws are among them where every parent draws at every time.
+    """
     level, draws = logged.level, logged.draws
     scale = int(draws.sizes.max(initial=0)) + 1
     keys, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
-    shown = DrawSizes(frames=keys // scale, sizes=keys % scale, number=number)
+    shown = keys // scale, keys % scale, number
     if not level.is_every:
         return shown
     frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
-    nonempty = np.array([number[shown.frames == frame].sum() for frame in frames])
-    empty = DrawSizes(frames=frames, sizes=np.zeros_like(frames), number=parents * level.times - nonempty)
-    every = DrawSizes(*(np.concatenate(columns) for columns in zip(shown, empty, strict=True)))
-    return DrawSizes(*(column[every.number > 0] for column in every))
+    nonempty = np.array([number[shown[0] == frame].sum() for frame in frames])
+    empty = frames, np.zeros_like(frames), parents * level.times - nonempty
+    sizes, drawn, times = (np.concatenate(columns) for columns in zip(shown, empty, strict=True))
+    return sizes[times > 0], drawn[times > 0], times[times > 0]
 
 
 # Draws that are independent of each other and, given their size, uniform.

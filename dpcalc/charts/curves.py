@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -127,34 +126,31 @@ def claimed_kind(method: str) -> Kind:
     return COMPARED[method][0] if method in COMPARED else Kind.UPPER
 
 
-class MethodEpsilon(NamedTuple):
-    """Epsilon of a plan by one method; for "auto" the method is the accountant that answered."""
+def epsilon_by(plan: Plan, method: str) -> tuple[float | None, Kind, str]:
+    """Return epsilon by one of METHODS, its kind, and what answered: for "auto" the accountant.
 
-    epsilon: float | None
-    kind: Kind
-    method: str
-
-
-def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by one of METHODS; infinite without noise, None where the method fails or does not apply."""
-    kind = claimed_kind(method)
+    It is infinite without noise, None where the method fails or does not apply.
+    """
+    kind, epsilon = claimed_kind(method), None
     if is_noiseless(plan):
-        return MethodEpsilon(math.inf, kind, method)
+        return math.inf, kind, method
     try:
         if method == LOWER:
             lower = epsilon_lower(plan)
-            return MethodEpsilon(None if lower is None else lower.value, kind, method)
-        if method in COMPARED:
+            epsilon = None if lower is None else lower.value
+        elif method in COMPARED:
             row = COMPARED[method][1](plan)
-            return MethodEpsilon(None, kind, method) if row is None else MethodEpsilon(row.epsilon, row.kind, method)
-        try:
-            main = guarantee(plan, method=method)
-        except WorkExceededError:  # a curve with gaps says less than one with looser points
-            main = guarantee(plan, method=CLOSED_FORM)
+            epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
+        else:
+            try:
+                main = guarantee(plan, method=method)
+            except WorkExceededError:  # a curve with gaps says less than one with looser points
+                main = guarantee(plan, method=CLOSED_FORM)
+            epsilon, kind = main.epsilon, main.kind
+            method = main.method if plan.tuning is None else f"{main.method}, best of several runs"
     except FAILURES:
-        return MethodEpsilon(None, kind, method)
-    words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
-    return MethodEpsilon(main.epsilon, main.kind, words)
+        pass
+    return epsilon, kind, method
 
 
 # Curves of epsilon over one quantity
@@ -194,21 +190,24 @@ def _epsilon_chart(
             with allowance(share):
                 results.append(epsilon_by(with_value(plan, float(value)), method))
             request.on_progress((number + index / len(grid)) / len(lines))
-        answers = [result for result in results if result.epsilon is not None]
+        epsilons = [epsilon for epsilon, _, _ in results]
+        answers = [result for result in results if result[0] is not None]
         refused = None if answers else refusal(with_value(plan, float(grid[-1])))
         if refused is not None:
             raise InputError(f"{label}: {refused}" if len(request.plans) > 1 else str(refused)) from refused
-        answering = " or ".join(dict.fromkeys(each.method for each in answers if each.epsilon != math.inf)) or method
-        kinds = {answer.kind for answer in answers}
+        answering = (
+            " or ".join(dict.fromkeys(by for epsilon, _, by in results if epsilon not in {None, math.inf})) or method
+        )
+        kinds = {kind for kind, _ in answers}
         is_named_alone = len(request.plans) > 1 and len(request.methods) <= 1 and answering != LOWER
-        if below and method == LOWER and not any(result.epsilon for result in results):
+        if below and method == LOWER and not any(epsilons):
             continue
         series.append(
             Series(
                 name=label if is_named_alone else request.line_name(label, answering),
                 kind=kinds.pop() if len(kinds) == 1 else claimed_kind(method),
                 xs=tuple(map(float, grid)),
-                ys=tuple(result.epsilon for result in results),
+                ys=tuple(epsilons),
                 method=answering,
                 about=differing_facts(plan, request.runs),
             )
