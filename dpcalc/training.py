@@ -286,10 +286,6 @@ class Accountant:
         phases = tuple(replace(self._phase(setting), steps=steps) for (_, setting), steps in counts.items())
         return replace(self._plan, phases=phases)
 
-    def _bound(self, run: Plan) -> float:
-        """Return the certified upper bound on epsilon of a run."""
-        return guarantee(self._composed(run)).epsilon
-
     def _composed(self, run: Plan) -> Composition:
         """Return the composition of a run, which shares work with earlier ones if the draws are the same."""
         # One base is kept, not a chain of compositions: each holds its losses.
@@ -331,7 +327,7 @@ class Accountant:
             others = self._steps - count
             known = [end - others for end in ends if end is not None and end - others >= count]
             ahead = min([-(-count // spacing) * spacing, *known])
-        return ahead, self._bound(self._recorded_plan(ahead - count))
+        return ahead, guarantee(self._composed(self._recorded_plan(ahead - count))).epsilon
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee for exactly the steps so far, with a lower bound if it is finite.
@@ -373,7 +369,15 @@ class Accountant:
         known: tuple[int, float] | None = None  # steps of a run, and epsilon
         ahead = min(limit, max(1, self._plan.steps - self._steps))
         while fails - fits > 1:
-            steps, epsilon = self._steps + ahead, self._bound(self._continued_plan(ahead))
+            # The recorded steps, followed by the next steps of the plan itself.
+            steps = self._steps + ahead
+            phases = with_total_steps(self._plan, steps).phases
+            if not all(setting.is_of_plan for setting, _ in self._history):
+                done = with_total_steps(self._plan, self._steps).phases
+                rest = (replace(each, steps=each.steps - old.steps) for each, old in zip(phases, done, strict=True))
+                phases = (*self._recorded_plan().phases, *rest)
+            run = replace(self._plan, phases=tuple(phase for phase in phases if phase.steps))
+            epsilon = guarantee(self._composed(run)).epsilon
             if epsilon <= budget:
                 fits = ahead
             else:
@@ -392,16 +396,6 @@ class Accountant:
             else:
                 ahead = max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
         return fits
-
-    def _continued_plan(self, more: int) -> Plan:
-        """Return the plan of the recorded steps, followed by the next `more` steps of the plan itself."""
-        whole = with_total_steps(self._plan, self._steps + more).phases
-        if all(setting.is_of_plan for setting, _ in self._history):
-            return replace(self._plan, phases=tuple(phase for phase in whole if phase.steps))
-        done = with_total_steps(self._plan, self._steps).phases
-        ahead = (replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
-        phases = (*self._recorded_plan().phases, *(phase for phase in ahead if phase.steps))
-        return replace(self._plan, phases=phases)
 
     def state_dict(self) -> dict[str, object]:
         """Return the recorded steps as a dict for JSON, with the hash and the text of the plan."""

@@ -40,10 +40,31 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         sentence = f"{logged.first_place(logged.repeats)} stands {logged.first_repeat} times in its batch"
         yield certain_test(Kind.REPEATS, "repeats within a step", logged.repeats.number, sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
-    if isinstance(scheme, CyclicPoisson):
-        yield from _cyclic_tests(logged, scheme)
+    if isinstance(scheme, CyclicPoisson):  # units keep their groups, then `max_batch_size` or else the rate
+        sizes, cycles = logged.draws.sizes, level.times // scheme.groups
+        yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
+        if scheme.max_batch_size is not None:
+            # How often a batch is cut depends on the sizes of groups, which the log does not tell.
+            above = int((sizes > scheme.max_batch_size).sum())
+            sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
+            yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
+        elif level.has_known_law and cycles:
+            # Each unit is drawn in each cycle with one probability, whatever its group.
+            every, rate = level.units * cycles, float(scheme.probability) * (level.shown or 0.0)
+            yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * rate, every))
+            yield _spread_test(logged, cycles)
+            window = level.window // scheme.groups
+            yield _repeats_in_windows_test(logged, cycles, window, lambda number, of: binom.sf(number - 1, of, rate))
     elif scheme.spans_steps:
-        yield from _any_order_tests(logged)
+        limits, counts, close = level.limits, logged.counts, logged.close
+        if limits is not None:  # each unit keeps to its number of steps, separation and epochs
+            most, unit = limits.times(level.times), int(counts.argmax())
+            sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
+            yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
+            sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
+            yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
+            if limits.fixed_epochs:
+                yield _moved_test(logged, "is not at its place of the epoch before")
     elif isinstance(scheme, BallsInBins):
         yield from _balls_in_bins_tests(logged, scheme)
     elif isinstance(scheme, RandomAllocation):
@@ -359,43 +380,6 @@ def _repeats_in_windows_test(
         expected = level.units * float(chance(number, lengths).sum())
         repeats.append(Count(logged.by_occurrence[number], expected, level.units * lengths.size))
     return count_test(Kind.PASSES, f"units repeated within {level.window} draws", *repeats)
-
-
-def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests that each unit keeps to declared limits: number of steps, separation, epochs; none without limits."""
-    limits, counts, close = logged.level.limits, logged.counts, logged.close
-    if limits is None:
-        return
-    most, unit = limits.times(logged.level.times), int(counts.argmax())
-    sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
-    yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
-    sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
-    yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
-    if limits.fixed_epochs:
-        yield _moved_test(logged, "is not at its place of the epoch before")
-
-
-def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield tests of cyclic draws: that units keep their groups, then `max_batch_size` or else the rate."""
-    level, sizes, cycles = logged.level, logged.draws.sizes, logged.level.times // scheme.groups
-    yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
-    if scheme.max_batch_size is not None:
-        # How often a batch is cut depends on the sizes of groups, which the log does not tell.
-        above = int((sizes > scheme.max_batch_size).sum())
-        sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
-        yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
-    elif level.has_known_law and cycles:
-        # Each unit is drawn in each cycle with one probability, whatever its group.
-        rate, every = float(scheme.probability), level.units * cycles
-        shown_rate = rate * (level.shown or 0.0)
-        yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * shown_rate, every))
-        yield _spread_test(logged, cycles)
-        yield _repeats_in_windows_test(
-            logged,
-            cycles,
-            level.window // scheme.groups,
-            lambda number, lengths: binom.sf(number - 1, lengths, shown_rate),
-        )
 
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:

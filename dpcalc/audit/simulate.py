@@ -294,10 +294,10 @@ def simulation_output(checks: Sequence[Json], notes: Sequence[str], seed: int, l
         low, high = ends[2:]
         phase, quantity, note = (visible(str(check[name])) for name in ("phase", "quantity", "note"))
         quantity = f"{phase}: {quantity}" if phase else quantity
-        computed, drawn, note = _between(*ends[:2]), _up(observed), f" ({note})" if note else ""
+        computed, drawn, note = _between(*ends[:2]), _shown(observed), f" ({note})" if note else ""
         interval, draws = "" if low == high else _between(low, high), str(check["draws"])
         rows.append((quantity, computed, f"{drawn}{note}", interval, draws, yes_no(bool(check["agrees"])), ""))
-        between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
+        between = "" if low == high else f", so between {_shown(low, rounded_down)} and {_shown(high)}"
         end = "" if check["agrees"] else "; NOT the same"
         texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {draws} draws{note}{end}")
     summary = {"agrees": not contradicted, "seed": seed, "doubt": MISS_PROBABILITY}
@@ -320,12 +320,8 @@ def simulation_output(checks: Sequence[Json], notes: Sequence[str], seed: int, l
 
 
 def _between(low: float, high: float) -> str:
-    return _up(high) if low == high else f"{_down(low)} to {_up(high)}"
+    return _shown(high) if low == high else f"{_shown(low, rounded_down)} to {_shown(high)}"
 
 
-def _up(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else rounded_up(value, digits=DIGITS)
-
-
-def _down(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else rounded_down(value, digits=DIGITS)
+def _shown(value: float, rounding: Callable[..., str] = rounded_up) -> str:
+    return str(int(value)) if float(value).is_integer() else rounding(value, digits=DIGITS)

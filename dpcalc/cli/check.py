@@ -269,12 +269,12 @@ def explain(
 
     Example: dpcalc explain DPC404
     """
-    from dpcalc.report.rules import RULES, rule_address, rules_list, rules_page
+    from dpcalc.report.rules import RULES, rule_address, rules_page
 
     if markdown:
         return CommandResult(text=rules_page())
     if code is None:
-        return CommandResult(text=rules_list())
+        return CommandResult(text="".join(f"{each}  {rule.title}\n" for each, rule in RULES.items()))
     name = f"DPC{code.strip().upper().removeprefix('DPC')}"
     if name not in RULES:
         near = nearest(name, RULES) if any(character.isdigit() for character in name) else ""

@@ -86,7 +86,8 @@ def curve(
     from dataclasses import replace
 
     from dpcalc.charts.chart import chart_lines, chart_output
-    from dpcalc.charts.curves import CURVES, CurveRequest
+    from dpcalc.charts.curves import CurveRequest
+    from dpcalc.charts.curves import curve as drawn
     from dpcalc.charts.plot import MARKS, chart_picture, chart_text
     from dpcalc.planner.advice import unused_order
     from dpcalc.planner.composition import composed
@@ -107,7 +108,7 @@ def curve(
     plans = tuple(zip(config_names(loaded), (config.plan for config in loaded), strict=True))
     lines = tuple(dict.fromkeys(methods or ()))
     announce("curve")
-    chart = CURVES[kind](CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
+    chart = drawn(kind, CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
     if title:
         chart = replace(chart, title=title, subtitle=f"{chart.title}\n{chart.subtitle}")
     notes = [write_picture(plot, lambda ending: chart_picture(chart, ending))] if plot else []

@@ -94,11 +94,11 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
     """Return a policy as strict as the present one and as that at the base; InputError if either is unreadable."""
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
-    present = NO_POLICY
-    for place in places:
-        if named is not None or (Path(place).is_file() and _policy_table(read_bytes(place), place) is not None):
-            present = parse_policy(read_bytes(place), place)
-            break
+    found = (parse_policy(read_bytes(place), place) for place in places if named is not None or Path(place).is_file())
+    present = next(filter(None, found), None)
+    if present is None and named is not None:
+        raise InputError(f"{visible(named)}: expected a table {TABLE}, got none")
+    present = present or NO_POLICY
     if not base:
         return present
     # A policy that lies outside the repository that is judged, of the current directory if it is in one, is in no
@@ -114,60 +114,54 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
         name = revision.path_from_top(place)
         try:
             data = revision.content(name, limit=MAX_BYTES)
-            if data is not None and (Path(place).name != PYPROJECT or _policy_table(data, place) is not None):
-                old = parse_policy(data, place)
-                break
+            stated = None if data is None else parse_policy(data, place)
         except (InputError, Refusal) as cause:
             reason = cause.message if isinstance(cause, Refusal) else str(cause)
             way_out = "repair it there first, or name a policy outside the repository with --policy"
             raise InputError(f"{visible(f'{base}:{name}')}: the policy cannot be read: {reason}; {way_out}") from None
+        if stated is not None:
+            old = stated
+            break
     # A file is left out of the search for launches only if both leave it out.
     both = tuple(pattern for pattern in present.other_launches if pattern in old.other_launches)
     old = replace(old, permits_increase=old.max_increase_pct is not None, other_launches=())
     return replace(present, other_launches=both).combined_with(old)
 
 
-def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in a TOML file, its table [tool.dpcalc.policy] or the whole file; InputError if it is wrong."""
-    values = _policy_table(data, path)
-    if values is None:
-        if Path(path).name == PYPROJECT:
-            raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
-        values = _toml_content(data, path)
-    _refuse_unknown_keys(values, _KEYS, "a policy", path)
-    shown = visible(Path(path).name)
-    fields: dict[str, Any] = {key: _value(key, value, f"{key} of {shown}") for key, value in values.items()}
-    return Policy(**fields)
+def parse_policy(data: bytes, path: str) -> Policy | None:
+    """Return the policy in a TOML file, its table [tool.dpcalc.policy] or the whole file; InputError if it is wrong.
 
-
-def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy], None without it; InputError if it is a value or has unknown siblings."""
-    ours = dpcalc_table(_toml_content(data, path))
-    _refuse_unknown_keys(ours, _OURS, "[tool.dpcalc]", path)
-    table = ours.get("policy")
-    if table is not None and not isinstance(table, dict):
-        raise InputError(f"{visible(path)}: expected a table {TABLE}, got a value")
-    return table
-
-
-def _refuse_unknown_keys(table: Iterable[str], known: Collection[str], title: str, path: str) -> None:
-    for key in table:
-        if key not in known:
-            expected = f"expected keys of {title} ({', '.join(known)})"
-            raise InputError(f"{visible(path)}: {expected}, got `{visible(key)}`")
-
-
-def _toml_content(data: bytes, path: str) -> dict[str, object]:
-    """Return a TOML file as dictionaries; raise InputError if it is malformed, too deep or too large."""
+    A pyproject.toml without the table has none.
+    """
     shown = visible(path)
     try:
-        return parse_toml(decode(data, path, shows_lines=False))
+        content = parse_toml(decode(data, path, shows_lines=False))
     except InputError:
         raise  # it is a ValueError too
     except Refusal as cause:
         raise InputError(f"{shown}: {cause.message}; {cause.hint}") from None
     except (ValueError, RecursionError) as cause:
         raise InputError(f"{shown}: expected TOML, got what cannot be read: {visible(str(cause))}") from None
+
+    def refuse_unknown(table: Iterable[str], known: Collection[str], title: str) -> None:
+        for key in table:
+            if key not in known:
+                expected = f"expected keys of {title} ({', '.join(known)})"
+                raise InputError(f"{shown}: {expected}, got `{visible(key)}`")
+
+    ours = dpcalc_table(content)
+    refuse_unknown(ours, _OURS, "[tool.dpcalc]")
+    table = ours.get("policy")
+    if table is None:
+        if Path(path).name == PYPROJECT:
+            return None
+        table = content
+    if not isinstance(table, dict):
+        raise InputError(f"{shown}: expected a table {TABLE}, got a value")
+    refuse_unknown(table, _KEYS, "a policy")
+    name = visible(Path(path).name)
+    fields: dict[str, Any] = {key: _value(key, value, f"{key} of {name}") for key, value in table.items()}
+    return Policy(**fields)
 
 
 _KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "strict", "other_launches")
