@@ -74,7 +74,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         if level.is_shown:
             # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
             left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
-            missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
+            missing = logged.number_of_draws - logged.draws.sizes.size
             yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
             if scheme.is_secret:
                 yield from _order_tests(logged)
@@ -82,7 +82,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         yield from _size_tests(logged)
     elif scheme.can_repeat:
         if level.is_last and not level.is_mixed:
-            draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+            draws = logged.number_of_draws
             sentence = f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
             sentence += f"got {logged.entries / max(draws, 1):.5g} on average"
             quantity = "units drawn in all, repetitions included"
@@ -192,7 +192,7 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
     shown = keys // scale, keys % scale, number
     if not level.is_every:
         return shown
-    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    frames, parents = level.frames
     nonempty = np.array([number[shown[0] == frame].sum() for frame in frames])
     empty = frames, np.zeros_like(frames), parents * level.times - nonempty
     sizes, drawn, times = (np.concatenate(columns) for columns in zip(shown, empty, strict=True))
@@ -308,7 +308,7 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
 def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
     level, scheme, counts = logged.level, logged.level.scheme, logged.counts
-    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    frames, parents = level.frames
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
     rates = [scheme.probability if isinstance(scheme, CyclicPoisson) else scheme.rate(int(frame)) for frame in frames]
     probability = np.array(rates, dtype=float) * (level.shown or 0.0)
@@ -401,7 +401,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
         independent.level, independent.draws = replace(level, times=times), replace(draws, **columns)
     yield from _size_tests(independent)
-    chance, pairs = (level.shown or 0.0) / bins, _neighbouring_pairs(logged)
+    chance, pairs = (level.shown or 0.0) / bins, level.neighbours
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
         return
@@ -432,7 +432,7 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     yield from _size_tests(logged)
     if not level.is_shown:
         return
-    units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps
+    units, pairs, chance = level.units, level.neighbours, times / steps
     successive = Count(int(logged.draws.repeated.sum()), units * chance * (times - 1), units * (times - 1))
     yield count_test(Kind.OVERLAP, "units that the previous draw has too", successive)
     yield _neighbours_test(logged, expected=pairs * chance * times, trials=pairs * times)
@@ -443,8 +443,3 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     yield _repeats_in_windows_test(
         logged, steps, level.window, lambda number, lengths: hypergeom.sf(number - 1, steps, times, lengths)
     )
-
-
-def _neighbouring_pairs(logged: LoggedLevel) -> int:
-    level = logged.level
-    return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())

@@ -75,7 +75,7 @@ def read_scores(path: str) -> Scores:
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     """Return CSV text as numbers (rows, columns), without blank lines; InputError with the line of a bad cell."""
     # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
-    table = plain_table(text, len(columns), b"+-.eE", np.float64)
+    table = plain_table(text, len(columns), "+-.eE", np.float64)
     if table is not None:
         members, scores = table[:, columns.index(MEMBER)], table[:, columns.index(SCORE)]
         runs = table[:, columns.index(RUN)] if RUN in columns else np.zeros(1)

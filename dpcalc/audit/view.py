@@ -5,7 +5,7 @@ import math
 from dpcalc.audit.audit import Audit
 from dpcalc.audit.p_values import EXTREMES, FALSE_ALARM, Guesses
 from dpcalc.audit.scores import ScoreAudit
-from dpcalc.charts.chart import LOG, Axis, Chart, Series
+from dpcalc.charts.chart import LOG, Axis, Chart, Series, x_text
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
@@ -37,8 +37,8 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             }
         )
         level = f"{f'{visible(phase)}: ' if phase else ''}{visible(name)}"
-        expected = f"{_number(test.expected)}{' (mean)' if test.kind in EXTREMES else ''}"
-        logged = _number(test.observed)
+        expected = f"{x_text(test.expected, 5)}{' (mean)' if test.kind in EXTREMES else ''}"
+        logged = x_text(test.observed, 5)
         # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
         p_value = "0"
         if test.log_p_value > math.log(0.01):
@@ -74,10 +74,6 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
             rows=tuple(rows),
         ),
     )
-
-
-def _number(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else f"{value:.5g}"
 
 
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:

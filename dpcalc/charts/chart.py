@@ -221,5 +221,5 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
     )
 
 
-def x_text(x: float) -> str:
-    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.6g}"
+def x_text(x: float, digits: int = 6) -> str:
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.{digits}g}"

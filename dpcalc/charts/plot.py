@@ -152,18 +152,15 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
             is_bound = line.kind in _STYLES and not line.is_reference
             is_second_end = above is not None and _are_ends(above, line)
             colors.append(colors[-1] if is_second_end else next(fresh) if is_bound else _GRAY)
-            points = [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
             if is_second_end and above is not None and not _differ(above, line, _ONE_LINE):
                 labels[-1:] = [(f"{text}, tight", *more) for text, *more in labels[-1:]]
                 continue
-            shown = [math.nan if y is None or not math.isfinite(y) else y for y in line.ys]
-            style = {
-                "linestyle": _STYLES[line.kind] if is_bound else ":",
-                "linewidth": 1.2 if line.is_reference else 1.8,
-            }
-            axes.plot(line.xs, shown, gid=f"series-{number}", color=colors[number], **style)
-            ends = [(x, y) for x, y in points if y > 0 or chart.y.scale == LINEAR]
-            labels += [(legend(line, chart), ends[-1], colors[number], style["linestyle"])] if ends else []
+            dashes, width = _STYLES[line.kind] if is_bound else ":", 1.2 if line.is_reference else 1.8
+            ys = np.array(line.ys, dtype=float)
+            ys[~np.isfinite(ys)] = math.nan
+            axes.plot(line.xs, ys, gid=f"series-{number}", color=colors[number], linestyle=dashes, linewidth=width)
+            ends = [(x, y) for x, y in _finite_points(line) if y > 0 or chart.y.scale == LINEAR]
+            labels += [(legend(line, chart), ends[-1], colors[number], dashes)] if ends else []
 
         # A band in their colour between an upper bound and the lower bound after it, where both are finite.
         for number, (upper, lower) in enumerate(pairwise(chart.series)):
@@ -246,6 +243,10 @@ def _differ(upper: Series, lower: Series, share: float) -> bool:
     high, low = np.array([upper.ys, lower.ys], dtype=float)
     known = np.isfinite(high) & np.isfinite(low)
     return bool(np.any(high[known] - low[known] > share * np.abs(high[known])))
+
+
+def _finite_points(line: Series) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
 
 
 def _are_ends(upper: Series, lower: Series) -> bool:
@@ -348,7 +349,7 @@ def chart_text(chart: Chart, *, width: int, styled: bool = False) -> str:
     def wrapped(text: str) -> list[str]:
         return textwrap.wrap(visible(text), max(width, _MIN_WIDTH), subsequent_indent="  ", break_on_hyphens=False)
 
-    ys = [y for series in chart.series for y in series.ys if y is not None and math.isfinite(y)]
+    ys = [y for series in chart.series for _, y in _finite_points(series)]
     ys += [limit.value for limit in chart.limits if limit.axis == "y"]
     xs = [x for series in chart.series for x in series.xs]
     # The vertical axis first: the width of its labels decides how many columns are left for the lines.
@@ -397,7 +398,7 @@ def chart_text(chart: Chart, *, width: int, styled: bool = False) -> str:
     lines.append(f"{visible(chart.x.title or chart.x.name):^{columns + margin + 2}}".rstrip())
     seen = {mark for row in cells for mark in row}
     for mark, series in marked:
-        is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
+        is_hidden = mark not in seen and _finite_points(series)
         remark = " (hidden by the lines named above it)" if is_hidden else ""
         first, *more = wrapped(f"{mark} {legend(series, chart)}{remark}")
         lines += [painted(mark) + first[1:], *more]
