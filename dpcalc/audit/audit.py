@@ -12,7 +12,7 @@ from dpcalc.arrays import IntArray
 from dpcalc.audit.diagnosis import diagnosis
 from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LoggedLevel
 from dpcalc.audit.laws import statistics_of
-from dpcalc.audit.log import Block, LogForm, read_blocks
+from dpcalc.audit.log import Block, read_blocks
 from dpcalc.audit.p_values import OF_NUMBERS, Statistic
 from dpcalc.audit.sampler import drawn_schemes
 from dpcalc.config.source import STDIN
@@ -25,29 +25,20 @@ from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson, Scheme
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditedTest:
-    """A test with its phase."""
-
-    phase: str  # name of the phase, "" if it is the only one
-    level: str  # name of the level
-    test: Statistic  # the test
-    contradicts: bool  # True if the log contradicts the declared law in it
-
-
-@dataclass(frozen=True, kw_only=True)
 class Audit:
     """The result of an audit."""
 
     steps: int  # number of steps of the log
     entries: int  # number of entries in all batches
-    tests: tuple[AuditedTest, ...]  # all tests, phase after phase, level after level
+    # (name of the phase, "" if it is the only one; name of the level; test), phase after phase, level after level
+    tests: tuple[tuple[str, str, Statistic], ...]
     # for each phase that is contradicted, what the loader does instead; () for a consistent log
     findings: tuple[str, ...]
     notes: tuple[str, ...]  # sentences about what was not tested
 
     @property
     def agrees(self) -> bool:
-        return not any(each.contradicts for each in self.tests)
+        return not any(test.contradicts(len(self.tests)) for *_, test in self.tests)
 
 
 class _PhaseAudit:
@@ -138,7 +129,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
         _PhaseAudit(phase, end - phase.steps) for phase, end in zip(plan.phases, ends, strict=True) if phase.steps
     ]
     # A block may end one phase and begin the next.
-    for block in read_blocks(path, LogForm(names=columns.pop(), steps=plan.steps), on_progress=on_progress):
+    for block in read_blocks(path, columns.pop(), plan.steps, on_progress=on_progress):
         for each in audits:
             if block.first < each.first + each.phase.steps and block.end > each.first:
                 each.add(block, STDIN if path == "-" else path)
@@ -158,10 +149,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
         can_be_hidden = contradicted_below and not level.is_last and not level.is_shown
         if contradicted and not (can_be_hidden and {test.kind for test in contradicted} <= OF_NUMBERS):
             findings.append(f"{f'{phase}: ' if phase else ''}{diagnosis(logged, contradicted)}")
-        judged += [
-            AuditedTest(phase=phase, level=level.name, test=test, contradicts=test in contradicted)
-            for test in reversed(tests)
-        ]
+        judged += [(phase, level.name, test) for test in reversed(tests)]
         contradicted_below = bool(contradicted)
     return Audit(
         steps=plan.steps,

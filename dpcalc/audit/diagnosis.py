@@ -66,8 +66,7 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     third = windows[-1] if windows else None
     has_passes = third and third.expected >= _MIN_EXPECTED and third.observed <= _EXCEPTIONS * third.expected
     if Kind.PASSES in kinds and has_passes and not (scheme.is_shuffled or isinstance(scheme, BallsInBins)):
-        number_of_draws = level.parents * level.times if level.is_every else sizes.size
-        batches = round(float(draws.frames.mean()) / (float(sizes.sum()) / number_of_draws))
+        batches = round(float(draws.frames.mean()) / (float(sizes.sum()) / logged.number_of_draws))
         is_named = "shuffle" if usual > _MAJORITY else "balls-in-bins" if varies else ""
         verdict = f"this is `{is_named}`, not {declared}" if is_named else f"{declared} excludes that"
         return f"each {name} once per pass of about {batches} batches: {verdict}{hint}"

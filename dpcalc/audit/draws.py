@@ -66,6 +66,17 @@ class DeclaredLevel:
         """Number of the first unit of each frame, and of all units at the end, shape (parents + 1,)."""
         return np.concatenate([[0], np.cumsum(np.broadcast_to(self.sizes, (self.parents,)))]).astype(np.int64)
 
+    @cached_property
+    def frames(self) -> tuple[IntArray, IntArray]:
+        """Sizes of frames, and the number of frames of each size."""
+        return np.unique(np.broadcast_to(self.sizes, (self.parents,)), return_counts=True)
+
+    @property
+    def neighbours(self) -> int:
+        """Number of pairs of neighbouring units."""
+        sizes, number = self.frames
+        return int((sizes // 2 * number).sum())
+
     @property
     def units(self) -> int:
         return self.parents * self.sizes if isinstance(self.sizes, int) else int(self.sizes.sum())
@@ -164,19 +175,18 @@ class LoggedLevel:
             if repeated.size and not self.first_repeat:
                 self.first_repeat = int(copies[repeated[0]])
             self.repeats.add(repeated, steps[begins], units[begins])
-        steps, units = steps[begins], units[begins]
-        counted = steps // level.period < level.times
-        times, steps, units, copies = steps[counted] // level.period, steps[counted], units[counted], copies[counted]
-        if not units.size:
+        table = np.array([steps[begins] // level.period, steps[begins], units[begins], copies])
+        table = table[:, table[0] < level.times]
+        if not table.size:
             return
         if level.period > 1:  # each unit of a period once; a held unit is in every step of it, or of what the run has
-            order = np.lexsort((units, times))
-            times, steps, units, copies = times[order], steps[order], units[order], copies[order]
-            begins = _begins_of_equal(units, times)
-            in_steps = np.diff(begins, append=units.size)
-            times, steps, units, copies = times[begins], steps[begins], units[begins], copies[begins]
-            is_unheld = in_steps != np.minimum(level.period, end - times * level.period)
-            self.unheld.add(np.flatnonzero(is_unheld), steps, units)
+            table = table[:, np.lexsort((table[2], table[0]))]
+            begins = _begins_of_equal(table[2], table[0])
+            in_steps = np.diff(begins, append=table.shape[1])
+            table = table[:, begins]
+            is_unheld = in_steps != np.minimum(level.period, end - table[0] * level.period)
+            self.unheld.add(np.flatnonzero(is_unheld), table[1], table[2])
+        times, _, units, copies = table
 
         # Draws. Where a parent is not always drawn, the log does not show its empty draws: they have no number.
         parents = level.parents_of(units)
@@ -235,6 +245,11 @@ class LoggedLevel:
         twice = np.minimum(twice, np.iinfo(np.int32).max)
         columns = (parents[begins], numbers, times[begins], sizes, entries, twice, repeated, pairs)
         self._parts.append(tuple(each.astype(np.int32) for each in columns))
+
+    @property
+    def number_of_draws(self) -> int:
+        """Draws in all, or at a level whose parents are not drawn whole those that the log shows."""
+        return self.level.parents * self.level.times if self.level.is_every else self.draws.sizes.size
 
     def first_place(self, events: Events) -> str:
         return "" if events.first is None else self.place(*events.first)

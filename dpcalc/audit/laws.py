@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -41,10 +40,31 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         sentence = f"{logged.first_place(logged.repeats)} stands {logged.first_repeat} times in its batch"
         yield certain_test(Kind.REPEATS, "repeats within a step", logged.repeats.number, sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
-    if isinstance(scheme, CyclicPoisson):
-        yield from _cyclic_tests(logged, scheme)
+    if isinstance(scheme, CyclicPoisson):  # units keep their groups, then `max_batch_size` or else the rate
+        sizes, cycles = logged.draws.sizes, level.times // scheme.groups
+        yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
+        if scheme.max_batch_size is not None:
+            # How often a batch is cut depends on the sizes of groups, which the log does not tell.
+            above = int((sizes > scheme.max_batch_size).sum())
+            sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
+            yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
+        elif level.has_known_law and cycles:
+            # Each unit is drawn in each cycle with one probability, whatever its group.
+            every, rate = level.units * cycles, float(scheme.probability) * (level.shown or 0.0)
+            yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * rate, every))
+            yield _spread_test(logged, cycles)
+            window = level.window // scheme.groups
+            yield _repeats_in_windows_test(logged, cycles, window, lambda number, of: binom.sf(number - 1, of, rate))
     elif scheme.spans_steps:
-        yield from _any_order_tests(logged)
+        limits, counts, close = level.limits, logged.counts, logged.close
+        if limits is not None:  # each unit keeps to its number of steps, separation and epochs
+            most, unit = limits.times(level.times), int(counts.argmax())
+            sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
+            yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
+            sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
+            yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
+            if limits.fixed_epochs:
+                yield _moved_test(logged, "is not at its place of the epoch before")
     elif isinstance(scheme, BallsInBins):
         yield from _balls_in_bins_tests(logged, scheme)
     elif isinstance(scheme, RandomAllocation):
@@ -54,7 +74,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         if level.is_shown:
             # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
             left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
-            missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
+            missing = logged.number_of_draws - logged.draws.sizes.size
             yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
             if scheme.is_secret:
                 yield from _order_tests(logged)
@@ -62,7 +82,7 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         yield from _size_tests(logged)
     elif scheme.can_repeat:
         if level.is_last and not level.is_mixed:
-            draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+            draws = logged.number_of_draws
             sentence = f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
             sentence += f"got {logged.entries / max(draws, 1):.5g} on average"
             quantity = "units drawn in all, repetitions included"
@@ -161,27 +181,22 @@ def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> S
     return certain_test(Kind.SIZES, "draws of another size than declared", wrong.size + missing, sentence)
 
 
-class DrawSizes(NamedTuple):
-    """Sizes of draws, equal ones together; shape (n,) each."""
+def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (size of the frame, units that the log shows of a draw from it, number of such draws), shape (n,) each.
 
-    frames: IntArray  # size of the frame
-    sizes: IntArray  # units that the log shows of a draw from it
-    number: IntArray  # of such draws
-
-
-def all_draws(logged: LoggedLevel) -> DrawSizes:
-    """Return the sizes of all draws, also of empty ones where every parent draws at every time."""
+    Empty draws are among them where every parent draws at every time.
+    """
     level, draws = logged.level, logged.draws
     scale = int(draws.sizes.max(initial=0)) + 1
     keys, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
-    shown = DrawSizes(frames=keys // scale, sizes=keys % scale, number=number)
+    shown = keys // scale, keys % scale, number
     if not level.is_every:
         return shown
-    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
-    nonempty = np.array([number[shown.frames == frame].sum() for frame in frames])
-    empty = DrawSizes(frames=frames, sizes=np.zeros_like(frames), number=parents * level.times - nonempty)
-    every = DrawSizes(*(np.concatenate(columns) for columns in zip(shown, empty, strict=True)))
-    return DrawSizes(*(column[every.number > 0] for column in every))
+    frames, parents = level.frames
+    nonempty = np.array([number[shown[0] == frame].sum() for frame in frames])
+    empty = frames, np.zeros_like(frames), parents * level.times - nonempty
+    sizes, drawn, times = (np.concatenate(columns) for columns in zip(shown, empty, strict=True))
+    return sizes[times > 0], drawn[times > 0], times[times > 0]
 
 
 # Draws that are independent of each other and, given their size, uniform.
@@ -293,7 +308,7 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
 def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
     level, scheme, counts = logged.level, logged.level.scheme, logged.counts
-    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    frames, parents = level.frames
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
     rates = [scheme.probability if isinstance(scheme, CyclicPoisson) else scheme.rate(int(frame)) for frame in frames]
     probability = np.array(rates, dtype=float) * (level.shown or 0.0)
@@ -367,43 +382,6 @@ def _repeats_in_windows_test(
     return count_test(Kind.PASSES, f"units repeated within {level.window} draws", *repeats)
 
 
-def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests that each unit keeps to declared limits: number of steps, separation, epochs; none without limits."""
-    limits, counts, close = logged.level.limits, logged.counts, logged.close
-    if limits is None:
-        return
-    most, unit = limits.times(logged.level.times), int(counts.argmax())
-    sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
-    yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
-    sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
-    yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
-    if limits.fixed_epochs:
-        yield _moved_test(logged, "is not at its place of the epoch before")
-
-
-def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield tests of cyclic draws: that units keep their groups, then `max_batch_size` or else the rate."""
-    level, sizes, cycles = logged.level, logged.draws.sizes, logged.level.times // scheme.groups
-    yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
-    if scheme.max_batch_size is not None:
-        # How often a batch is cut depends on the sizes of groups, which the log does not tell.
-        above = int((sizes > scheme.max_batch_size).sum())
-        sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
-        yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
-    elif level.has_known_law and cycles:
-        # Each unit is drawn in each cycle with one probability, whatever its group.
-        rate, every = float(scheme.probability), level.units * cycles
-        shown_rate = rate * (level.shown or 0.0)
-        yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * shown_rate, every))
-        yield _spread_test(logged, cycles)
-        yield _repeats_in_windows_test(
-            logged,
-            cycles,
-            level.window // scheme.groups,
-            lambda number, lengths: binom.sf(number - 1, lengths, shown_rate),
-        )
-
-
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
     """Yield tests of balls-in-bins: no repeats in a pass, held steps, and choices of bins if the law is known."""
     level, draws, bins = logged.level, logged.draws, scheme.bins
@@ -423,7 +401,7 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
         independent.level, independent.draws = replace(level, times=times), replace(draws, **columns)
     yield from _size_tests(independent)
-    chance, pairs = (level.shown or 0.0) / bins, _neighbouring_pairs(logged)
+    chance, pairs = (level.shown or 0.0) / bins, level.neighbours
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
         return
@@ -454,7 +432,7 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     yield from _size_tests(logged)
     if not level.is_shown:
         return
-    units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps
+    units, pairs, chance = level.units, level.neighbours, times / steps
     successive = Count(int(logged.draws.repeated.sum()), units * chance * (times - 1), units * (times - 1))
     yield count_test(Kind.OVERLAP, "units that the previous draw has too", successive)
     yield _neighbours_test(logged, expected=pairs * chance * times, trials=pairs * times)
@@ -465,8 +443,3 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     yield _repeats_in_windows_test(
         logged, steps, level.window, lambda number, lengths: hypergeom.sf(number - 1, steps, times, lengths)
     )
-
-
-def _neighbouring_pairs(logged: LoggedLevel) -> int:
-    level = logged.level
-    return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())

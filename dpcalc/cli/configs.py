@@ -587,7 +587,7 @@ def scan(
         output = output or (None if counts.is_equal else DEFAULT)
     elif output not in {None, STDOUT}:
         raise InputError(
-            f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
+            f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0][1]}); its count "
             "needs no tree: leave --output out"
         )
     else:
@@ -600,10 +600,10 @@ def scan(
         text = scan_output(counts, output=output, section=section).json_text()
     else:  # below comments such as "# session: 40, 2 to 5 in each user"
         above, lines = "", []
-        for size in counts.sizes:
-            each = str(size.max_units) if size.min_units == size.max_units else f"{size.min_units} to {size.max_units}"
-            lines.append(f"# {size.name}: {size.units}{f', {each} in each {above}' if above else ''}\n")
-            above = size.name
+        for name, units, low, high in counts.sizes:
+            each = str(high) if low == high else f"{low} to {high}"
+            lines.append(f"# {name}: {units}{f', {each} in each {above}' if above else ''}\n")
+            above = name
         text = "".join(lines) + section
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
     if output is None:

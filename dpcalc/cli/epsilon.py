@@ -281,10 +281,10 @@ def statement(
     view = statement_view(stated(loaded.plan), loaded, published=published)
     notes = registry_notes(view) if written == "registry" else ()
     if written == "html":
-        from dpcalc.charts.curves import CURVES, CurveRequest
+        from dpcalc.charts.curves import CurveRequest, curve
 
         try:
-            chart = CURVES["steps"](CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
+            chart = curve("steps", CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
             view = replace(view, picture=chart.picture())
         except DpcalcError as error:  # without matplotlib, or where no curve is defined
             notes = (f"the page has no chart: {error}",)

@@ -16,7 +16,6 @@ from dpcalc.cli.sources import Request
 from dpcalc.config.load import load
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
-from dpcalc.gate.check import Demands
 from dpcalc.gate.policy import Policy
 from dpcalc.report.ledger import ledger_output
 
@@ -121,5 +120,5 @@ def check(
     chosen_reports = reports(report or (), as_json=as_json)
     policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon))
     with costs_in_time(timeout, memory_limit) as costs:
-        result = check_ledger(ledger, base=base or "", demands=Demands(policy=policy), costs=costs)
+        result = check_ledger(ledger, base=base or "", policy=policy, costs=costs)
     return gate_answer("check", [result], reports=chosen_reports, verbose=False)

@@ -55,6 +55,9 @@ class Difference:
     # True if it concerns the data or how they are drawn and clipped, which dpcalc cannot check and has to assume
     is_claim: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.key}: {self.old or 'not set'} -> {self.new or 'not set'}"
+
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     """Return the differences of two configs in long form, then changed data files; labels do not count.

@@ -279,21 +279,17 @@ def explained(
     )
 
 
-def _inclusion_text(phase: PhaseSummary) -> str:
-    """Return the probability with which a draw holds the unit, and how long the draw or pass lasts."""
-    words = _probability_text(phase.inclusion)
-    if phase.steps_of_a_pass > 1:
-        words += f" in each pass of {phase.steps_of_a_pass} steps"
-    return words + (f" in each draw for {phase.hold} steps" if phase.hold > 1 else "")
-
-
 def _sampling_text(phase: PhaseSummary) -> str:
     """Return the scheme in words, with the inclusion probability: the one number that compares nestings."""
-
     words = visible(phase.sampling)
     if phase.sensitivity is not None:
         return words
-    words += f"; inclusion {_inclusion_text(phase)}"
+    # The probability with which a draw holds the unit, and how long the draw or pass lasts.
+    words += f"; inclusion {_probability_text(phase.inclusion)}"
+    if phase.steps_of_a_pass > 1:
+        words += f" in each pass of {phase.steps_of_a_pass} steps"
+    if phase.hold > 1:
+        words += f" in each draw for {phase.hold} steps"
     for rate, steps in phase.revealed:
         words += f", given a draw of rate {_probability_text(rate)} that lasts {steps} steps and is assumed public"
     return words

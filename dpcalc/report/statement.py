@@ -8,7 +8,7 @@ import math
 import re
 import textwrap
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from dpcalc._version import __version__
@@ -73,14 +73,8 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatementSection:
-    """A section of a statement: paragraphs, then (label, text) rows of a table, then points of a list."""
-
-    heading: str
-    prose: tuple[str, ...] = ()
-    rows: tuple[tuple[str, str], ...] = ()
-    points: tuple[str, ...] = ()
+Section = tuple[Sequence[str], Sequence[tuple[str, str]], Sequence[str]]
+"""A section of a statement: paragraphs, then (label, text) rows of a table, then points of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +82,7 @@ class StatementView:
     """A whole statement in words, free of control characters, and for JSON, numbers unrounded."""
 
     title: str
-    sections: tuple[StatementSection, ...]
+    sections: Mapping[str, Section]  # by heading
     result: Json
     name: str  # that of the run, or its path
     published: str = ""  # date of the release, YYYY-MM-DD, "" where it was not given
@@ -132,7 +126,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     if limit is not None:
         exceeded = "" if guarantee.epsilon <= limit else ": exceeded"
         rows["budget"] = f"{as_given(limit)}, {budget_used(guarantee.epsilon, limit)}{exceeded}"
-    sections = [StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))]
+    sections: dict[str, Section] = {"The guarantee": ((promise,), tuple(rows.items()), ())}
 
     if guarantee.finite:
         # The best attacker, in percent and with what guessing gains beside it: the reader decides by the difference.
@@ -147,7 +141,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             f"The best attacker there can be, who knows everything but {protected} and must tell which of the two data "
             "sets was used:"
         )
-        sections.append(StatementSection(heading="What an attacker can gain", prose=(words,), rows=tuple(gains)))
+        sections["What an attacker can gain"] = (words,), gains, ()
 
         compared, words = [], GROUPS
         unused = [note.text for note in evaluation.notes if "secret order" in note.text]
@@ -166,8 +160,8 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             compared.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
         compared += [("order of a pass", visible(text)) for text in unused]
         if compared:
-            sections.append(StatementSection(heading="For comparison", prose=(words,), rows=tuple(compared)))
-        sections.append(StatementSection(heading="What is covered", points=COVERED))
+            sections["For comparison"] = (words,), compared, ()
+        sections["What is covered"] = (), (), COVERED
 
     not_covered, deployment = list(NOT_COVERED), dict(DEPLOYMENT)
     if plan.tuning is not None:
@@ -181,13 +175,13 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     if published:
         origin["published"] = published
     draws = "Every step draws as stated and adds noise to what is drawn:"
-    sections += [
-        StatementSection(heading="What is not covered", points=tuple(not_covered)),
-        StatementSection(heading="How it is released", rows=tuple(deployment.items())),
-        StatementSection(heading="Sampling and training", prose=(draws,), rows=tuple(phase_rows(evaluation))),
-        StatementSection(heading="Assumptions", points=tuple(map(visible, evaluation.assumptions))),
-        StatementSection(heading="Where it comes from", rows=tuple(origin.items())),
-    ]
+    sections |= {
+        "What is not covered": ((), (), not_covered),
+        "How it is released": ((), tuple(deployment.items()), ()),
+        "Sampling and training": ((draws,), phase_rows(evaluation), ()),
+        "Assumptions": ((), (), tuple(map(visible, evaluation.assumptions))),
+        "Where it comes from": ((), tuple(origin.items()), ()),
+    }
 
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
     groups = [
@@ -215,7 +209,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
         **origin_json(loaded),
     }
     title = f"Privacy statement: {name}"
-    return StatementView(title=title, sections=tuple(sections), result=result, name=name, published=published)
+    return StatementView(title=title, sections=sections, result=result, name=name, published=published)
 
 
 def _percent(part: float) -> str:
@@ -246,15 +240,16 @@ class Markup:
 
     def __call__(self, view: StatementView, width: int = 80) -> str:  # noqa: ARG002  lines are not wrapped
         parts = [self.head, self.title.format(self.escape(view.title))]
-        for section in view.sections:
-            parts.append(self.heading.format(self.escape(section.heading)))
-            parts += [self.paragraph.format(self.escape(paragraph)) for paragraph in section.prose]
-            points = [(point,) for point in section.points]
-            for (before, each, after), items in ((self.rows, section.rows), (self.points, points)):
+        picture = self.picture.format(b64encode(view.picture).decode()) if view.picture else ""
+        for heading, (prose, rows, points) in view.sections.items():
+            parts.append(self.heading.format(self.escape(heading)))
+            parts += [self.paragraph.format(self.escape(paragraph)) for paragraph in prose]
+            for (before, each, after), items in ((self.rows, rows), (self.points, [(point,) for point in points])):
                 if items:
                     parts += [before, *(each.format(*map(self.escape, texts)) for texts in items), after]
-            if section is view.sections[0] and view.picture:
-                parts.append(self.picture.format(b64encode(view.picture).decode()))
+            if picture:
+                parts.append(picture)
+                picture = ""
         return "".join([*parts, self.end])
 
 

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from dpcalc.config.difference import Difference
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import OutOfTimeError
-from dpcalc.gate.verdict import BaseCost, Change, Fits, Limit, Result, Verdict, error_result, finding
+from dpcalc.gate.verdict import BaseCost, Limit, Result, Verdict, error_result, finding
 from tests.report.samples import GUARANTEE, HOSTILE, INFINITE
 
 BUDGET = Limit(value=2.0, source="budget.epsilon")
@@ -67,9 +68,15 @@ RESULTS = (
 )
 
 PATH = "conf/risen.yaml"
-STEPS = Change(key="training.steps", old="10_000", new="20_000", mark=(9, 12), path=PATH, alone=2.5)
-RATE = Change(key="sampling.task", old=HOSTILE, new="", mark=None, path=PATH, alone=None)
-SCHEME = Change(key="sampling.task.scheme", old="fixed", new="poisson", mark=(6, 3), path=PATH, alone=0.8)
+
+
+def changed(key, old, new, mark, path=PATH):
+    return Difference(key=key, old=old, new=new, mark=mark, path=path, keys=(key,), node=None)
+
+
+STEPS = changed("training.steps", "10_000", "20_000", (9, 12)), 2.5
+RATE = changed("sampling.task", HOSTILE, "", None), None
+SCHEME = changed("sampling.task.scheme", "fixed", "poisson", (6, 3)), 0.8
 OVER = finding(
     "DPC301",
     ERROR,
@@ -94,14 +101,14 @@ RISEN = Result(
         finding("DPC403", ERROR, "the config is not in dpcalc.lock; epsilon is 2.31", PATH),
     ),
     base=BaseCost(name="origin/main", guarantee=GUARANTEE, changes=(STEPS, SCHEME, RATE)),
-    fits=Fits(noise_multiplier=1.23401, steps=4321),
+    fits={"noise_multiplier": 1.23401, "steps": 4321},
 )
 FACTOR = replace(
     RISEN,
     path="phases.yaml",
     problems=(replace(OVER, path="phases.yaml", hint="to fit: noise_multiplier of every phase times 1.100"),),
     base=None,
-    fits=Fits(noise_factor=1.1),
+    fits={"noise_factor": 1.1},
 )
 LATE = error_result("late.yaml", OutOfTimeError("no answer within the time allowed"))
 USED = "99.5% of budget.epsilon 2.0 is used; a warning was asked for above 90%"

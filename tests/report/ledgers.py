@@ -4,18 +4,18 @@ import math
 from dataclasses import replace
 from types import SimpleNamespace
 
-from dpcalc.gate.ledger import Account, Run
+from dpcalc.gate.ledger import Account
 from tests.report.samples import GUARANTEE, HOSTILE, PLAN
 
 LOADED = SimpleNamespace(plan=PLAN, path="all.yaml", config_hash="0123")
 RUNS = (
-    Run(name="first", steps=1000, guarantee=replace(GUARANTEE, epsilon=0.5001)),
-    Run(name="second", part="north", steps=1, guarantee=replace(GUARANTEE, epsilon=0.7001)),
+    ("first", "", 1000, replace(GUARANTEE, epsilon=0.5001)),
+    ("second", "north", 1, replace(GUARANTEE, epsilon=0.7001)),
 )
 ACCOUNT = Account(loaded=LOADED, runs=RUNS, guarantee=GUARANTEE)
 ABOVE = replace(ACCOUNT, guarantee=replace(GUARANTEE, epsilon=2.1))
 OPEN_ENDED = replace(
     ACCOUNT,
-    runs=(replace(RUNS[0], name=HOSTILE, guarantee=replace(GUARANTEE, epsilon=math.inf)),),
+    runs=((HOSTILE, "", 1000, replace(GUARANTEE, epsilon=math.inf)),),
     guarantee=replace(GUARANTEE, epsilon=math.inf, epsilon_lower=None),
 )

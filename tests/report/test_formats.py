@@ -13,11 +13,11 @@ import pytest
 import xmlschema
 
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
-from dpcalc.gate.verdict import Change, Verdict, finding
+from dpcalc.gate.verdict import Verdict, finding
 from dpcalc.report.formats import report_format
 from dpcalc.report.gate import GateAnswer
 from dpcalc.report.rules import RULES
-from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, error_result, moved
+from tests.report.gate_samples import EVERYTHING, NEAR, RESULTS, RISEN, changed, error_result, moved
 
 SCHEMAS = Path(__file__).parent / "schemas"
 ATTACKS = (
@@ -45,7 +45,7 @@ def drawn(name, results, levels=tuple(Severity)):
 
 def attacked(text):
     """Results in which everything that somebody else may write is an attack."""
-    change = Change(key=text, old=text, new=text, mark=(1, 1), path=text, alone=3.0)
+    change = changed(text, text, text, (1, 1), text), 3.0
     guarantee = replace(RISEN.guarantee, unit=text)
     problem = finding("DPC404", Severity.ERROR, text, text, hint=text)
     wrong = Diagnostic(code="DPC101", severity=Severity.ERROR, message=text, hint=text, path=text, line=1, column=1)
