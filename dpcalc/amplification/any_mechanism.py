@@ -51,8 +51,9 @@ from dpcalc.losses.atoms import ALL_INFINITE, chain_of, chained, composed
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, repeated, together
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Change, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import BlackBox, Change, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy

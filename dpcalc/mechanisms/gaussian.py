@@ -93,6 +93,7 @@ class Gaussian(Mechanism):
 
     name: ClassVar[str] = "gaussian"
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
+    adds_noise: ClassVar[bool] = True
     noise_multiplier: float = key(NOISE, NOISE_MEANING, advice=NOISE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
     clip: ClassVar[Key] = CLIP

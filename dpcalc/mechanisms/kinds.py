@@ -15,7 +15,6 @@ from dpcalc.keys import TEXT, Key, Word, key
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
-    from dpcalc.arrays import Array
     from dpcalc.losses.loss import Loss
 
 MECHANISMS: dict[str, str] = {
@@ -55,6 +54,7 @@ class Mechanism(ABC):
     noise_key: ClassVar[str] = "noise_multiplier"  # key that a solver of the noise sets
     # True if the noise of a step depends on that of others: a phase has no one-step loss
     is_correlated: ClassVar[bool] = False
+    adds_noise: ClassVar[bool] = False  # True if independent noise is added to a sum of clipped vectors
 
     @property
     def words(self) -> str:
@@ -92,36 +92,6 @@ class NoisySum(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.type} {self.noise_multiplier:g}"
-
-
-class AdditiveNoise(BlackBox):
-    """Noise on sums, other than Gaussian on all: a dominating pair for sums any number of clip norms apart."""
-
-    noise_multiplier: float  # scale of the noise over the clip norm, > 0
-    also: tuple[NoisySum, ...]
-    assumptions: ClassVar[tuple[str, ...]] = (SUM,)
-
-    @property
-    @abstractmethod
-    def sums(self) -> tuple["AdditiveNoise", ...]:
-        """The noise of each sum that a step releases, the sum of the clipped vectors first."""
-
-    @abstractmethod
-    def pair(self, shift: int) -> "Loss":
-        """Return a dominating pair for sums that all differ by at most `shift` >= 1 clip norms."""
-
-    @property
-    @abstractmethod
-    def is_whole(self) -> bool:
-        """Whether a sum must be a whole number."""
-
-    @abstractmethod
-    def scaled(self, factor: int) -> Self:
-        """Return the noise in units of 1 / factor clip norms."""
-
-    @abstractmethod
-    def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Declare the log masses of noise around `center` in cells that are equal for all `centers`."""
 
 
 RELATIONS: dict[str, str] = {

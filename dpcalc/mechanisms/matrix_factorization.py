@@ -23,6 +23,7 @@ from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structu
 from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier, noisy_sums
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.records import dataclass
+from dpcalc.work import cached_with_cost
 
 MAX_COEFFICIENTS = 5_000
 """Most coefficients of a Toeplitz strategy that a config states; a config may hold 10,000 words."""
@@ -440,8 +441,11 @@ class Matrix:
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
         return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
 
+    @cached_with_cost(8)
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        return _matrix_sensitivity(self, steps, participation)
+        of_part = matrix_sensitivity(self.entries[:steps, :steps], participation)
+        # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
+        return replace(of_part, column=_bounds(float(self.norms.max()), self.max_steps))
 
     def bands(self, steps: int) -> int:
         return matrix_bands(self.entries[:steps, :steps])
@@ -455,14 +459,6 @@ class Matrix:
             decoder = solve_triangular(strategy, sums, trans="T", lower=True, overwrite_b=True, check_finite=False)
             largest = np.einsum("ij,ij->j", strategy, strategy).max()
             return _deviations(np.einsum("ij,ij->j", decoder, decoder) * largest)
-
-
-@lru_cache(maxsize=8)
-def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of the first steps of a matrix, relative to the largest column of all of it; cached."""
-    of_part = matrix_sensitivity(strategy.entries[:steps, :steps], participation)
-    # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
-    return replace(of_part, column=_bounds(float(strategy.norms.max()), strategy.max_steps))
 
 
 Strategy = Toeplitz | PrefixSum | Tree | Matrix

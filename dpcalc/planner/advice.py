@@ -13,8 +13,7 @@ from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.black_box import RdpTable
-from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, Promise, change_of
+from dpcalc.mechanisms.kinds import Promise, change_of
 from dpcalc.planner.composition import Composition, releases_of, releasing_phases, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
@@ -160,7 +159,7 @@ def unused_order(composition: Composition) -> tuple[str, ...]:
 
     ways = []
     with suppress(WorkExceededError), allowance(PART):
-        if phase.noise_multiplier and isinstance(phase.mechanism, Gaussian | AdditiveNoise):
+        if phase.noise_multiplier and phase.mechanism.adds_noise:
             noises = [float(f"{phase.noise_multiplier * 2 ** (k / 4):.2g}") for k in range(1, 17)]
             noise = _first(noises, lambda noise: helps(noise, shuffle.size))
             ways += [f"from a noise multiplier of {noise:g} on"] if noise else []

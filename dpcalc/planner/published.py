@@ -27,10 +27,10 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import DiscreteGaussian, Laplace
+from dpcalc.mechanisms.additive import AdditiveNoise, DiscreteGaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, PairOnly, Promise, RdpOnly, change_of
+from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from fractions import Fraction
 
 from dpcalc.guarantee import Adjacency
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
-from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
+from dpcalc.mechanisms.kinds import RELATIONS, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
@@ -228,7 +229,7 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
 
 def _may_be_empty(plan: Plan, phase: Phase) -> bool:
     """Return True if noise is added to sums and a drawn unit may be empty, by a Poisson draw below it or a removal."""
-    adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
+    adds_noise = phase.mechanism.adds_noise or phase.is_correlated
     if not adds_noise or phase.hierarchy.episodes is not None:
         return False
     below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
