@@ -16,10 +16,8 @@ from dpcalc.losses.moments import (
     ComposedMoments,
     Steps,
     composed_moments,
-    min_component_probability,
     segment_ends,
     total_infinity_mass,
-    widest_span,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.roots import Sample, inverse_at_zero, zoomed_minimum
@@ -70,7 +68,8 @@ def best_epsilon(counts: Steps, *, delta: float, truncated_mass: float = 0.0) ->
     # Components so rare that they cannot matter at this delta are truncated, and at orders above 1e4 all losses so
     # rare, because nodes would have to reach thousands of deviations far.
     share = NEGLIGIBLE * delta / segment_ends(counts)
-    if min_component_probability(counts) >= share:
+    segments = [segment for curve in counts for segment in curve.segments]
+    if all(segment.weight * weight >= share for segment in segments for weight in segment.pair.weights_p if weight):
         best = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER)
         if best.max_order < _LARGEST_PLAIN_ORDER or any(isinstance(curve, RdpCurve) for curve in counts):
             return best
@@ -140,7 +139,8 @@ def _best_order(
 ) -> MomentBound:
     """Return the smallest `bound` at orders up to `largest`, by moving a range of orders onto its minimum."""
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
-    high = min(32.0, 1e3 / max(widest_span(counts), 1.0))
+    spans = (segment.pair.span / segment.pair.deviation for curve in counts for segment in curve.segments)
+    high = min(32.0, 1e3 / max([1.0, *spans]))
     low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)

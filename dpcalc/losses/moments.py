@@ -160,18 +160,6 @@ def largest_loss(counts: Steps) -> float:
     return total * (1 + 1e-12)
 
 
-def min_component_probability(counts: Iterable[Curve]) -> float:
-    """Return the smallest (segment weight * P weight of a center) of any step; 1 if no step has segments."""
-    segments = (segment for curve in counts for segment in curve.segments)
-    return min([1.0, *(segment.weight * min(w for w in segment.pair.weights_p if w) for segment in segments)])
-
-
-def widest_span(counts: Iterable[Curve]) -> float:
-    """Return the largest distance between two centers of any step, in standard deviations; 0 if none has segments."""
-    pairs = (segment.pair for curve in counts for segment in curve.segments)
-    return max([0.0, *(pair.span / pair.deviation for pair in pairs)])
-
-
 def composed_moments(
     counts: Mapping[Curve, int], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> ComposedMoments:
