@@ -10,6 +10,7 @@ Source: docs/theory.md, Theorem 9.9.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import field
 
 import numpy as np
 
@@ -42,48 +43,28 @@ _MAX_WORK = 4_000_000  # terms times quadrature nodes
 
 
 @dataclass(frozen=True)
-class Contour:
-    """The integrand's part that does not depend on epsilon, at the nodes of the trapezoid sum."""
-
-    z: Complex  # nodes c + i k step, k = 0, 1, ..., shape (n,)
-    log_moment: Complex  # K(z), shape (n,)
-    step: float
-
-    def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
-        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
-        terms = np.exp(self.log_moment - epsilon * self.z) / (self.z + 1)
-        terms[0] /= 2
-        delta = float((terms / self.z).real.sum()) * self.step / math.pi
-        slope = -float(terms.real.sum()) * self.step / math.pi
-        tail = float(np.abs((terms / self.z)[-4:]).max()) * self.step
-        if not tail <= _CONVERGED * max(delta, 1e-300):
-            raise ConvergenceError(
-                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
-            )
-        return delta, slope
-
-
-@dataclass(frozen=True)
 class InversionResult:
-    """An estimate of epsilon >= 0, and the contour integral that it was read from."""
+    """An estimate of epsilon >= 0, and the integrand at the nodes of the trapezoid sum that it was read from."""
 
     epsilon: float
-    contour: Contour | None = None  # at which delta(epsilon) is as wanted; None where epsilon is not from an integral
+    step: float = 0.0  # distance of the nodes; 0 where epsilon is not from an integral
+    z: Complex = field(default_factory=lambda: np.zeros(0, dtype=np.complex128))  # nodes c + i k step, k = 0, 1, ...
+    log_moment: Complex = field(default_factory=lambda: np.zeros(0, dtype=np.complex128))  # K(z)
     truncated_mass: float = 0.0  # P mass that each end of a segment may leave out
 
     def epsilon_change(self, counts: Steps) -> float:
-        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour."""
+        """Return the first-order change of epsilon if `counts` replaces the steps; nan without an integral."""
         # d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour.
-        if self.contour is None:
+        if not self.step:
             return math.nan
-        z, step = self.contour.z, self.contour.step
-        order, count = float(z[0].real), len(z)
-        moments = composed_moments(counts, max_order=order, truncated_mass=self.truncated_mass, frequency=step * count)
-        change = moments.cumulants_on_line(order, step=step, count=count) - self.contour.log_moment
-        terms = np.exp(self.contour.log_moment - self.epsilon * z) / (z + 1)
+        order, count = float(self.z[0].real), len(self.z)
+        moments = composed_moments(
+            counts, max_order=order, truncated_mass=self.truncated_mass, frequency=self.step * count
+        )
+        change = moments.cumulants_on_line(order, step=self.step, count=count) - self.log_moment
+        terms = np.exp(self.log_moment - self.epsilon * self.z) / (self.z + 1)
         terms[0] /= 2
-        return float((terms / z * change).real.sum() / terms.real.sum())
+        return float((terms / self.z * change).real.sum() / terms.real.sum())
 
 
 def inversion(counts: Steps, *, delta: float) -> float:
@@ -154,29 +135,42 @@ def _invert(counts: Steps, start: MomentBound | None, delta: float) -> Inversion
     value, _ = moments.cumulants(orders)
     above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - orders[0])).min()) - 0.5 * start.value
     step = 2 * math.pi / max(above, (_ALIASING - math.log(delta)) / start.order)
-    contour = _contour(counts, start, step, moments, truncated_mass)
+    z, log_moment = _contour(counts, start, step, moments, truncated_mass)
+
+    def delta_and_slope(epsilon: float) -> tuple[float, float]:
+        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
+        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
+        terms = np.exp(log_moment - epsilon * z) / (z + 1)
+        terms[0] /= 2
+        value = float((terms / z).real.sum()) * step / math.pi
+        tail = float(np.abs((terms / z)[-4:]).max()) * step
+        if not tail <= _CONVERGED * max(value, 1e-300):
+            raise ConvergenceError(
+                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
+            )
+        return value, -float(terms.real.sum()) * step / math.pi
 
     # Newton's method for log delta, which is nearly linear.
     epsilon = start.value
     for _ in range(60):
-        value_there, slope = contour.delta_and_slope(epsilon)
+        value_there, slope = delta_and_slope(epsilon)
         if value_there <= 0 or slope >= 0:
             break
         move = value_there / slope * math.log(value_there / delta)
         epsilon -= move
         if epsilon <= 0:
-            if contour.delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
-                return InversionResult(0.0, contour, truncated_mass)
+            if delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
+                return InversionResult(0.0, step, z, log_moment, truncated_mass)
             break
         if abs(move) <= 1e-13 * epsilon:
-            return InversionResult(epsilon, contour, truncated_mass)
+            return InversionResult(epsilon, step, z, log_moment, truncated_mass)
     raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")
 
 
 def _contour(
     counts: Steps, start: MomentBound, step: float, moments: ComposedMoments, truncated_mass: float
-) -> Contour:
-    """Return a contour so long that the last terms of its sum vanish for good; ConvergenceError if it is too long."""
+) -> tuple[Complex, Complex]:
+    """Return (z, K(z)) on a line so long that the last terms of the sum vanish; ConvergenceError if it is too long."""
     order = start.order
     # Nine inverse deviations of the tilted loss far the transform has fallen off. Where few rare large losses make the
     # sum it revives at higher frequencies: if they are nearly equal, as large jumps are, their sum is nearly on a
@@ -211,5 +205,5 @@ def _contour(
             alive = (frequencies > covered) & (sizes > _CONVERGED)
             again = 1.1 * float(frequencies[alive].max()) if alive.any() else 0.0
         if converged and not again:
-            return Contour(z, log_moment, step)
+            return z, log_moment
         frequency = max(2 * frequency, again)

@@ -144,7 +144,21 @@ def _best_order(
     low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
-        orders, value, slope, rises, at = _zoom(moments, np.geomspace(low, high, 8), derivative)
+        # Orders within 1e-4 of the zero of the derivative, and `at` the first at which it is above 0; the first eight,
+        # with 0 or their number, if it has one sign on them.
+        orders = np.geomspace(low, high, 8)
+        for rounds_left in range(11, -1, -1):
+            value, slope = moments.cumulants(orders)
+            rises = derivative(orders, value, slope)
+            at = int(np.argmax(rises > 0)) if (rises > 0).any() else orders.size
+            if not rounds_left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
+                break
+            left, right = math.log(orders[at - 1]), math.log(orders[at])
+            around = slice(max(at - 2, 0), at + 2)
+            samples = zip(rises[around].tolist(), np.log(orders[around]).tolist(), strict=True)
+            guess = inverse_at_zero([Sample(y, x, math.nan) for y, x in samples])
+            near = (guess if left < guess < right else (left + right) / 2) + (right - left) * np.array(_OFFSETS)
+            orders = np.exp(np.concatenate([[left], near[(near > left) & (near < right)], [right]]))
         if at == orders.size and high < largest:
             # The derivative of a Gaussian loss grows with the square of the order: twice the factor to its zero.
             growth = high * float(slope[-1]) - float(value[-1])
@@ -162,24 +176,6 @@ def _best_order(
     bounds = bound(orders, value)
     best = int(np.argmin(bounds))
     return MomentBound(float(bounds[best]), float(orders[best]), moments, high)
-
-
-def _zoom(moments: ComposedMoments, orders: Array, derivative: Derivative) -> tuple[Array, Array, Array, Array, int]:
-    """Return orders within 1e-4 of the zero of `derivative`, K, K' and it, and the first at which it is above 0."""
-    # The given orders, with 0 or their number, if it has one sign on them.
-    for rounds_left in range(11, -1, -1):
-        value, slope = moments.cumulants(orders)
-        rises = derivative(orders, value, slope)
-        at = int(np.argmax(rises > 0)) if (rises > 0).any() else orders.size
-        if not rounds_left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
-            break
-        low, high = math.log(orders[at - 1]), math.log(orders[at])
-        around = slice(max(at - 2, 0), at + 2)
-        samples = zip(rises[around].tolist(), np.log(orders[around]).tolist(), strict=True)
-        guess = inverse_at_zero([Sample(y, x, math.nan) for y, x in samples])
-        near = (guess if low < guess < high else (low + high) / 2) + (high - low) * np.array(_OFFSETS)
-        orders = np.exp(np.concatenate([[low], near[(near > low) & (near < high)], [high]]))
-    return orders, value, slope, rises, at
 
 
 # The accountants.

@@ -165,7 +165,7 @@ class Laplace(AdditiveNoise):
     @cached_with_cost(256)
     def own_pair(self, shift: int) -> Loss:
         """Return about 2001 chords; vectors that differ by `shift` in the 1-norm cost no more than one coordinate."""
-        # Change one coordinate after the other, then powers of tests compose (as in `losses.atoms.chained`), and those
+        # Change one coordinate after the other, then powers of tests compose (as in `losses.atoms.chain_of`), and those
         # of two shifts on one line compose to that of their sum.
         pure = shift / self.noise_multiplier
         return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)

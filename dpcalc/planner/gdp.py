@@ -10,6 +10,7 @@ Source: docs/theory.md, Theorem 11.6.
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from statistics import NormalDist
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from dpcalc.accountants.gaussian import (
     composed_gaussian_mu,
     gaussian_mu,
     gaussian_tangent,
-    gaussian_true_positive_rates,
 )
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp
 from dpcalc.accountants.pld import upper_profile
@@ -261,5 +261,7 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
         np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
         for own, opposite in ((ahead, back), (back, ahead))
     ]
-    misfit = float((gaussian_true_positive_rates(mu, _RATES) - (1 - np.minimum(*missed))).max())
+    inverse = NormalDist().inv_cdf
+    at_mu = np.array([normal_cdf(inverse(rate) + mu) for rate in _RATES.tolist()])  # the best test's, 1 if mu is inf
+    misfit = float((at_mu - (1 - np.minimum(*missed))).max())
     return max(regret, 0.0), max(misfit, 0.0)
