@@ -187,19 +187,14 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
             high = low if deltas[0] <= floor else high
             break
         low, high = float(nodes[reached - 1]), float(nodes[reached])
-    mu, decides = smallest_mu(profile, high, floor)
-    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
 
-
-def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu whose profile covers a convex one above the floor, at most 1e-5 too large, epsilon that decides)."""
-
+    # The smallest mu whose profile covers this convex one above the floor, at most 1e-5 too large.
     def point_at(epsilon: float) -> _Point:
         return epsilon, float(profile(np.array([epsilon]))[0])
 
-    first, last = point_at(0.0), (end, min(point_at(end)[1], floor))
+    first, last = point_at(0.0), (high, min(point_at(high)[1], floor))
     if first[1] <= floor:
-        return 0.0, 0.0
+        return _Bound(mu=0.0, profile=profile, end=high, is_rough=is_rough)
     mu, decides = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
     # An interval whose chord lies below delta_mu is done. Others are halved until they are narrow; then mu grows until
     # the chord fits.
@@ -218,7 +213,7 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
         if middle[1] > gaussian_tangent(mu, middle[0])[0]:
             mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
         intervals += [(left, middle), (middle, right)]
-    return mu, decides
+    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
 
 
 def _chord_lies_below(left: _Point, right: _Point, mu: float) -> bool:

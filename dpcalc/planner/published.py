@@ -321,12 +321,7 @@ class PublishedRdpBound:
 
     name: str
     kind: Kind  # UPPER or LOWER where the theorem speaks of the run's relation, else as published
-    step: Callable[[int], float]  # divergence of one step, by whole order >= 2; infinite where nothing is known
-    steps: int
-
-    def divergence(self, order: int) -> float:
-        """Return the Renyi divergence of all steps at a whole order >= 2."""
-        return self.steps * self.step(order)
+    divergence: Callable[[int], float]  # of all steps, by whole order >= 2; infinite where nothing is known
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
@@ -366,7 +361,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
 
     def amplified(base: Renyi, theorem: Callable[[Renyi, float, int], float], order: int) -> float:
         whole = base(float(order))
-        return whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order))
+        return phase.steps * (whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order)))
 
     bounds = []
     for name, kind, theorem, shift in theorems:
@@ -383,8 +378,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
                 continue
         if is_promise and is_fixed and kind is not Kind.LOWER:
             base = partial(group_divergence, base, change.exchange)
-        step = partial(amplified, base, theorem)
-        bounds.append(PublishedRdpBound(name=name, kind=kind, step=step, steps=phase.steps))
+        bounds.append(PublishedRdpBound(name=name, kind=kind, divergence=partial(amplified, base, theorem)))
     return tuple(bounds)
 
 
@@ -394,10 +388,10 @@ def general_rdp_row(plan: Plan) -> Row | None:
     if not upper:
         return None
     best = upper[-1]
-    points = finite_points(lambda order: best.step(int(order)), range(2, LARGEST_ORDER + 1))
+    points = finite_points(lambda order: best.divergence(int(order)), range(2, LARGEST_ORDER + 1))
     if not points:
         return None
     curve = RdpCurve(name=f"{best.name} of {plan.phases!r}, {plan.adjacency}", points=points)
-    answer = rdp({curve: best.steps}, delta=plan.delta)
+    answer = rdp({curve: 1}, delta=plan.delta)
     valid = best.kind is Kind.UPPER
     return Row(method="rdp", bound=best.name, epsilon=answer.epsilon, kind=best.kind, valid=valid, note=answer.note)
