@@ -11,10 +11,12 @@ Source: docs/theory.md, Theorem 9.9.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from operator import attrgetter
 
 import numpy as np
 
 from dpcalc.accountants.rdp import MomentBound, best_epsilon
+from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
@@ -78,29 +80,33 @@ def largest_inversion(
     releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps], float] | None = None
 ) -> tuple[InversionResult, str]:
     """Return the largest estimate of epsilon and its release's name; by `otherwise` where inversion fails."""
-    # Epsilon 0 of "" without any step.
-    # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
-    starts: dict[str, MomentBound | None] = {}  # None if a step has few losses or the infinity mass uses up delta
-    for name, counts in releases.items():
-        if counts:
+    # Epsilon 0 of "" without any step. What no moments bound, as a step has few losses or the infinity mass uses up
+    # delta, comes first.
+    starts = dict[int, MomentBound | None]()  # by id of the steps
+
+    def start_of(counts: Steps) -> MomentBound | None:
+        if id(counts) not in starts:
             left = 0.0 if any(map(_has_few_losses, counts)) else delta - total_infinity_mass(counts)
             truncated_mass = _truncated_mass(counts, left)
-            best = best_epsilon(counts, delta=delta, truncated_mass=truncated_mass) if left > 0 else None
-            starts[name] = best
-    bounds = {name: math.inf if start is None else start.value for name, start in starts.items()}
-    largest, costliest = InversionResult(0.0), ""
-    for name in sorted(starts, key=lambda name: -bounds[name]):
-        if costliest and bounds[name] <= largest.epsilon:
-            break
+            starts[id(counts)] = best_epsilon(counts, delta=delta, truncated_mass=truncated_mass) if left > 0 else None
+        return starts[id(counts)]
+
+    def answer(counts: Steps) -> InversionResult:
         try:
-            result = _invert(releases[name], starts[name], delta)
+            return _invert(counts, start_of(counts), delta)
         except ConvergenceError:
             if otherwise is None:
                 raise
-            result = InversionResult(otherwise(releases[name]))
-        if not costliest or result.epsilon > largest.epsilon:
-            largest, costliest = result, name
-    return largest, costliest
+            return InversionResult(otherwise(counts))
+
+    def ceiling(counts: Steps) -> float:
+        start = start_of(counts)
+        return math.inf if start is None else start.value
+
+    some = {name: counts for name, counts in releases.items() if counts}
+    if not some:
+        return InversionResult(0.0), ""
+    return costliest_release(some, answer=answer, cost=attrgetter("epsilon"), ceiling=ceiling)
 
 
 def _truncated_mass(counts: Steps, delta: float) -> float:

@@ -20,7 +20,7 @@ from dpcalc.losses.moments import (
     total_infinity_mass,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.roots import Sample, inverse_at_zero, zoomed_minimum
+from dpcalc.numerics.roots import inverse_at_zero, zoomed_minimum
 from dpcalc.records import dataclass
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
@@ -156,7 +156,7 @@ def _best_order(
             left, right = math.log(orders[at - 1]), math.log(orders[at])
             around = slice(max(at - 2, 0), at + 2)
             samples = zip(rises[around].tolist(), np.log(orders[around]).tolist(), strict=True)
-            guess = inverse_at_zero([Sample(y, x, math.nan) for y, x in samples])
+            guess = inverse_at_zero([(y, x, math.nan) for y, x in samples])
             near = (guess if left < guess < right else (left + right) / 2) + (right - left) * np.array(_OFFSETS)
             orders = np.exp(np.concatenate([[left], near[(near > left) & (near < right)], [right]]))
         if at == orders.size and high < largest:

@@ -89,7 +89,8 @@ def reasons(composition: Composition, direction: str) -> tuple[Reason, ...]:
             moved = f"at most {counted(first, 'clip norm')}"
             if others and run.adjacency is Adjacency.ADD_REMOVE:
                 lacks = "which then lacks one" if run.group_size == 1 else "which then lacks as many"
-                moved += f" where others take its place, and the last sum, {lacks}, by at most {counted(others[0], 'clip norm')}"
+                last = counted(others[0], "clip norm")
+                moved += f" where others take its place, and the last sum, {lacks}, by at most {last}"
             elif others:
                 moved += f", and {counted(len(others), 'other sum')} likewise"
             moved += f": together the root of {bound.squared}" if others else ""

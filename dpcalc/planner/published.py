@@ -37,7 +37,6 @@ from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.schemes import (
     RandomAllocation,
-    Scheme,
 )
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
@@ -216,6 +215,9 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
     # The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
     # level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
     # probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
+    # `told` "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1
+    # / length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
+    # it, 1/233 where its Poisson loader draws with 1/234.
     place = composition.plan.phases.index(phase)
     if phase.hierarchy.episodes is not None:
         return composition.likeliest.bounds[place].inclusion
@@ -225,31 +227,24 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
         frames = (*counts, *(level.count for level in levels[len(counts) :]))
         drawn = [(level.scheme.for_counts(count, count), count) for level, count in zip(levels, frames, strict=True)]
         drawn = [(scheme, count) for scheme, count in drawn if not scheme.is_whole]
-        shares = [_share(scheme, count, told if len(drawn) == 1 else "step") for scheme, count in drawn]
         # Of several draws that are added up tools count one of so many times the rate (Opacus' accumulated_iterations).
-        shares += [Fraction(level.count) for level in levels if level.is_copy]
-        if None in shares:
-            return None
-        products.append(math.prod((each for each in shares if each is not None), start=Fraction(1)))
+        share = math.prod((Fraction(level.count) for level in levels if level.is_copy), start=Fraction(1))
+        for scheme, count in drawn:  # before any cut
+            wanted = told if len(drawn) == 1 else "step"
+            if scheme.amount_key == "size" and not scheme.is_shuffled and wanted in {"loader", "hook"}:
+                share *= Fraction(1, -(-count // scheme.size))
+            elif scheme.is_shuffled and wanted == "batch":
+                share *= Fraction(scheme.size, count)
+            elif isinstance(scheme, RandomAllocation) and scheme.times > 1:
+                return None
+            elif wanted == "hook" and (scheme.is_independent or scheme.is_cut) and scheme.share(count).numerator == 1:
+                # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one
+                # too few.
+                share *= Fraction(1, int(1 / float(scheme.share(count))))
+            else:
+                share *= scheme.share(count)
+        products.append(share)
     return max(products)
-
-
-def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
-    """Return the share of the children in a step as a tool is told it, before any cut; None if there is none."""
-    # "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 /
-    # length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
-    # it, 1/233 where its Poisson loader draws with 1/234.
-    if scheme.amount_key == "size" and not scheme.is_shuffled and told in {"loader", "hook"}:
-        return Fraction(1, -(-count // scheme.size))
-    if scheme.is_shuffled and told == "batch":
-        return Fraction(scheme.size, count)
-    if isinstance(scheme, RandomAllocation) and scheme.times > 1:
-        return None
-    rate = scheme.share(count)
-    # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
-    if told == "hook" and (scheme.is_independent or scheme.is_cut) and rate.numerator == 1:
-        return Fraction(1, int(1 / float(rate)))
-    return rate
 
 
 def rates_in_words(steps: Sequence[FlatStep]) -> str:

@@ -93,11 +93,40 @@ def both_profiles(
     """Return both directions' upper profiles, sharp near the rates and deltas, of each unit that may cost most."""
     composition = composed(plan)
     rates = rates or FALSE_POSITIVE_RATES  # none where only the advantage, or mu, is asked for
+    smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
+
+    def grid(ends: Iterable[float]) -> Array:
+        """Epsilons up to the last end, or 700: dense up to 20 or -log of the smallest rate."""
+        last = min(max([1e-3, *ends]), _LARGEST_EPSILON)
+        dense_end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
+        epsilons = np.linspace(0.0, dense_end, _DENSE_EPSILONS)
+        if last > dense_end:
+            epsilons = np.concatenate([epsilons, np.linspace(dense_end, last, _SPARSE_EPSILONS + 1)[1:]])
+        return epsilons
+
+    # By moments: by quadrature, or in closed form, marked rough, if work runs out.
     rough = []
     for each_unit in composition.units:
         ahead, back = (composition.steps[name] for name in each_unit.direction_names)
-        cheap = _moment_profiles((ahead, back), rates, deltas)
-        rough.append((cheap, (ahead, back), cheap.attack_rates(np.array(rates))[0]))
+        both_counts = ahead, back
+        try:
+            with allowance(_MOMENT_WORK):
+                bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
+                epsilons = grid(best.value for best in bests if best)
+                profiles = [
+                    # The moments are those of finite losses.
+                    moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts))
+                    for best, counts in zip(bests, both_counts, strict=True)
+                ]
+                cheap = Profiles(epsilons, np.array(profiles))
+        except WorkExceededError:
+            with own_allowance(math.inf):
+                epsilons = grid(
+                    closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts
+                )
+                profiles = [closed_form_profile(counts, epsilons) for counts in both_counts]
+                cheap = Profiles(epsilons, np.array(profiles), is_rough=True)
+        rough.append((cheap, both_counts, cheap.attack_rates(np.array(rates))[0]))
     # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
     certified: list[tuple[Profiles, Array]] = []
     for cheap, both_counts, detected in sorted(rough, key=lambda entry: -float(np.max(entry[2]))):
@@ -116,36 +145,6 @@ def both_profiles(
             sharp = _sharp_profiles(cheap, both_counts, rates, deltas)
             certified.append((sharp, sharp.attack_rates(np.array(rates))[0]))
     return tuple(known for known, _ in certified)
-
-
-def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]) -> Profiles:
-    """Return both directions' profiles by moments: by quadrature, or in closed form, marked rough, if work runs out."""
-    smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
-
-    def grid(ends: Iterable[float]) -> Array:
-        """Epsilons up to the last end, or 700: dense up to 20 or -log of the smallest rate."""
-        last = min(max([1e-3, *ends]), _LARGEST_EPSILON)
-        dense_end = min(last, max(_LAST_DENSE_EPSILON, -math.log(min(rates))))
-        epsilons = np.linspace(0.0, dense_end, _DENSE_EPSILONS)
-        if last > dense_end:
-            epsilons = np.concatenate([epsilons, np.linspace(dense_end, last, _SPARSE_EPSILONS + 1)[1:]])
-        return epsilons
-
-    try:
-        with allowance(_MOMENT_WORK):
-            bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
-            epsilons = grid(best.value for best in bests if best)
-            profiles = [
-                # The moments are those of finite losses.
-                moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts))
-                for best, counts in zip(bests, both_counts, strict=True)
-            ]
-            return Profiles(epsilons, np.array(profiles))
-    except WorkExceededError:
-        with own_allowance(math.inf):
-            epsilons = grid(closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts)
-            profiles = [closed_form_profile(counts, epsilons) for counts in both_counts]
-            return Profiles(epsilons, np.array(profiles), is_rough=True)
 
 
 def _sharp_profiles(

@@ -175,9 +175,26 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         counts.append(_CAPPED)
     if is_cut or any(level.scheme.has_stand_in for level in levels):
         counts.append("counts are those of the larger of the two data sets")
-    if any(_may_lack_units(plan, phase) for phase in phases):
+    may_lack_units = may_be_empty = False
+    for phase in phases:
+        if phase.hierarchy.episodes is not None:
+            continue
+        level = phase.hierarchy.level(plan.unit)
+        scheme = level.scheme
+        # A removed group can leave too few units for a fixed draw, or none to draw with replacement.
+        if plan.group_size > 1 and adds_or_removes:
+            left = level.min_count - plan.group_size
+            may_lack_units |= (scheme.has_stand_in and left < scheme.size) or (scheme.can_repeat and left < 1)
+        # Noise is added to sums, and a drawn unit may be empty: by a Poisson draw below it, or a clipped unit above the
+        # protected one by its removal where no other is drawn in its place.
+        if phase.mechanism.adds_noise or phase.is_correlated:
+            below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
+            nobody_stands_in = scheme.amount_key != "size" and not scheme.is_allocated
+            may_be_empty |= any(each.scheme.is_independent or each.scheme.is_cut for each in below)
+            may_be_empty |= phase.clip < plan.unit and adds_or_removes and nobody_stands_in
+    if may_lack_units:
         counts.append("where fewer units are left than a draw takes, it takes all that are left")
-    if any(_may_be_empty(plan, phase) for phase in phases):
+    if may_be_empty:
         counts.append(_EMPTY)
     if phases[0].hierarchy.depth > 1:
         counts.append(
@@ -225,29 +242,6 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             "more than this one, the best is told by the results alone, and only it is released"
         )
     return (*lines, *dict.fromkeys(zeroed))
-
-
-def _may_be_empty(plan: Plan, phase: Phase) -> bool:
-    """Return True if noise is added to sums and a drawn unit may be empty, by a Poisson draw below it or a removal."""
-    adds_noise = phase.mechanism.adds_noise or phase.is_correlated
-    if not adds_noise or phase.hierarchy.episodes is not None:
-        return False
-    below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
-    if any(level.scheme.is_independent or level.scheme.is_cut for level in below):
-        return True
-    # A clipped unit above the protected one is left empty by its removal where no other is drawn in its place.
-    scheme = phase.hierarchy.level(plan.unit).scheme
-    nobody_stands_in = scheme.amount_key != "size" and not scheme.is_allocated
-    return phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in
-
-
-def _may_lack_units(plan: Plan, phase: Phase) -> bool:
-    """Return True if removing a group can leave too few units for a fixed draw, or none to draw with replacement."""
-    level = phase.hierarchy.level(plan.unit)
-    if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
-        return False
-    left, scheme = level.min_count - plan.group_size, level.scheme
-    return (scheme.has_stand_in and left < scheme.size) or (scheme.can_repeat and left < 1)
 
 
 # Summary of each phase for the protected unit.
