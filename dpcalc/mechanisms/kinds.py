@@ -107,7 +107,6 @@ RELATIONS: dict[str, str] = {
 class Promise(BlackBox):
     """Any mechanism that keeps a promise on two batches with one change between them, which `relation` defines."""
 
-    statement: ClassVar[str]  # its promise in words, which "holds for any two batches ..."
     relation: str | None = key(
         Word(tuple(RELATIONS)),
         "For which two batches the guarantee of a step is stated, by default those of `privacy.adjacency`: one unit is "
@@ -116,6 +115,11 @@ class Promise(BlackBox):
         "as two changes; replace-one covers no batch that lacks a unit.",
         default=None,
     )
+
+    @property
+    def statement(self) -> str:
+        """Its promise in words, which "holds for any two batches ..."."""
+        return f"the guarantee of each {self.name} step"
 
 
 class Change(NamedTuple):

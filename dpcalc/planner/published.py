@@ -71,14 +71,14 @@ def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = 
     valid = all(_is_flat(bound, bound.inclusion, bound.shift) for phases in runs for _, bound in phases)
     epsilon = one_step_epsilon if valid else None
     if epsilon is None:
-        distinct: list[list[_PairSteps]] = []
-        for phases in runs:
-            pairs = [flat_pair(bound.inclusion, bound.shift, at=bound.shift) for _, bound in phases]
-            noises = [(phase.gaussian.noise_multiplier, phase.steps) for phase, _ in phases]
-            steps = [(pair, *noise) for pair, noise in zip(pairs, noises, strict=True)]
-            if steps not in distinct:
-                distinct.append(steps)
-        epsilon = _larger_epsilon(distinct, run.delta)
+        steps = [
+            [
+                (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
+                for phase, bound in phases
+            ]
+            for phases in runs
+        ]
+        epsilon = _larger_epsilon(steps, run.delta)
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
     return _pld_row(THEOREM_3, epsilon, "" if valid else why, "the same as the one-step bound here")
 
