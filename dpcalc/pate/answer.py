@@ -7,7 +7,6 @@ Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 import math
 from bisect import bisect_left
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter
@@ -228,15 +227,6 @@ class ReleaseTerms:
         return self.order / self.noise**2
 
 
-class SanitisedEpsilon(NamedTuple):
-    """An upper bound on epsilon for the labels and this number together, and the noise in it; all public."""
-
-    epsilon: float
-    delta: float
-    terms: ReleaseTerms
-    spread: float  # standard deviation of the noise in epsilon
-
-
 def release_terms(aggregation: PateMechanism, queries: int, *, target: float | None, delta: float) -> ReleaseTerms:
     """Return terms by which a release costs a tenth of the target, and log(1/delta) / (order - 1) is half of it.
 
@@ -255,8 +245,10 @@ def release_terms(aggregation: PateMechanism, queries: int, *, target: float | N
 
 def draw_sanitised_epsilon(
     aggregation: PateMechanism, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
-) -> SanitisedEpsilon:
-    """Draw a data-dependent epsilon that covers its own release; publish it once, since each draw costs.
+) -> tuple[float, float]:
+    """Draw (a data-dependent epsilon that covers its own release, deviation of its noise), both public.
+
+    Publish it once, since each draw costs: it is an upper bound for the labels and this number together.
 
     Released are B and U of Theorem 12.4. A user who publishes only if the epsilon drawn here keeps to a target that was
     fixed before is (target, delta)-DP with all that is published. The seed of `rng` must stay secret.
@@ -269,8 +261,8 @@ def draw_sanitised_epsilon(
 
 def noisy_epsilon(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
-) -> SanitisedEpsilon:
-    """Draw the epsilon of labels with this f(D) and S(D), by B and U of `draw_sanitised_epsilon`."""
+) -> tuple[float, float]:
+    """Draw (epsilon, spread) of labels with this f(D) and S(D), by B and U of `draw_sanitised_epsilon`."""
     # Both noises are shifted upwards by the quantile, so that each number is too small with probability delta/10 only.
     quantile = -float(normal_quantile_array(np.array([math.log(_FAILURE_SHARE * delta)]))[0])
     # The noise on the logarithm of the sensitivity makes the scale of the other noise public.
@@ -279,7 +271,7 @@ def noisy_epsilon(
     noisy = max(0.0, divergence + spread * (second + quantile))
     z = np.array([terms.order - 1])
     epsilon = epsilon_by_order(z * (noisy + terms.cost), z, delta=(1 - 2 * _FAILURE_SHARE) * delta)
-    return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=spread)
+    return max(0.0, float(epsilon[0])), spread
 
 
 def _divergence_grid(aggregation: PateMechanism, votes: Votes, order: float) -> tuple[Array, IntArray]:

@@ -1,6 +1,7 @@
 """The result of `dpcalc pate`, and its queries as CSV; epsilons are rounded up."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -50,12 +51,12 @@ def pate_output(
     With `rng`, whose seed must stay secret, also an epsilon to be published is drawn; `verbose` adds the costliest
     queries for people, and every query to JSON. CSV has numbers in full precision.
     """
-    terms = None
+    terms, sanitised_epsilon = None, (math.inf, 0.0)
     if rng is not None:
         if votes is None:
             raise InputError("--sanitise: expected votes, whose cost is made public, got none")
-        chosen = release_terms(aggregation, queries, target=target, delta=delta)
-        terms = draw_sanitised_epsilon(aggregation, votes, chosen, delta=delta, rng=rng)
+        terms = release_terms(aggregation, queries, target=target, delta=delta)
+        sanitised_epsilon = draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
     by_number = data_independent_guarantee(aggregation, queries, delta=delta)
     by_votes, by_query = None, []
     safe_epsilon = by_number.epsilon
@@ -80,12 +81,12 @@ def pate_output(
         votes_words = votes_text(by_votes)
     sanitised: Json | None = None
     if terms is not None:
-        epsilon, _, chosen, spread = terms
+        epsilon, spread = sanitised_epsilon
         note = "" if epsilon < safe_epsilon else "; no smaller than the data-independent one, so publish that"
-        sanitised = {"epsilon": epsilon, "delta": delta, "spread": spread, **dataclasses.asdict(chosen)}
+        sanitised = {"epsilon": epsilon, "delta": delta, "spread": spread, **dataclasses.asdict(terms)}
         sanitised_words = (
-            f"epsilon <= {rounded_up(epsilon)} (order {chosen.order:.4g}, beta {chosen.smoothness:.4g}, "
-            f"noise {chosen.noise:.4g}, spread {rounded_up(spread)}){note}"
+            f"epsilon <= {rounded_up(epsilon)} (order {terms.order:.4g}, beta {terms.smoothness:.4g}, "
+            f"noise {terms.noise:.4g}, spread {rounded_up(spread)}){note}"
         )
 
     published = []

@@ -274,7 +274,7 @@ def attack_bounds(
     composition = composed(plan)
     profiles = _profiles_at(composition, false_positive_rates)
     bounds = np.maximum(*_attack_rates(profiles, false_positive_rates)[0])
-    largest_gain, is_rough = _advantage(composition)
+    largest_gain, is_rough = advantage(composition)
     return AttackBounds(
         advantage=largest_gain,
         detection=tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, bounds, strict=True)),
@@ -296,7 +296,7 @@ def risk(
     delta = composition.plan.delta
     with allowance(RISK_WORK):
         at_rates = _profiles_at(composition, false_positive_rates)
-        largest_gain, is_rough = _advantage(composition)  # before what a statement does not ask for
+        largest_gain, is_rough = advantage(composition)  # before what a statement does not ask for
         sides = _profiles_at(composition, false_positive_rates, (delta,))
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
@@ -336,12 +336,7 @@ def risk(
     )
 
 
-def advantage(plan: Plan | Composition) -> float:
-    """Return the largest true minus false positive rate of any attacker: delta(0), an upper bound in [0, 1]."""
-    return _advantage(composed(plan))[0]
-
-
-def _advantage(composition: Composition) -> tuple[float, bool]:
+def advantage(composition: Composition) -> tuple[float, bool]:
     """Return (upper bound on the advantage, 1 without noise; True if it is rough because work ran out)."""
     if is_noiseless(composition.plan):
         return 1.0, False

@@ -117,7 +117,7 @@ class AttackGoal(Goal):
         with own_allowance(0.0) if self.looser else nullcontext():
             run = require_pld_method(composition)
             if self.false_positive_rate is None:
-                return advantage(run)
+                return advantage(run)[0]
             rates = true_positive_rates(run, (self.false_positive_rate,))
         return max(float(detected[0]) for detected in rates)
 
