@@ -198,8 +198,7 @@ def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) 
         exact = sums[first] - np.exp(np.minimum(epsilons - around, LARGE)) * discounted_sums[first]
         rounded = 8 * losses.size * UNIT_ROUNDOFF * sums[first]
         error = divergence_error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, LARGE))
-        ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + (neglected + infinity_mass), 1.0)
-        return ends
+        return np.minimum(np.maximum(exact, 0.0) + rounded + error + (neglected + infinity_mass), 1.0)
 
     return delta
 

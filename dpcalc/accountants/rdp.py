@@ -35,7 +35,7 @@ _OFFSETS = -0.1, -0.01, -0.001, 0.0, 0.001, 0.01, 0.1  # from an interpolated or
 
 def log_peak(orders: Array) -> Array:
     """Return log w(z) = z log z - (z + 1) log(z + 1) at orders z > 0: the constant of the conversion to delta."""
-    return np.asarray(-orders * np.log1p(1 / orders) - np.log1p(orders))
+    return -orders * np.log1p(1 / orders) - np.log1p(orders)
 
 
 def sum_rounded_up(*terms: Array | float) -> Array:
@@ -104,8 +104,7 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
     orders = np.geomspace(best.order / 1e3, best.order, 48)  # any set of orders gives a bound
     value, _ = best.moments.cumulants(orders)
     log_delta = sum_rounded_up((value + log_peak(orders))[:, None], -orders[:, None] * epsilons)
-    profile: Array = np.minimum(np.exp(np.minimum(log_delta.min(axis=0), 0.0)) + left_out, 1.0)
-    return profile
+    return np.minimum(np.exp(np.minimum(log_delta.min(axis=0), 0.0)) + left_out, 1.0)
 
 
 def _best_order(

@@ -163,8 +163,7 @@ def _nested_sets(curve: MixturePair | Loss) -> Sets | None:
 
 def _log_roundoff(logs: Array, terms: int) -> Array:
     """Return a bound on the round-off of each log of a sum of `terms` masses; finite where a log is infinite."""
-    bound: Array = 8 * _UNIT * (terms + 8) * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0))
-    return bound
+    return 8 * _UNIT * (terms + 8) * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0))
 
 
 def _normal_cells(ends: Array) -> tuple[Array, Array]:

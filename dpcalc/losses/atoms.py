@@ -125,7 +125,7 @@ def _log_differences(logs: Array) -> Array:
     """Return log(e^x[i+1] - e^x[i]) for ascending x, shape (n - 1,); -inf for equal neighbours."""
     low, high = logs[:-1], logs[1:]
     gaps = np.subtract(high, low, out=np.zeros(high.shape), where=high > -np.inf)
-    return np.asarray(high + log1m_exp(gaps), dtype=np.float64)
+    return high + log1m_exp(gaps)
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:

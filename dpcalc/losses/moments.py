@@ -89,7 +89,7 @@ class ComposedMoments:
         # |e^K| is largest on the real axis, at k = 0; above e^30 it is taken out, below it cancels nothing.
         top = float(value[0].real)
         if top < _LARGE:
-            return np.asarray(np.log1p(self.rate * np.expm1(value)), dtype=np.complex128)
+            return np.log1p(self.rate * np.expm1(value))
         missed = (1 - self.rate) * math.exp(-top)
         return np.asarray(np.log(missed + self.rate * np.exp(value - top)) + top, dtype=np.complex128)
 

@@ -267,8 +267,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     around = [c + sign * offsets for c in pair.centers for sign in (1, -1)]
     points: Array = np.sort(np.concatenate([*around, [low, high]]))
     points = points[(points >= low) & (points <= high)]
-    rough: Array = points[np.append(True, np.diff(points) > 1e-9 * pair.deviation)]
-    return rough
+    return points[np.append(True, np.diff(points) > 1e-9 * pair.deviation)]
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
@@ -296,8 +295,7 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     own = np.maximum(*(high - low for low, high in zip(lows, highs, strict=True)))
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
-    result: Array = pair.deviation**2 / np.maximum(np.maximum(own, together), pair.deviation)
-    return result
+    return pair.deviation**2 / np.maximum(np.maximum(own, together), pair.deviation)
 
 
 def subdivided(y: Array, parts: Array) -> Array:

@@ -130,14 +130,12 @@ class LossMoments:
 
 def _log_largest_mass(log_mass: Array, loss: Array, order: float) -> Array:
     """Return the log of the largest of each node's masses under P, under Q and under P tilted by e^{order L}."""
-    result: Array = log_mass + np.maximum(order * loss, np.maximum(-loss, 0.0))
-    return result
+    return log_mass + np.maximum(order * loss, np.maximum(-loss, 0.0))
 
 
 def _mass_times_expm1(exponent: Array, mass: Array, raised: Array) -> Array:
     """Return mass (e^exponent - 1) elementwise without cancellation, given raised = mass e^exponent."""
-    result: Array = np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
-    return result
+    return np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
 
 
 def _exp_remainder(x: Array) -> Array:

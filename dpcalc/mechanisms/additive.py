@@ -293,7 +293,7 @@ def _merged(cells: Array) -> Array:
     top = cells.max(axis=1)
     shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
     with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
+        return shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1))
 
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
@@ -306,7 +306,7 @@ def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
     to_upper = log1m_exp(loss_step * index) - log_cell
     to_lower = log1m_exp(loss_step * (width - index)) - log_cell - loss_step * index
     upper, lower = (log_sum_exp([*(cells + share).T]) for share in (to_upper, to_lower))
-    return np.asarray(np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper)), dtype=np.float64)
+    return np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
 
 
 @dataclass(frozen=True, kw_only=True)

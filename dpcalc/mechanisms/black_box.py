@@ -136,7 +136,7 @@ def _log_convolve(a: Array, b: Array) -> Array:
     for i, log_mass in enumerate(few):
         total[i : i + many.size] += np.exp(log_mass + many - scale[i : i + many.size])
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(total) + scale, dtype=np.float64)
+        return np.log(total) + scale
 
 
 # Mechanisms of which only Renyi divergences are known, the same bound in both directions.

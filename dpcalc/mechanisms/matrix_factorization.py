@@ -238,7 +238,7 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
             bound = np.minimum(bound, times * price + sums)
             is_cheap = counts > times  # too many places pay for themselves: the price rises
             low, high = np.where(is_cheap, price, low), np.where(is_cheap, high, price)
-    return np.asarray(bound * (1 + 4 * count * _UNIT), dtype=np.float64)
+    return bound * (1 + 4 * count * _UNIT)
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
@@ -434,7 +434,7 @@ class Matrix:
     @property
     def norms(self) -> Array:
         """Squared norms of the columns."""
-        return np.asarray(np.einsum("ij,ij->j", self.entries, self.entries))
+        return np.einsum("ij,ij->j", self.entries, self.entries)
 
     @property
     def text(self) -> str:

@@ -47,7 +47,7 @@ class Votes:
     @property
     def top(self) -> NDArray[np.int64]:
         """Votes of the most frequent label, shape (queries,)."""
-        return np.asarray(self.counts.max(axis=1), dtype=np.int64)
+        return self.counts.max(axis=1)
 
     def union_bound(self, overtake: Array) -> Array:
         """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels."""
@@ -56,7 +56,7 @@ class Votes:
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
         probabilities[np.arange(len(self.counts)), self.counts.argmax(axis=1)] = 0.0
-        return np.asarray(probabilities.sum(axis=1), dtype=np.float64)
+        return probabilities.sum(axis=1)
 
 
 VOTES = (
@@ -226,7 +226,7 @@ class LNMax(Mechanism):
     def overtake_probability(self, leads: Array) -> Array:
         """Return Pr[difference of two Laplace variables > lead]: Papernot et al. 2017 (1610.05755v4), Lemma 4."""
         x = self.gamma * leads
-        return np.asarray((2 + x) / 4 * np.exp(-x))
+        return (2 + x) / 4 * np.exp(-x)
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
         return pure_dp_moments(other_wins, orders, epsilon=2 * self.gamma)
@@ -255,7 +255,7 @@ class GNMax(Mechanism):
 
     def overtake_probability(self, leads: Array) -> Array:
         """Return Phi(-lead / (sqrt(2) sigma)), rounded up: the difference of two counts has sqrt(2) times the noise."""
-        return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR))
+        return np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR)
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
         return gaussian_moments(other_wins, orders, shift=math.sqrt(2) / self.noise_multiplier)
@@ -329,8 +329,7 @@ def other_wins_bound(aggregation: PateMechanism, votes: Votes) -> Array:
     """Return upper bounds, by query, on the probability that another label than the top one wins."""
     # A table by lead: thousands of queries share its few values.
     overtake = aggregation.overtake_probability(np.arange(votes.teachers + 1.0))
-    bounds: Array = np.minimum(votes.union_bound(overtake), 1 - 1 / votes.counts.shape[1])  # it wins at least 1/labels
-    return bounds
+    return np.minimum(votes.union_bound(overtake), 1 - 1 / votes.counts.shape[1])  # it wins at least 1/labels
 
 
 def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Array, orders: Array) -> Array:
@@ -340,7 +339,7 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
     # The log of a probability near 1 is off by a share of the probability of the rarer value.
     rarer = np.maximum(np.minimum(*log_p), np.minimum(*log_q))[:, None]
     slack = _ROUNDOFF * ((2 * orders + 1) * np.exp(rarer) + 1)
-    return np.asarray(moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack)
+    return moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack
 
 
 def _gaussian_profile(shift: float) -> Loss:

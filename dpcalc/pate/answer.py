@@ -106,7 +106,7 @@ def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
 
     `cumulants` are K(z) >= 0, their last axis is that of the orders.
     """
-    return np.asarray((cumulants + log_peak(orders) - math.log(delta)) / orders)
+    return (cumulants + log_peak(orders) - math.log(delta)) / orders
 
 
 def max_queries(aggregation: PateMechanism, *, target: float, delta: float) -> int:
@@ -305,7 +305,7 @@ def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) 
 
     def widened(values: Array) -> Array:
         """Return for each cell the largest value within reach of one teacher: 9 cells of the lead, one top vote."""
-        return np.asarray(maximum_filter(values, size=(2 * _LEAD_REACH + 1, 3), mode="nearest"))
+        return maximum_filter(values, size=(2 * _LEAD_REACH + 1, 3), mode="nearest")
 
     queries = np.zeros(divergences.shape)
     np.add.at(queries, tuple(cells), 1)

@@ -137,8 +137,7 @@ def _sharp_bound(counts: Steps, floor: float) -> _Bound:
     parts: list[Profile] = []
 
     def profile(epsilons: Array) -> Array:
-        lowest: Array = np.minimum.reduce([part(epsilons) for part in parts])
-        return lowest
+        return np.minimum.reduce([part(epsilons) for part in parts])
 
     known, around, sharp = None, 0.0, list[float]()
     # A composition whose tilt suits one epsilon says little of another: the next one suits the epsilon that decides.
@@ -166,8 +165,7 @@ def _rough_bound(counts: Steps, floor: float) -> _Bound:
         width = nodes[right] - nodes[right - 1]
         before = np.clip(epsilons - nodes[right - 1], 0.0, width)
         share = np.exp(before - width) * np.expm1(-before) / np.expm1(-width)
-        bounds: Array = deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
-        return bounds
+        return deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
 
     has_sharper = not any(isinstance(step, RdpCurve) for step in counts)
     return _bound_of_profile(chords, end, floor, is_rough=has_sharper)
@@ -248,8 +246,7 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
         one_way = 2 * ahead + differences * (1 - factor)
         other_way = 2 * back - differences * (1 - factor)
         lines = np.maximum(one_way, other_way) / (1 + factor)
-        sums: Array = np.maximum(lines.max(axis=0), np.abs(differences))
-        return sums
+        return np.maximum(lines.max(axis=0), np.abs(differences))
 
     regret = float((np.minimum(least_sum(t), least_sum(-t)) - smallest).max()) / 2
     missed = [

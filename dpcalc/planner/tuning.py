@@ -124,7 +124,7 @@ class Poisson:
             log_finite = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
             beyond = np.minimum(np.exp(np.minimum(log_finite, 0.0)) + infinite, 1.0)
             common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(left)) / z
-            return np.asarray(common + self.mean * beyond)
+            return common + self.mean * beyond
 
         return max(0.0, _min_over_orders(runs, in_closed_form, at_orders))
 
@@ -153,7 +153,7 @@ def _min_over_orders(runs: Runs, in_closed_form: bool, bound: Callable[[Array, A
         moments = [composed_moments(counts, max_order=max_order) for counts in runs if not in_closed_form]
 
         def largest(z: Array, closed: list[_Cumulants] = closed, moments: list[ComposedMoments] = moments) -> Array:
-            return np.asarray(np.max([*(of(z) for of in closed), *(of.cumulants(z)[0] for of in moments)], axis=0))
+            return np.max([*(of(z) for of in closed), *(of.cumulants(z)[0] for of in moments)], axis=0)
 
         wide = np.geomspace(_MIN_ORDER, max_order, _FIRST_ORDERS)
         known = wide, largest(wide)
