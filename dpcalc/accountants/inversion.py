@@ -20,7 +20,6 @@ from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
-    ComposedMoments,
     Curve,
     PublicDraw,
     Steps,
@@ -131,6 +130,7 @@ def _invert(counts: Steps, start: MomentBound | None, delta: float) -> Inversion
     truncated_mass = _truncated_mass(counts, delta)
     if start.value <= 0:
         return InversionResult(0.0)
+    order = start.order
     # How far from epsilon tilted losses still matter for delta. What lies `reach` above weighs at most exp(K(c + u) -
     # K(c) - u (epsilon + reach)) for every u > 0, what lies as far below at most e^{-c reach}.
     orders, moments = start.order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5]), start.moments
@@ -141,46 +141,11 @@ def _invert(counts: Steps, start: MomentBound | None, delta: float) -> Inversion
     value, _ = moments.cumulants(orders)
     above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - orders[0])).min()) - 0.5 * start.value
     step = 2 * math.pi / max(above, (_ALIASING - math.log(delta)) / start.order)
-    z, log_moment = _contour(counts, start, step, moments, truncated_mass)
 
-    def delta_and_slope(epsilon: float) -> tuple[float, float]:
-        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
-        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
-        terms = np.exp(log_moment - epsilon * z) / (z + 1)
-        terms[0] /= 2
-        value = float((terms / z).real.sum()) * step / math.pi
-        tail = float(np.abs((terms / z)[-4:]).max()) * step
-        if not tail <= _CONVERGED * max(value, 1e-300):
-            raise ConvergenceError(
-                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
-            )
-        return value, -float(terms.real.sum()) * step / math.pi
-
-    # Newton's method for log delta, which is nearly linear.
-    epsilon = start.value
-    for _ in range(60):
-        value_there, slope = delta_and_slope(epsilon)
-        if value_there <= 0 or slope >= 0:
-            break
-        move = value_there / slope * math.log(value_there / delta)
-        epsilon -= move
-        if epsilon <= 0:
-            if delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
-                return InversionResult(0.0, step, z, log_moment, truncated_mass)
-            break
-        if abs(move) <= 1e-13 * epsilon:
-            return InversionResult(epsilon, step, z, log_moment, truncated_mass)
-    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")
-
-
-def _contour(
-    counts: Steps, start: MomentBound, step: float, moments: ComposedMoments, truncated_mass: float
-) -> tuple[Complex, Complex]:
-    """Return (z, K(z)) on a line so long that the last terms of the sum vanish; ConvergenceError if it is too long."""
-    order = start.order
-    # Nine inverse deviations of the tilted loss far the transform has fallen off. Where few rare large losses make the
-    # sum it revives at higher frequencies: if they are nearly equal, as large jumps are, their sum is nearly on a
-    # lattice, and the transform comes back at multiples of 2 pi over such a loss, E[L^2] / |E[L]|.
+    # A line so long that the last terms of the sum vanish for good. Nine inverse deviations of the tilted loss far the
+    # transform has fallen off. Where few rare large losses make the sum it revives at higher frequencies: if they are
+    # nearly equal, as large jumps are, their sum is nearly on a lattice, and the transform comes back at multiples of 2
+    # pi over such a loss, E[L^2] / |E[L]|.
     variance, fourth = moments.tilted_moments(order)
     is_rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
     frequency = (_REVIVALS if is_rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
@@ -211,5 +176,34 @@ def _contour(
             alive = (frequencies > covered) & (sizes > _CONVERGED)
             again = 1.1 * float(frequencies[alive].max()) if alive.any() else 0.0
         if converged and not again:
-            return z, log_moment
+            break
         frequency = max(2 * frequency, again)
+
+    def delta_and_slope(epsilon: float) -> tuple[float, float]:
+        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
+        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
+        terms = np.exp(log_moment - epsilon * z) / (z + 1)
+        terms[0] /= 2
+        value = float((terms / z).real.sum()) * step / math.pi
+        tail = float(np.abs((terms / z)[-4:]).max()) * step
+        if not tail <= _CONVERGED * max(value, 1e-300):
+            raise ConvergenceError(
+                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
+            )
+        return value, -float(terms.real.sum()) * step / math.pi
+
+    # Newton's method for log delta, which is nearly linear.
+    epsilon = start.value
+    for _ in range(60):
+        value_there, slope = delta_and_slope(epsilon)
+        if value_there <= 0 or slope >= 0:
+            break
+        move = value_there / slope * math.log(value_there / delta)
+        epsilon -= move
+        if epsilon <= 0:
+            if delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
+                return InversionResult(0.0, step, z, log_moment, truncated_mass)
+            break
+        if abs(move) <= 1e-13 * epsilon:
+            return InversionResult(epsilon, step, z, log_moment, truncated_mass)
+    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")

@@ -140,27 +140,24 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     log_places, at = np.unique(np.minimum(rounded + log_q.max(), 0.0), return_inverse=True)
     places = np.exp(log_places)
     full = orders * (orders + 1) * shift**2 / 2
-    ahead, back = (_log_moment_of_two_tails(places, orders, shift, mean=mean) for mean in (shift, 0.0))
-    at = at.reshape(q.shape)
-    return np.minimum(ahead, full)[at], np.minimum(back, full)[at]
-
-
-def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, worst split; inf if that is all."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
-    tails = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
-    upper, lower = mean - normal_quantile_array(tails[:, 0]), mean + normal_quantile_array(tails[:, 1])
-    p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
-    is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
-    masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
-    columns, error = [], 4 * LOG_CDF_ERROR
-    for z in orders:
-        log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
-        moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
-        columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
-    return np.stack(columns, axis=1)
+    tails = np.log(np.minimum(places[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
+    # If N(mean, 1) has mass q in two tails; inf if that is all.
+    both = []
+    for mean in (shift, 0.0):
+        upper, lower = mean - normal_quantile_array(tails[:, 0]), mean + normal_quantile_array(tails[:, 1])
+        p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
+        is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
+        masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
+        columns, error = [], 4 * LOG_CDF_ERROR
+        for z in orders:
+            log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
+            moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
+            columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
+        both.append(np.minimum(np.stack(columns, axis=1), full)[at.reshape(q.shape)])
+    return both[0], both[1]
 
 
 def _log_tail_masses(center: float, upper: Array, lower: Array) -> tuple[Array, Array]:
