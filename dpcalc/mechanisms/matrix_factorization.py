@@ -20,7 +20,7 @@ import numpy as np
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key, mapping_of
-from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier, noisy_sums
+from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, noisy_sums, sums_text
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.records import dataclass
 from dpcalc.work import cached_with_cost
@@ -598,7 +598,5 @@ class MatrixFactorization(Mechanism):
     def words(self) -> str:
         """The strategy and its noise multiplier in words; with further sums also their noise and the joint one."""
         relative = "of each node" if isinstance(self.strategy, Tree) else "relative to the largest column norm"
-        others = ", ".join(f"{noise:g}" for noise in self.also)
-        joint = f" (with sums at {others} on the same sample: together {joint_noise_multiplier(self):.6g})"
         noise = f"noise multiplier {self.noise_multiplier:g} ({relative})"
-        return f"{short_text(self.strategy)}, {noise}{joint if others else ''}"
+        return f"{short_text(self.strategy)}, {noise}{sums_text(self)}"
