@@ -69,7 +69,7 @@ def _fields(cls: Any) -> _Fields:
         if len(compared) > 1
         else lambda self: tuple(getattr(self, name) for name in compared),
     )
-    return cls._record_fields  # type: ignore[no-any-return]
+    return cls._record_fields
 
 
 def _init(self: Any, *args: Any, **values: Any) -> None:

@@ -160,7 +160,7 @@ class PrivacyCurve:
         low = np.linspace(0.0, min(last, _MAX_EXPONENT), _CURVE_SIZE)
         # A profile falls: between its epsilons, the delta at the next smaller one is a bound.
         at = [np.searchsorted(each.epsilons, low, side="right") - 1 for each in profiles]
-        deltas = [np.maximum(each.forward, each.backward)[place] for each, place in zip(profiles, at, strict=True)]
+        deltas = [each.deltas.max(axis=0)[place] for each, place in zip(profiles, at, strict=True)]
         return cls(low, np.max(deltas, axis=0))
 
     @property

@@ -89,15 +89,15 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
 
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
-        from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
+        from dpcalc.planner.search import AttackGoal, EpsilonGoal
         from dpcalc.planner.solve import solve
         from dpcalc.planner.vary import select_phase
         from dpcalc.report.solution import no_solution_output, solution_output, with_safe_decimal
 
         if target_tpr is not None and at_fpr is not None:
-            goal: Goal = DetectionGoal(limit=target_tpr, false_positive_rate=at_fpr)
+            goal: Goal = AttackGoal(limit=target_tpr, false_positive_rate=at_fpr)
         elif target_advantage is not None:
-            goal = AdvantageGoal(limit=target_advantage)
+            goal = AttackGoal(limit=target_advantage)
         elif target is not None:
             goal = EpsilonGoal(limit=target)
         elif plan.budget is not None:

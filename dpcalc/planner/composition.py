@@ -39,9 +39,10 @@ from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
+from dpcalc.mechanisms.kinds import BlackBox, Mechanism, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass

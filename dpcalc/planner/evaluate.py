@@ -36,7 +36,6 @@ from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseles
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
-from dpcalc.planner.tuning import CLOSED_FORM_RENYI
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
 from dpcalc.records import dataclass
 from dpcalc.work import FAILURES, PART, SECOND, allowance, first_within_work, optional, own_allowance, spend
@@ -138,7 +137,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 found = (
                     first_within_work(
                         (_SHARP_WORK, ConvergenceError, partial(tuning.epsilon, runs, delta=delta), ""),
-                        last=partial(tuning.epsilon, runs, delta=delta, renyi=CLOSED_FORM_RENYI),
+                        last=partial(tuning.epsilon, runs, delta=delta, in_closed_form=True),
                         note=CLOSED_FORM_NOTE,
                     )
                     if runs

@@ -49,8 +49,8 @@ from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise
 from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass

@@ -8,7 +8,7 @@ from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted
 from dpcalc.guarantee import Adjacency, Kind, html_table
 from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy, summed_faults
 from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
@@ -107,8 +107,7 @@ class Phase:
 
     def summed_faults(self, unit: int) -> Iterator[KeyedInputError]:
         """Yield why no bound is proved for several draws that a step adds up; nothing for others."""
-        adds_noise = isinstance(self.mechanism, Gaussian | AdditiveNoise)
-        return summed_faults(self.hierarchy, clip=self.clip, unit=unit, adds_noise=adds_noise)
+        return summed_faults(self.hierarchy, clip=self.clip, unit=unit, adds_noise=self.mechanism.adds_noise)
 
     @property
     def clip_names(self) -> tuple[str, ...]:
@@ -325,7 +324,7 @@ class Plan:
     @property
     def adds_noise(self) -> bool:
         """True if every step adds noise to a sum, so that distances between batches are known."""
-        return all(isinstance(phase.mechanism, Gaussian | AdditiveNoise) for phase in self.phases)
+        return all(phase.mechanism.adds_noise for phase in self.phases)
 
     def counted_level(self, phase: Phase) -> int:
         """Return the level whose drawn units bounds of a phase count: the clip's; the unit's for what counts units."""

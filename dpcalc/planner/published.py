@@ -27,17 +27,16 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import DiscreteGaussian, Laplace
+from dpcalc.mechanisms.additive import AdditiveNoise, DiscreteGaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, PairOnly, Promise, RdpOnly, change_of
+from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.schemes import (
     RandomAllocation,
-    Scheme,
 )
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
@@ -72,14 +71,14 @@ def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = 
     valid = all(_is_flat(bound, bound.inclusion, bound.shift) for phases in runs for _, bound in phases)
     epsilon = one_step_epsilon if valid else None
     if epsilon is None:
-        distinct: list[list[_PairSteps]] = []
-        for phases in runs:
-            pairs = [flat_pair(bound.inclusion, bound.shift, at=bound.shift) for _, bound in phases]
-            noises = [(phase.gaussian.noise_multiplier, phase.steps) for phase, _ in phases]
-            steps = [(pair, *noise) for pair, noise in zip(pairs, noises, strict=True)]
-            if steps not in distinct:
-                distinct.append(steps)
-        epsilon = _larger_epsilon(distinct, run.delta)
+        steps = [
+            [
+                (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
+                for phase, bound in phases
+            ]
+            for phases in runs
+        ]
+        epsilon = _larger_epsilon(steps, run.delta)
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
     return _pld_row(THEOREM_3, epsilon, "" if valid else why, "the same as the one-step bound here")
 
@@ -216,6 +215,9 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
     # The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
     # level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
     # probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
+    # `told` "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1
+    # / length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
+    # it, 1/233 where its Poisson loader draws with 1/234.
     place = composition.plan.phases.index(phase)
     if phase.hierarchy.episodes is not None:
         return composition.likeliest.bounds[place].inclusion
@@ -225,31 +227,24 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
         frames = (*counts, *(level.count for level in levels[len(counts) :]))
         drawn = [(level.scheme.for_counts(count, count), count) for level, count in zip(levels, frames, strict=True)]
         drawn = [(scheme, count) for scheme, count in drawn if not scheme.is_whole]
-        shares = [_share(scheme, count, told if len(drawn) == 1 else "step") for scheme, count in drawn]
         # Of several draws that are added up tools count one of so many times the rate (Opacus' accumulated_iterations).
-        shares += [Fraction(level.count) for level in levels if level.is_copy]
-        if None in shares:
-            return None
-        products.append(math.prod((each for each in shares if each is not None), start=Fraction(1)))
+        share = math.prod((Fraction(level.count) for level in levels if level.is_copy), start=Fraction(1))
+        for scheme, count in drawn:  # before any cut
+            wanted = told if len(drawn) == 1 else "step"
+            if scheme.amount_key == "size" and not scheme.is_shuffled and wanted in {"loader", "hook"}:
+                share *= Fraction(1, -(-count // scheme.size))
+            elif scheme.is_shuffled and wanted == "batch":
+                share *= Fraction(scheme.size, count)
+            elif isinstance(scheme, RandomAllocation) and scheme.times > 1:
+                return None
+            elif wanted == "hook" and (scheme.is_independent or scheme.is_cut) and scheme.share(count).numerator == 1:
+                # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one
+                # too few.
+                share *= Fraction(1, int(1 / float(scheme.share(count))))
+            else:
+                share *= scheme.share(count)
+        products.append(share)
     return max(products)
-
-
-def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
-    """Return the share of the children in a step as a tool is told it, before any cut; None if there is none."""
-    # "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 /
-    # length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
-    # it, 1/233 where its Poisson loader draws with 1/234.
-    if scheme.amount_key == "size" and not scheme.is_shuffled and told in {"loader", "hook"}:
-        return Fraction(1, -(-count // scheme.size))
-    if scheme.is_shuffled and told == "batch":
-        return Fraction(scheme.size, count)
-    if isinstance(scheme, RandomAllocation) and scheme.times > 1:
-        return None
-    rate = scheme.share(count)
-    # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
-    if told == "hook" and (scheme.is_independent or scheme.is_cut) and rate.numerator == 1:
-        return Fraction(1, int(1 / float(rate)))
-    return rate
 
 
 def rates_in_words(steps: Sequence[FlatStep]) -> str:
@@ -321,12 +316,7 @@ class PublishedRdpBound:
 
     name: str
     kind: Kind  # UPPER or LOWER where the theorem speaks of the run's relation, else as published
-    step: Callable[[int], float]  # divergence of one step, by whole order >= 2; infinite where nothing is known
-    steps: int
-
-    def divergence(self, order: int) -> float:
-        """Return the Renyi divergence of all steps at a whole order >= 2."""
-        return self.steps * self.step(order)
+    divergence: Callable[[int], float]  # of all steps, by whole order >= 2; infinite where nothing is known
 
 
 def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
@@ -366,7 +356,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
 
     def amplified(base: Renyi, theorem: Callable[[Renyi, float, int], float], order: int) -> float:
         whole = base(float(order))
-        return whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order))
+        return phase.steps * (whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order)))
 
     bounds = []
     for name, kind, theorem, shift in theorems:
@@ -383,8 +373,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
                 continue
         if is_promise and is_fixed and kind is not Kind.LOWER:
             base = partial(group_divergence, base, change.exchange)
-        step = partial(amplified, base, theorem)
-        bounds.append(PublishedRdpBound(name=name, kind=kind, step=step, steps=phase.steps))
+        bounds.append(PublishedRdpBound(name=name, kind=kind, divergence=partial(amplified, base, theorem)))
     return tuple(bounds)
 
 
@@ -394,10 +383,10 @@ def general_rdp_row(plan: Plan) -> Row | None:
     if not upper:
         return None
     best = upper[-1]
-    points = finite_points(lambda order: best.step(int(order)), range(2, LARGEST_ORDER + 1))
+    points = finite_points(lambda order: best.divergence(int(order)), range(2, LARGEST_ORDER + 1))
     if not points:
         return None
     curve = RdpCurve(name=f"{best.name} of {plan.phases!r}, {plan.adjacency}", points=points)
-    answer = rdp({curve: best.steps}, delta=plan.delta)
+    answer = rdp({curve: 1}, delta=plan.delta)
     valid = best.kind is Kind.UPPER
     return Row(method="rdp", bound=best.name, epsilon=answer.epsilon, kind=best.kind, valid=valid, note=answer.note)
