@@ -3,7 +3,6 @@
 After a wanted change run `pytest tests/report --renew` and read the difference.
 """
 
-import functools
 import importlib
 import json
 import re
@@ -27,17 +26,9 @@ def steady(text):
     return re.sub(r"-?\b\d+\.\d{7,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", text)
 
 
-ONCE = {}  # by its dotted name, a function that answers the same question once for all tests here
-for module, name in (("evaluate", "evaluate"), ("compare", "compare"), ("statement", "statement"), ("risk", "risk")):
-    found = importlib.import_module(f"dpcalc.planner.{module}")
-    ONCE[f"dpcalc.planner.{module}.{name}"] = functools.cache(getattr(found, name))
-
-
 @pytest.fixture
 def ran(real, tmp_path, monkeypatch):
     """Run the words of a command beside the files."""
-    for name, function in ONCE.items():
-        monkeypatch.setattr(name, function)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
 

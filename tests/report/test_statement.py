@@ -1,5 +1,6 @@
 """Statements: every number on its safe side, and nothing that a file says has power over a reader's screen."""
 
+import importlib
 import json
 import math
 import re
@@ -13,7 +14,7 @@ import yaml
 
 from dpcalc.report.formats import STATEMENTS
 from tests.report.test_formats import SCHEMAS
-from tests.report.test_golden import HOSTILE, ONCE, ran  # noqa: F401  a fixture
+from tests.report.test_golden import HOSTILE, ran  # noqa: F401  a fixture
 
 MADE = "dpcalc.planner.statement.statement"
 
@@ -21,10 +22,11 @@ MADE = "dpcalc.planner.statement.statement"
 @pytest.fixture
 def stated(ran, monkeypatch):  # noqa: F811
     """The text of a statement; `changes` are made to its guarantee, `more` to the statement."""
+    shared = importlib.import_module("dpcalc.planner.statement").statement
 
     def of(config="run.yaml", form="text", *options, code=0, more=lambda _: {}, **changes):
         def made(plan):
-            found = ONCE[MADE](replace(plan, name="", budget=None))  # what neither changes is made once
+            found = shared(replace(plan, name="", budget=None))  # what neither changes is made once
             guarantee = replace(found.evaluation.guarantee, **changes)
             return replace(found, evaluation=replace(found.evaluation, guarantee=guarantee), **more(found))
 
