@@ -1,11 +1,7 @@
 import json
-import re
 from pathlib import Path
 
 import pytest
-
-from tests.cli.running import CONFIG
-from tests.cli.stand_in import CRASHING, INFINITE
 
 
 @pytest.fixture
@@ -107,5 +103,3 @@ def test_a_lock_does_not_lead_out_of_the_repository(dpcalc, config, here, monkey
         assert (ended.code, ended.out) == (2, "")
         assert f"expected entries of files below {here / 'work'}, got" in ended.err
         assert "swordfish" not in ended.err
-
-

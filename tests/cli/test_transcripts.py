@@ -94,7 +94,7 @@ def renewed(section, session):
             code, said = session.said(command[2])
             assert code == int(command[1] or 0), (line, said)
             made += said.splitlines()
-            made += [""] if not lines or body and not body[-1] else []
+            made += [""] if not lines or (body and not body[-1]) else []
     return "\n".join(made).rstrip() + "\n"
 
 

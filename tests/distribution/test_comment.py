@@ -82,6 +82,7 @@ def posted(tmp_path):
     return ran
 
 
+@pytest.mark.heavy
 def test_the_table_is_one_comment_at_the_pull_request_of_the_event(posted, everything, reports, monkeypatch):  # noqa: F811
     monkeypatch.setenv("DPCALC_RULES", "https://example.org/rules.md")
     report = reports(*everything)[0]["markdown"]
@@ -108,6 +109,7 @@ ROW = "| `a.yaml` | failed | 1 | 2 | 2.0 | DPC301 |"
 HEAD = "**dpcalc check: passed**, checked 1 file: 1 passed"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "line",
     [

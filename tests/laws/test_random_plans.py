@@ -63,6 +63,7 @@ def allocated(block, number):
     return replace(plan, phases=(chosen, *plan.phases[1:]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", range(5))
 def test_schedules_in_which_units_choose_their_steps(number):
     check_answer(allocated(0, number))

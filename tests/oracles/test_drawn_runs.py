@@ -103,6 +103,7 @@ def test_whole_releases_cost_no_more_than_the_bound(name):
         assert low < upper < high
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("fresh_caches")
 def test_a_bound_of_a_release_that_is_too_small_is_found(monkeypatch):
     def made_smaller(sensitivity):

@@ -232,6 +232,7 @@ def laws_of_one_run():
     return list(itertools.product(mechanisms, draws_of_records, clips, [(4, 4), (4, 2), (10, 9), (3, 2)]))
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("mechanism", "records", "clip", "sizes", "spelling"),

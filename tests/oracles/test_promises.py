@@ -342,6 +342,7 @@ SCHEMES = [All(), Fixed(size=500), Fixed(size=10), WithReplacement(size=20), Poi
 SCHEMES += [Shuffle(size=100, drop_last=True), BallsInBins(bins=5)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("scheme", "adjacency", "group_size"), thinned(itertools.product(SCHEMES, RELATIONS, (1, 3)), 17)
 )

@@ -34,6 +34,7 @@ def binomial(draws, rate):
 THIRD, RARE = Fraction(1, 3), Fraction(1, 100)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("adjacency", "draws", "rate"),
     [
@@ -100,6 +101,7 @@ def convolved_delta(law, sigma, steps, epsilon, *, swapped):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("draws", "rate", "sigma", "steps"), [(4, 0.02, 0.8, 30), (2, 0.2, 2.0, 20)])
 def test_composed_steps_against_a_convolution(draws, rate, sigma, steps):
     plan, law = run(draws=draws, rate=rate, sigma=sigma, steps=steps), binomial(draws, rate)
@@ -112,6 +114,7 @@ def test_composed_steps_against_a_convolution(draws, rate, sigma, steps):
         assert found.delta <= 1.02 * high + 1e-11
 
 
+@pytest.mark.heavy
 def test_accumulated_batches_of_opacus():
     """4 batches of 128 of 50,000 in a step: dp_accounting 0.6.0 says 45.20 (optimistic) to 46.99 (pessimistic)."""
     found = dpcalc.epsilon(run(rate="128/50000", draws=4, sigma=0.39067, steps=1955))

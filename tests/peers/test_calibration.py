@@ -126,6 +126,7 @@ def found(by, run):
     return SEARCHES[by.partition(".")[0]](by, run)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("by", [by for by in LIBRARIES if LIBRARIES[by].orders])
 def test_no_noise_found_by_orders_is_below_the_bound(by):
     ratios = []
@@ -141,6 +142,7 @@ def test_no_noise_found_by_orders_is_below_the_bound(by):
     assert median(ratios) < 1.02
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("by", "run"), thinned([(by, run) for by in LIBRARIES if not LIBRARIES[by].orders for run in BY_LOSSES], keep=8)
 )
@@ -152,6 +154,7 @@ def test_no_noise_found_by_losses_is_below_the_bound(by, run):
     assert 1 < ratio < slack * 1.05
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("run", RUNS[:6])
 def test_the_bound_is_where_the_target_is_reached(run):
     target, delta, rate, steps = run
