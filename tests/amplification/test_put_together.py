@@ -72,6 +72,7 @@ def random_parts(rng, number):
     return tuple(found)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [10, 64, 65, 300, 700])
 def test_bounds_put_together_are_an_upper_bound(number):
     """(K) grows with the inclusion and with every distance: in every event "at least so much of each" more likely."""

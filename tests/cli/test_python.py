@@ -474,6 +474,7 @@ def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
         assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("ask", "shown"),
     [

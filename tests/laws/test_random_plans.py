@@ -89,6 +89,7 @@ def test_gaussian_schedules_more(block):
         check_order(gaussian(block, number))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [0, 1, pytest.param(2, marks=pytest.mark.heavy), 3, 4, 5])
 def test_mixed_schedules(number):
     check_answer(mixed(0, number, 1, 6))

@@ -357,6 +357,7 @@ CUT = [  # others in the unit's group, others in the second group, rate, cap, no
 TWO_BANDS = np.array([[1.0, 0, 0], [0.5, 0.8, 0], [0, -0.3, 1.1]])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", thinned([pytest.param(data) for data in CUT], keep=2))
 @pytest.mark.parametrize("adjacency", [ADD, ZERO, REPLACE])
 def test_no_cut_group_costs_more_than_the_bound(data, adjacency):

@@ -41,6 +41,7 @@ def drawn_and_certified(asked, runs):
         yield drawn, delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(PLANS, 6))
 def test_delta_of_composed_steps_is_that_of_drawn_losses(name):
     for (low, high), (lower, upper) in drawn_and_certified(
@@ -93,6 +94,7 @@ def release_deltas(name):
         )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CORRELATED)
 def test_whole_releases_cost_no_more_than_the_bound(name):
     intervals = list(release_deltas(name))

@@ -310,6 +310,7 @@ def pair_of_counts(p, q, likeness, batches):
     return np.array(masses).T
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_swapped", [False, True])
 @pytest.mark.parametrize(
     ("p", "q", "likeness", "batches"),

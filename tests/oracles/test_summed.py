@@ -10,6 +10,7 @@ import pytest
 import dpcalc
 from dpcalc.config.load import load_text
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
+from tests.thinning import thinned
 
 EPSILONS = (0.0, 0.1, 0.25, 0.5, 0.8, 1.2, 1.8, 2.5, 3.5, 5.0)
 RUN = """
@@ -133,10 +134,22 @@ privacy: {{unit: {unit}, adjacency: {adjacency}, delta: 1e-5, group_size: {group
 """
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "zero-out", "replace-one"])
+@pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("above", "unit", "group"),
-    [("", "example", 1), ("", "example", 3), ("fixed, size: 3", "example", 1), ("poisson, rate: .2", "user", 1)],
+    ("above", "unit", "group", "adjacency"),
+    thinned(
+        [
+            (*units, adjacency)
+            for units in [
+                ("", "example", 1),
+                ("poisson, rate: .2", "user", 1),
+                ("fixed, size: 3", "example", 1),
+                ("", "example", 3),
+            ]
+            for adjacency in ("add-remove", "zero-out", "replace-one")
+        ],
+        5,
+    ),
 )
 def test_same_as_copies_that_are_written_out(above, unit, group, adjacency):
     nested = {"above": "{name: user, count: 9}, " if above else "", "count": 5 if above else 40}

@@ -74,6 +74,7 @@ def test_what_the_factor_of_the_poisson_bound_costs_is_told(scheme, said, told):
         assert note.epsilons[1] < found.guarantee.epsilon / 1.1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("draws", "unit", "clip", "farthest"),
     [

@@ -44,6 +44,7 @@ MIXTURES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("mechanisms", "steps", "at"), thinned([(*mix, at) for mix in MIXTURES for at in (1e-300, 1e-20, 1e-5, 0.9)], 9)
 )

@@ -139,6 +139,7 @@ def test_inference_from_a_randomized_answer():
         assert exact * (1 - 1e-12) <= success <= exact * (1 + 1e-3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, math.nan])
 @pytest.mark.parametrize(
     ("option", "words"),
