@@ -1,4 +1,7 @@
-"""Results of the accountants that tests share: the same composition is computed once a process, not once a command."""
+"""Results that tests share: the same question about the same plan is answered once a process, not once a command."""
+
+import functools
+import importlib
 
 from dpcalc.accountants import pld, rdp
 from dpcalc.work import cached_with_cost
@@ -19,9 +22,12 @@ SHARED = [
     (module, name, _shared(getattr(module, name)))
     for module, name in [(pld, "grid_epsilon_bounds"), (rdp, "_best_order")]
 ]
+for name in ("evaluate", "compare", "statement", "risk"):
+    module = importlib.import_module(f"dpcalc.planner.{name}")
+    SHARED.append((module, name, functools.lru_cache(64)(getattr(module, name))))
 
 
 def install(put):
-    """Let the accountants share results; `put` is `monkeypatch.setattr`."""
+    """Let the accountants, and what is asked of whole plans, share results; `put` is `monkeypatch.setattr`."""
     for module, name, function in SHARED:
         put(module, name, function)

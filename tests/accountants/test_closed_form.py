@@ -55,6 +55,7 @@ def test_a_run_within_delta_needs_next_to_no_noise():
     assert (solution.value, solution.fails_at, solution.reached) == (1e-6, None, 0.0)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("noise", thinned([0.319, 0.03, 8.0, 1.0], 2))
 @pytest.mark.parametrize("rate", ["2.305e-6", "0.001", "0.3", "0.999"])
 def test_delta_of_one_step(rate, noise):

@@ -57,6 +57,7 @@ def test_equal_steps_are_exact(epsilon, count, delta):
         assert is_smallest(epsilon, count, delta)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("epsilon", "count", "delta"), [(1e-3, 10**6, 1e-5), (0.5, 10**5, 1e-12), (3, 10**6, 1e-300)])
 def test_many_equal_steps_are_exact(epsilon, count, delta):
     """The sums' round-off is paid for: more terms, a little more epsilon."""
@@ -64,6 +65,7 @@ def test_many_equal_steps_are_exact(epsilon, count, delta):
         assert is_smallest(epsilon, count, delta, within="1e-8")
 
 
+@pytest.mark.heavy
 @settings(deadline=None)
 @given(epsilons=st.lists(EPSILONS, min_size=1, max_size=7), delta=DELTAS)
 def test_different_steps_are_bounded(epsilons, delta):

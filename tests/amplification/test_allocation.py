@@ -67,6 +67,7 @@ def delta_of_a_pass(sigma, bins, epsilon, points=1 << 12):
     return sums + norm.sf(z - 1 / sigma) - (strike - (bins - 1)) * norm.sf(z)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("bins", "sigma", "published"), [(8, 1.0, 3.71852), (64, 1.0, 1.798662), (64, 2.0, 0.32954), (128, 1.0, 1.26131)]
 )
@@ -179,6 +180,7 @@ def slow(*case):
     return pytest.param(*case, marks=pytest.mark.slow)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sigma", "bins", "passes", "delta"),
     [

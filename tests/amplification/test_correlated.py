@@ -175,6 +175,7 @@ def test_cyclic_draws_below_the_groups():
         assert guarantee(one).epsilon == pytest.approx(guarantee(other).epsilon, rel=1e-9)
 
 
+@pytest.mark.heavy
 def test_cyclic_draws_under_a_matrix_against_quadrature():
     """Two groups, four steps, all outputs: no group costs more than the bound, and one nearly as much."""
     banded = np.array([[1.0, 0, 0, 0], [0.5, 0.8, 0, 0], [0, 0.3, 1.0, 0], [0, 0, 0.5, 0.6]])

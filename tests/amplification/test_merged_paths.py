@@ -12,6 +12,7 @@ from dpcalc.errors import InputError
 from dpcalc.losses.pair import MixturePair
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     "tree",

@@ -34,6 +34,7 @@ def members_of(context):
     return np.array([copies.get(m, 0) for m in range(1, 6)])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [10, 49, 400])
 def test_contexts_put_together_are_an_upper_bound(number):
     """In every increasing event at least as likely: some copies of some kinds, or a weighted sum of them, at least."""
@@ -71,6 +72,7 @@ def random_parts(rng, number):
     return tuple(found)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [10, 64, 65, 300, 700])
 def test_bounds_put_together_are_an_upper_bound(number):
     """(K) grows with the inclusion and with every distance: in every event "at least so much of each" more likely."""

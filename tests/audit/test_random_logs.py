@@ -78,6 +78,7 @@ def alarms(seeds, path):
     return count
 
 
+@pytest.mark.heavy
 def test_random_honest_logs_pass(tmp_path):
     assert alarms(range(SMALL), tmp_path / "log") < SMALL / 3
 

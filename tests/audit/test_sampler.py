@@ -42,6 +42,7 @@ def test_fixed_draws_are_all_sets_alike(monkeypatch, crowded, size):
             assert_near(sets[one], 1 / len(possible))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("crowded", [0, 64])
 def test_a_draw_of_at_most_a_number_takes_all_of_smaller_frames(monkeypatch, crowded):
     monkeypatch.setattr(sampler, "_DENSE_FACTOR", crowded)

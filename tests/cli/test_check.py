@@ -523,6 +523,7 @@ def command(*words, **options):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes as Linux shows them")
 @pytest.mark.usefixtures("children_hear_ctrl_c")
 def test_ctrl_c_ends_the_worker_processes_too(written):

@@ -55,6 +55,7 @@ def test_csv_json_and_table_tell_the_same(real, file):
     assert table[-1] == "budget: 1.5"
 
 
+@pytest.mark.heavy
 def test_several_configs_and_none(real, file, tmp_path):
     first, second = str(file()), tmp_path / "b.yaml"
     second.write_text(FLAT.replace("clinic", "other").replace("1.1", "2.2").replace("1.5", "3"), encoding="utf-8")
@@ -95,6 +96,7 @@ def test_every_line_says_what_it_is_about_where_lines_differ(real, file, tmp_pat
     assert [one["delta"] for one in document["configs"]] == [1e-5, 1e-8]
 
 
+@pytest.mark.heavy
 def test_a_picture_beside_the_answer_names_its_run(real, file, tmp_path):
     for _ in range(2):  # once more over the old one
         ended = real(*STEPS, str(file()), "--plot", "a.svg")
@@ -132,6 +134,7 @@ def test_a_picture_of_a_few_runs_says_in_what_they_differ_and_has_a_band_for_eac
     assert 'id="band-' not in (tmp_path / "c.svg").read_text(encoding="utf-8")
 
 
+@pytest.mark.heavy
 def test_the_rate_of_a_nested_draw_names_its_level(real, file, tmp_path):
     """Sizes were once the rates of the first config, rounded to 0."""
     (tmp_path / "b.yaml").write_text(NESTED, encoding="utf-8")
@@ -168,6 +171,7 @@ def test_epochs_are_round_numbers(real, file):
     assert [row["epochs"] for row in told] == [str(2 * number) for number in range(1, 26)]
 
 
+@pytest.mark.heavy
 def test_a_trade_off_shows_small_false_positive_rates(real, file):
     """Guessing detects as often as it raises false alarms, and no bound on an attacker is below that."""
     document = json.loads(real("curve", "tradeoff", str(file()), "--json").out)

@@ -54,6 +54,7 @@ def test_methods(dpcalc, config, method):
     assert (refused.code, refused.out, "moments" in refused.err) == (2, "", True)
 
 
+@pytest.mark.heavy
 def test_verbose_adds_a_cross_check_and_mu(dpcalc, config):
     path = config()
     brief, verbose = (dpcalc("epsilon", path, *flags).out for flags in ((), ("-v",)))
@@ -128,6 +129,7 @@ def two(file, tmp_path):
     return str(file()), str(second)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", ["epsilon", pytest.param("compare", marks=pytest.mark.heavy)])
 def test_answers_side_by_side_are_those_of_each_alone(real, two, command):
     together = json.loads(real(command, *two, "--json").out)
@@ -216,6 +218,7 @@ def test_a_computation_without_a_verdict_among_others_is_exit_code_3(dpcalc, con
 SHUFFLED = FLAT.replace("1_000", "1001").replace("{scheme: poisson, rate: 0.01}", "{scheme: shuffle, size: 100}")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("command", ["epsilon", "compare", "curve steps --range 1,2"])
 def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
     (tmp_path / "shuffled.yaml").write_text(SHUFFLED.replace("clinic", "shuffled"), encoding="utf-8")
@@ -227,6 +230,7 @@ def test_a_refused_run_among_several_is_named(real, file, tmp_path, command):
     assert (among.code, among.out == "", said in among.err) == (2, is_one_picture, True)
 
 
+@pytest.mark.heavy
 def test_a_refused_shuffle_of_a_phase_and_of_flags_has_its_place(real, file):
     phases = SHUFFLED + "phases: [{training: {steps: 3}, sampling: {size: 77}}, {training: {steps: 5}}]\n"
     ended = real("validate", str(file(phases)))
@@ -302,6 +306,7 @@ privacy: {unit: b, adjacency: replace-one, delta: 1e-3}
 """
 
 
+@pytest.mark.heavy
 def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
     path = str(file(BINS_BELOW))
     ended = real("epsilon", path, "--unit", "all")
@@ -320,6 +325,7 @@ def test_a_level_without_a_bound_leaves_the_others_their_answers(real, file):
     assert real("epsilon", path, "--unit", "all", "-q").out.splitlines()[0] == "inf"
 
 
+@pytest.mark.heavy
 def test_the_classes_and_the_records_of_constructed_tasks(real, file):
     out = real("epsilon", str(file(classes({"training": "{steps: 5}"}))), "--unit", "all", "-q").out
     by_class, by_record = map(float, out.split())
@@ -340,6 +346,7 @@ def test_explain_says_why_and_what_each_choice_costs(real, file):
     assert real("epsilon", path, path, "--explain").code == 2
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "words",
     [

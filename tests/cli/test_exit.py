@@ -200,6 +200,7 @@ def test_a_single_command_ends_in_time(config, command):
     assert said.endswith("error[DPC902]: no answer within 2.5 s; --timeout allows more\n")
 
 
+@pytest.mark.heavy
 def test_a_hanging_file_ends_in_time(tmp_path):
     """`validate` computes nothing, and may still wait: here for somebody to write."""
     with subprocess.Popen(
@@ -237,6 +238,7 @@ def gone(*arguments):
     return ended
 
 
+@pytest.mark.heavy
 def test_the_reader_of_an_answer_or_a_verdict_is_gone(config, tmp_path):
     assert gone("epsilon", "--help") == (141, "")
     report = tmp_path / "report.json"

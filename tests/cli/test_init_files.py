@@ -111,6 +111,7 @@ def git(folder, *words):
 SECTIONS = {name: part for part in PAGE.split("\n## ") for name in LOADED if f"adopt/{name}/" in part}
 
 
+@pytest.mark.heavy
 def test_every_shape_of_the_page(real, shape):
     read, (file, before, after), noise = LOADED[shape.name]
     told = SECTIONS[shape.name]

@@ -130,6 +130,7 @@ def test_tables_that_are_wrong(repository, table, words):
         load("configs/a/train1.yaml")
 
 
+@pytest.mark.heavy
 def test_write_leaves_a_mapped_file_alone(repository, real):
     path = repository / "configs" / "a" / "train1.yaml"
     os.chdir(repository)

@@ -150,6 +150,7 @@ def test_what_can_be_solved_for_with_a_curve(real):
     assert "expected a mechanism that adds noise in training, got rdp-curve" in refused.err
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("point", "code", "words"),
     [("0.1", "DPC405", "(its content changed)"), ("0.5", "DPC401", "mechanism.curve")],

@@ -115,6 +115,7 @@ def test_confident(real, ballots):
     assert ("published" in told, ended.out.count("costliest: query")) == (False, 10)
 
 
+@pytest.mark.heavy
 def test_a_public_epsilon(real, ballots, monkeypatch):
     ended = [real("pate", ballots, *NOISE, "--sanitise", "--json") for _ in range(2)]
     first, second = (json.loads(one.out)["sanitised"] for one in ended)

@@ -16,6 +16,7 @@ def repository(tmp_path, monkeypatch):
     subprocess.run(["git", "init", "-q"], check=True)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("row", GATED.values(), ids=GATED)
 def test_a_config_without_a_number_of_the_files_is_a_gate(real, row):
     for name, text in {**row["files"], "dpcalc.yaml": row["config"]}.items():

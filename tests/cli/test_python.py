@@ -88,6 +88,7 @@ def test_nothing_else_is_there():
 # Epsilon
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name",
     thinned(
@@ -213,6 +214,7 @@ def test_what_somebody_should_look_at_is_a_warning_of_the_caller(tmp_path):
     assert [one.filename for one in caught] == [__file__]
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
 @pytest.mark.parametrize("unit", ["user", "example"])
 @pytest.mark.parametrize("group_size", thinned([2, None], 1))
@@ -250,6 +252,7 @@ def test_a_batch_size_alone_does_not_tell_how_examples_are_drawn():
 # Nested plans
 
 
+@pytest.mark.heavy
 def test_a_nested_plan_is_that_of_its_file():
     of_file = load(SAMPLES / "clinic_maml.yaml")
     (phase,), (stated,) = of_file.phases, plan(**CLINIC).phases
@@ -288,6 +291,7 @@ def test_a_comparison_is_what_is_printed(printed):
     assert (len(rows), rows[0].valid) == (len(shown), True)
 
 
+@pytest.mark.heavy
 def test_a_curve_is_what_is_printed(printed):
     shown = printed("curve", "steps", PATH, "--range", "100,200", "--method", "rdp")
     chart = curve(PATH, "steps", grid=[200, 100], methods=["rdp"])
@@ -337,6 +341,7 @@ def test_a_plan_without_noise_is_for_solving():
     assert found.guarantee.epsilon <= 3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("quantity", "name", "target", "phase"),
     thinned(
@@ -362,6 +367,7 @@ def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
     assert epsilon(found.plan) == found.guarantee
 
 
+@pytest.mark.heavy
 def test_the_largest_batch_at_fixed_epochs(printed):
     shown = printed("solve-rate", PATH, "--target-eps", "1.5")
     found = solve(load(PATH), "batch", target_epsilon=1.5, epochs=60)
@@ -468,6 +474,7 @@ def test_results_are_shown_in_notebooks_rounded_to_the_safe_side():
         assert json.loads(json.dumps(result.to_dict(), allow_nan=False))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("ask", "shown"),
     [

@@ -212,6 +212,7 @@ HOOK = [  # the runs of the first table of the README
 ]
 
 
+@pytest.mark.heavy
 def test_the_first_table_of_the_readme_is_what_dpcalc_says(real, monkeypatch):
     monkeypatch.chdir(ROOT / "sample_configs")
     rows = table("README.md", "run")

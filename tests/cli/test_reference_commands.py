@@ -121,6 +121,7 @@ def _commands(group, words=()):
             yield from _commands(command, (*words, name))
 
 
+@pytest.mark.heavy
 def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     page = ["# Commands", "Every command and its options, as `dpcalc epsilon --help` and so on print them."]
@@ -140,6 +141,7 @@ def test_the_page_of_commands_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     same_as_file("\n\n".join(page) + "\n", ROOT / "docs" / "commands.md")
 
 
+@pytest.mark.heavy
 def test_the_man_page_is_up_to_date(dpcalc, same_as_file, monkeypatch):
     """`man dpcalc`: the help of every command, which the wheel installs below share/man."""
     monkeypatch.setenv("COLUMNS", "72")

@@ -7,6 +7,7 @@ import pytest
 from tests.cli.solving import FLAT, bare, facts
 
 
+@pytest.mark.heavy
 def test_all_forms_tell_the_same(real, file):
     path = str(file())
     told = facts(real("risk", path, "--fpr", "0.01", "--prior", "0.1"))
@@ -46,6 +47,7 @@ def test_without_noise_there_is_no_mu(real, file):
 # `delta`
 
 
+@pytest.mark.heavy
 def test_delta_goes_with_epsilon(real, file):
     path = str(file())
     epsilon = bare(real("epsilon", path, "-q"))
@@ -59,6 +61,7 @@ def test_delta_goes_with_epsilon(real, file):
     assert bare(real("delta", path, "--epsilon", str(epsilon), "-q")) >= guarantee["delta"]
 
 
+@pytest.mark.heavy
 def test_delta_needs_an_epsilon_and_no_delta(real, file):
     assert real("delta", str(file())).code == 2
     assert real("delta", str(file()), "--epsilon", "-1").code == 2

@@ -19,6 +19,7 @@ SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
 SLOW = {"mnist_with_replacement", "omniglot_5way_1shot", "mini_imagenet_5way_1shot"}  # averages over many laws
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("command", "key", "side", "flags"),
     [
@@ -70,6 +71,7 @@ BATCH = (
 )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("key", "place"), [("batch_size", "training.batch_size"), ("expected", "sampling.expected")])
 def test_who_states_batches_gets_a_whole_batch(real, file, key, place):
     expected = BATCH.replace("{scheme: poisson}", "{scheme: poisson, expected: 500}").replace(", batch_size: 500", "")
@@ -86,6 +88,7 @@ def test_who_states_batches_gets_a_whole_batch(real, file, key, place):
     assert bare(real("solve-rate", *FLAGS, *words.split(), "--target-eps", "1.5", "-q")) == value
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -157,6 +160,7 @@ def test_no_noise_is_no_remark_where_noise_is_sought(real, file):
 # Phases
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("phase", "other"), [("warm-up", 1), ("main", 0)])
 def test_one_phase(real, file, phase, other):
     """Also where the other one has the same noise."""
@@ -194,6 +198,7 @@ def test_only_the_phase_that_states_no_noise_is_solved_for(real, file):
         assert ", got none in main; --phase" in ended.err
 
 
+@pytest.mark.heavy
 def test_no_noise_of_one_phase_makes_up_for_the_others(real, tmp_path):
     path = tmp_path / "survey.yaml"
     path.write_text(
@@ -276,6 +281,7 @@ def test_write_on_every_sample(real, tmp_path, sample):
     assert number(real("epsilon", path.name, "-q")) <= 2.5
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("command", "old", "new"),
     [

@@ -131,6 +131,7 @@ def test_unset(dpcalc, config):
     assert (ended.code, "--unset #1:1:1: error[DPC103]" in ended.err) == (2, True)
 
 
+@pytest.mark.heavy
 def test_standard_input_is_named_by_a_dash(process, config, tmp_path):
     with Path(config()).open(encoding="utf-8") as file:
         ended = process("show", "-", stdin=file, cwd=tmp_path)

@@ -21,6 +21,7 @@ def config(tmp_path):
     return "run.yaml"
 
 
+@pytest.mark.heavy
 def test_text_and_markdown(real, config):
     ended = real("statement", config)
     assert (ended.code, ended.out.startswith("Privacy statement: clinic\n")) == (0, True)
@@ -31,6 +32,7 @@ def test_text_and_markdown(real, config):
     assert first.startswith("# Privacy statement: clinic\n")
 
 
+@pytest.mark.heavy
 def test_json_agrees_with_epsilon(real, config):
     found = json.loads(real("statement", config, "--format", "json").out)
     epsilon = json.loads(real("epsilon", config, "--json").out)

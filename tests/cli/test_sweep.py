@@ -71,6 +71,7 @@ def points(ended):
 # The points
 
 
+@pytest.mark.heavy
 def test_points_are_configs_the_last_axis_fastest_in_every_form(real, file):
     path = str(file())
     ended = real("sweep", path, *OVER, "--csv")
@@ -141,6 +142,7 @@ def test_a_pool_that_loses_a_chunk_loses_its_points_only(real, file, monkeypatch
     assert (ended.code, [one["error"] for one in points(ended)]) == (3, ["it died", None, None])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("count", "largest"), [(100, 1), (1_000, 5), (20_000, 50)])
 def test_large_grids_are_answered_in_chunks_of_limited_size(prepared, count, largest):
     ended = prepared("--over", f"training.steps=1:{count}:{count}", "--csv", outcomes=lambda _: {"epsilon": 1.0})
@@ -313,6 +315,7 @@ def texts(path):
     return {"".join(one.itertext()).strip() for one in root.iter("{http://www.w3.org/2000/svg}text")}
 
 
+@pytest.mark.heavy
 def test_a_picture_tells_its_numbers_and_what_all_cells_have_in_common(prepared, tmp_path):
     ended = prepared(*GRID, "--plot", "map.svg")
     assert ended.err.endswith("note: wrote map.svg\n")

@@ -32,6 +32,7 @@ checked 4 files: 1 undecided, 1 invalid, 1 failed, 1 passed
 """
 
 
+@pytest.mark.heavy
 def test_a_headline_and_labelled_rows(config):
     code, out = on_a_terminal("epsilon", config(name="'[/x] [bold]'", steps=1500), errors=DEVNULL)
     assert code == 0
@@ -198,6 +199,7 @@ def worked(work, *, patience, until="", **variables):
     return text
 
 
+@pytest.mark.heavy
 def test_a_bar_appears_on_a_terminal_when_work_takes_long():
     assert "computing" in worked("input()", patience=0.01, until="computing")
     assert worked("pass", patience=3600) == ""

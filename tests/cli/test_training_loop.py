@@ -144,6 +144,7 @@ def test_a_reading_does_not_exceed_the_budget_while_the_steps_do_not():
     assert accountant.should_stop
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", ["held_tasks", "mnist_shuffle", "mnist_bins", "clinic_maml"])
 def test_other_ways_of_drawing_cost_what_their_first_steps_do(name):
     run = load(SAMPLES / f"{name}.yaml")

@@ -87,6 +87,7 @@ def test_the_classical_formula_is_a_number_and_no_condition(epsilon, delta):
     assert (plan.calibrations, plan.budget) == ((), None)
 
 
+@pytest.mark.heavy
 def test_no_lower_end_is_claimed():
     plan = loaded(SHUFFLED).plan
     answer = evaluate(plan)
@@ -120,6 +121,7 @@ def test_the_gate_is_the_budget_or_else_the_target(changes, budget):
     assert loaded(changes).plan.budget == (budget and Budget(epsilon=budget))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("command", "in_words"), ROWS["answers"])
 def test_every_answer_says_that_it_is_conditional(real, tmp_path, monkeypatch, command, in_words):
     monkeypatch.chdir(tmp_path)
@@ -134,6 +136,7 @@ def test_every_answer_says_that_it_is_conditional(real, tmp_path, monkeypatch, c
     assert '"kind": "upper"' not in answer
 
 
+@pytest.mark.heavy
 def test_noise_that_is_solved_for_is_no_longer_conditional(real, tmp_path):
     path = tmp_path / "run.yaml"
     path.write_text(varied(BASE, SHUFFLED), encoding="utf-8")

@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -65,6 +66,7 @@ def survives(text, assignments=()):
             assert item.width >= 1
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=5)), max_size=40).map("".join))
 @example("? {a: b}\n: c")
@@ -92,12 +94,14 @@ def test_mutated_samples(text, edits):
     survives(text)
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(KEYS), TREES), max_size=9))
 def test_well_formed_nonsense(entries):
     survives("".join(f"{key}: {value}\n" for key, value in entries))
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(SAMPLES),

@@ -1,5 +1,6 @@
 """Random draws, periods, groups and tasks: either every error has its place, or the plan has its bounds."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -64,6 +65,7 @@ def loaded(text):
     return None
 
 
+@pytest.mark.heavy
 @given(texts())
 def test_an_error_with_its_place_or_a_bound(text):
     found = loaded(text)

@@ -188,6 +188,7 @@ def two_bins(sigma, delta=1e-5):
     return high
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("words", thinned(INDEPENDENT, 8))
 def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
     assert row(words)
@@ -213,6 +214,7 @@ def test_every_way_to_say_a_row_costs_the_same(words, tmp_path):
         assert dpcalc.epsilon(read.loaded.plan).epsilon == pytest.approx(by_keys, rel=1e-9)
 
 
+@pytest.mark.heavy
 def test_accumulated_poisson_batches_cost_more_than_one_draw_of_k_times_the_rate():
     assert "{scheme: poisson, rate: 128/50000, draws: 4}" in row("batches of a Poisson loader")
     sections = RUNS["batches of a Poisson loader"]["config"]

@@ -45,6 +45,7 @@ def test_the_normal_form_keeps_it():
     assert load_text(written, path="b.yaml").config_hash == loaded.config_hash
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sampling", ["{scheme: all}", "{scheme: balls-in-bins, bins: 10}"])
 def test_draws_that_do_not(sampling):
     known = load_text(text(sampling, data="{examples: 1000}"), path="a.yaml").plan
@@ -74,6 +75,7 @@ def test_words_of_results_state_no_number():
     assert "of 235" not in words
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("mechanism", [{"type": "pure-dp", "epsilon": 1.0}, {"type": "zcdp", "rho": 0.1}])
 def test_no_bound_leans_on_a_number_that_nobody_stated(mechanism):

@@ -3,23 +3,23 @@
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import pytest
 import yaml
 
-from dpcalc.report.formats import report_format
-from dpcalc.report.gate import GateAnswer
 from tests.distribution.test_action import SCHEMA
-from tests.report.gate_samples import EVERYTHING, moved
-from tests.report.test_formats import ATTACKS, attacked
+from tests.report.test_formats import ATTACKS, attacked, everything, reports, tree  # noqa: F401  fixtures
+from tests.report.test_golden import GOLDEN
+from tests.thinning import thinned
 
 ACTION = Path(__file__).parents[2] / "comment"
+MARKDOWN = (GOLDEN / "check_markdown.txt").read_text(encoding="utf-8")
 EVENT = {
     "repository": {"full_name": "us/repo"},
     "workflow_run": {
@@ -82,33 +82,34 @@ def posted(tmp_path):
     return ran
 
 
-def markdown(results):
-    return report_format("markdown").text(GateAnswer(command="check", results=results))
-
-
-def test_the_table_is_one_comment_at_the_pull_request_of_the_event(posted, monkeypatch):
-    monkeypatch.setattr("dpcalc.report.gate.rule_address", lambda code: f"https://example.org/rules.md#{code}")
+@pytest.mark.heavy
+def test_the_table_is_one_comment_at_the_pull_request_of_the_event(posted, everything, reports, monkeypatch):  # noqa: F811
+    monkeypatch.setenv("DPCALC_RULES", "https://example.org/rules.md")
+    report = reports(*everything)[0]["markdown"]
     for comments, place in (([], ("POST", "issues/7/comments")), ([OURS], ("PATCH", "issues/comments/3"))):
-        ((method, path, body),), _ = posted(markdown(EVERYTHING), comments=comments)
+        ((method, path, body),), _ = posted(report, comments=comments)
         assert (method, path) == (place[0], f"repos/us/repo/{place[1]}")
-    assert body.startswith("<!-- dpcalc -->\n**dpcalc: undecided**, checked 11 files: 2 undecided,")
-    assert body.count("\n| `") == len(EVERYTHING)
-    assert "| `conf/risen.yaml` | failed | 0.947 | 2.31 | 2.0 | DPC301, DPC303, " in body
-    assert "`training.steps: 10_000 -> 20_000`, and 2 more |" in body
+    assert body.startswith("<!-- dpcalc -->\n**dpcalc: undecided**, checked 9 files: 1 undecided,")
+    assert body.count("\n| `") == len(everything)
+    assert "| `conf/risen.yaml` | failed | 1.00 | 2.30 | 2.0 | DPC301, DPC303, " in re.sub(
+        r"\[(DPC\d+)\]\(.*?\)", r"\1", body
+    )
+    assert "`training.steps: 1000 -> 2300`, and 1 more |" in body
     assert "[the run](https://github.com/us/repo/actions/runs/9)" in body
     assert "more in the run" not in body
 
 
-@pytest.mark.parametrize("text", ATTACKS)
-def test_texts_of_files_stay_code(posted, text):
-    ((_, _, body),), _ = posted(markdown(attacked(text)))
-    assert body.count("\n| `") == 3 or body.endswith(" 3 more in the run.")  # with characters that nothing shows
+@pytest.mark.parametrize("text", thinned(ATTACKS, 8))
+def test_texts_of_files_stay_code(posted, attacked, text):  # noqa: F811
+    ((_, _, body),), _ = posted(attacked(text)[0]["markdown"])
+    assert body.count("\n| `") == 4 or body.endswith(" 4 more in the run.")  # with characters that nothing shows
 
 
 ROW = "| `a.yaml` | failed | 1 | 2 | 2.0 | DPC301 |"
 HEAD = "**dpcalc check: passed**, checked 1 file: 1 passed"
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "line",
     [
@@ -167,14 +168,14 @@ def run(**changes):
     ],
 )
 def test_a_run_of_no_open_pull_request_posts_nothing(posted, given):
-    calls, ended = posted(markdown(EVERYTHING), **given)
+    calls, ended = posted(MARKDOWN, **given)
     assert (calls, ended.returncode) == ([], 0)
     assert "no comment: " in ended.stdout
 
 
 def test_fifty_rows_are_posted_and_the_others_counted(posted):
-    many = [moved(replace(EVERYTHING[0], diagnostics=()), f"{number}.yaml") for number in range(60)]
-    ((_, _, body),), _ = posted(markdown(many))
+    rows = "\n".join(ROW.replace("a.yaml", f"{number}.yaml") for number in range(60))
+    ((_, _, body),), _ = posted(f"{HEAD}\n\n{rows}\n")
     assert body.count("\n| `") == 50
     assert "10 more in the run." in body
 

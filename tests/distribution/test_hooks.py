@@ -42,6 +42,7 @@ def snippets(path):
     return [yaml.safe_load(text) for text in texts if text.startswith(f"# {path}\n")]
 
 
+@pytest.mark.heavy
 def test_the_hooks():
     hooks = load_manifest(str(MANIFEST))
     names = [hook["id"] for hook in hooks]
@@ -89,6 +90,7 @@ def test_try_repo_runs_the_hooks(tmp_path):
     assert "error[DPC301]" in failed.stdout
 
 
+@pytest.mark.heavy
 def test_the_gitlab_job_checks_against_the_base(tmp_path):
     (job,) = (snippet["privacy"] for snippet in snippets(".gitlab-ci.yml"))
     clone, checkout, locked, own = map(shlex.split, job["before_script"])

@@ -26,6 +26,7 @@ def tracked(*paths):
     return set(done.stdout.splitlines())
 
 
+@pytest.mark.heavy
 def test_the_wheel_holds_the_package_the_manual_and_nothing_else(tmp_path):
     with zipfile.ZipFile(built("wheel", tmp_path)) as archive:
         inside = [name for name in archive.namelist() if ".dist-info/" not in name]
@@ -42,6 +43,7 @@ def test_the_wheel_holds_the_package_the_manual_and_nothing_else(tmp_path):
     assert pythons == {"3.11", "3.12", "3.13", "3.14"} <= tried
 
 
+@pytest.mark.heavy
 def test_the_source_archive_holds_every_file_of_the_repository(tmp_path):
     """Its tests read workflows, the site and the container; it once lacked some of these."""
     with tarfile.open(built("sdist", tmp_path)) as archive:

@@ -87,6 +87,7 @@ def test_a_link_that_leaves_the_repository_is_not_read(tmp_path):
     assert not problems(folder, {})
 
 
+@pytest.mark.heavy
 def test_a_line_of_a_hundred_thousand_options_fails(tmp_path, monkeypatch):
     """2 MiB in one line took 18 seconds, 16 MiB a quarter of an hour."""
     monkeypatch.chdir(tmp_path)

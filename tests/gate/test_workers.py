@@ -69,6 +69,7 @@ def test_nobody_waits_beyond_the_deadline():
     assert any(answers_within(seconds)[0] == 2 for seconds in (1.5, 6.0, 24.0))
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory on Linux")
 def test_a_task_takes_no_more_memory_than_is_allowed():
     hog, one, modest = answers(act, ["hog", 1, "modest"], memory=1_000_000_000)

@@ -201,6 +201,7 @@ MISSPELT = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", MISSPELT)
 def test_similar_words_are_sought_a_bounded_number_of_times(world, told, monkeypatch, name):
     compared = []

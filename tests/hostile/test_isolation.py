@@ -111,6 +111,7 @@ def test_a_dask_cluster_is_not_forged(ran, program):
     assert all(float(row.split(",")[1]) > 0.5 for row in swept.stdout.splitlines()[1:])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "flags", thinned([pytest.param(flags) for flags in (("-P",), ("-I",), ("-E", "-P"))], 1), ids=" ".join
 )
@@ -118,6 +119,7 @@ def test_the_module_as_a_program(ran, flags):
     assert ran(sys.executable, *flags, "-m", "dpcalc", "check", "a0.yaml").returncode == 1
 
 
+@pytest.mark.heavy
 def test_the_module_as_a_program_without_flags(ran, checkout):
     """Python itself looks for the package in the current directory then; nothing else is taken from there."""
     for name in ("__init__", "__main__"):

@@ -376,6 +376,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("body", BOMBS.values(), ids=BOMBS)
 def test_small_pickles_that_would_unpack_to_much_end_at_the_limits_of_their_worker(body, dpcalc, tmp_path):
     path = tmp_path / "bomb.pickle"

@@ -18,6 +18,7 @@ def same(one, other):
     assert epsilon(one).epsilon == pytest.approx(epsilon(other).epsilon, rel=1e-12)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [float, np.float64])
 def test_an_engine_of_opacus(number):
     accountant = SimpleNamespace(history=[(number(1.5), number(0.01), 200), (1.5, 0.01, np.int64(300))])
@@ -88,6 +89,7 @@ class DPKerasConfig:
     noise_multiplier: float | None = None
 
 
+@pytest.mark.heavy
 def test_parameters_of_jax_privacy():
     params = DpParams(1.5, 1000, 1e-5, 10)
     same(from_jax_privacy(params, steps=500), plan(**FLAT))

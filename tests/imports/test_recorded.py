@@ -100,6 +100,7 @@ def test_the_difference_from_what_the_libraries_print_is_explained(epsilon_of):
         assert low <= epsilon / epsilon_of(name) <= high, (name, kind)
 
 
+@pytest.mark.heavy
 def test_their_fixed_size_number_is_that_of_twice_the_noise():
     printed = ANSWERS["event_fixed_size.txt"]["rdp"]
     twice = flat("scheme: fixed, size: 256", "noise_multiplier: 8", 1000, adjacency="replace-one")

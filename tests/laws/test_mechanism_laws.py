@@ -121,6 +121,7 @@ def least(plan):
         return 0.0
 
 
+@pytest.mark.heavy
 @law(plans(), st.floats(1.05, 5))
 def test_epsilon_falls_where_a_mechanism_tells_less(plan, factor):
     costs_no_more(changed(plan, mechanism=weaker(plan.phases[0].mechanism, factor)), plan)
@@ -143,6 +144,7 @@ def test_epsilon_rises_in_a_poisson_rate(plan, hundredths):
     costs_no_more(plan, changed(plan, hierarchy=Hierarchy(levels=tuple(levels))))
 
 
+@pytest.mark.heavy
 @law(plans(groups=False))
 def test_larger_groups_cost_no_less(plan):
     costs_no_more(plan, replace(plan, group_size=2))
@@ -150,6 +152,7 @@ def test_larger_groups_cost_no_less(plan):
         costs_no_more(replace(plan, group_size=2), replace(plan, group_size=3))
 
 
+@pytest.mark.heavy
 @law(plans(groups=False))
 def test_replacing_a_unit_covers_all_that_is_in_it(plan):
     """Of noise on a sum; under other mechanisms one unit of any level is one change."""
@@ -159,11 +162,13 @@ def test_replacing_a_unit_covers_all_that_is_in_it(plan):
     costs_no_more(plan, replace(plan, unit=1, adjacency=Adjacency.REPLACE_ONE))
 
 
+@pytest.mark.heavy
 @law(plans())
 def test_sampling_never_costs(plan):
     assert epsilon(plan, "auto") <= unsampled_epsilon(plan) * (1 + 1e-4) + 1e-9
 
 
+@pytest.mark.heavy
 @law(plans())
 def test_the_order_of_accountants(plan):
     found = {}
@@ -180,6 +185,7 @@ def test_the_order_of_accountants(plan):
         assert found.get("pld", 0.0) <= min(found["rdp"], found["optimal"]) * (1 + 1e-4) + 1e-9
 
 
+@pytest.mark.heavy
 @law(plans(groups=False))
 def test_the_lower_end_is_below_and_tight_where_it_says_so(plan):
     found = evaluate(plan).guarantee

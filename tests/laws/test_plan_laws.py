@@ -100,22 +100,26 @@ def costs_no_more(cheap, dear):
     assert small <= large * (1 + ROUND_OFF) + 1e-12
 
 
+@pytest.mark.heavy
 @law(plans(), st.floats(1.01, 10))
 def test_epsilon_falls_in_noise(plan, factor):
     noise = plan.phases[0].mechanism.noise_multiplier
     costs_no_more(changed(plan, mechanism=Gaussian(noise_multiplier=noise * factor)), plan)
 
 
+@pytest.mark.heavy
 @law(plans(), st.floats(1.1, 1e4))
 def test_epsilon_falls_in_delta(plan, factor):
     costs_no_more(replace(plan, delta=min(plan.delta * factor, 0.5)), plan)
 
 
+@pytest.mark.heavy
 @law(plans(), st.integers(1, 1000))
 def test_epsilon_rises_in_steps(plan, more):
     costs_no_more(plan, changed(plan, steps=plan.phases[0].steps + more))
 
 
+@pytest.mark.heavy
 @law(plans(), st.integers(1, 1000))
 def test_epsilon_rises_in_a_poisson_rate(plan, thousandths):
     number = plan.unit - 1  # below it a larger rate changes no distance, above it the law is not claimed
@@ -126,6 +130,7 @@ def test_epsilon_rises_in_a_poisson_rate(plan, thousandths):
     costs_no_more(plan, with_scheme(plan, number, Poisson(probability=rate)))
 
 
+@pytest.mark.heavy
 @law(plans(), st.integers(1, 1000))
 def test_epsilon_rises_in_a_fixed_size_below_the_count(plan, more):
     level = plan.phases[0].hierarchy.levels[0]
@@ -158,6 +163,7 @@ def test_the_order_of_phases_is_irrelevant(plan):
     assert max(lower, lower_turned) <= min(upper, upper_turned)
 
 
+@pytest.mark.heavy
 @law(plans(), plans())
 def test_a_phase_without_steps_or_draws_costs_nothing(plan, other):
     hierarchy = plan.phases[0].hierarchy
@@ -197,6 +203,7 @@ def test_without_sampling_the_exact_gaussian_is_inside(delta, steps, exponent, a
     assert upper - lower <= max(1e-3 * exact, 1e-6)
 
 
+@pytest.mark.heavy
 @law(plans(), st.lists(st.floats(-3, 1), min_size=2, max_size=2), few=3)
 def test_delta_lies_in_the_unit_interval_and_falls(plan, exponents):
     epsilons = sorted(10**x for x in exponents)

@@ -63,6 +63,7 @@ def allocated(block, number):
     return replace(plan, phases=(chosen, *plan.phases[1:]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", range(5))
 def test_schedules_in_which_units_choose_their_steps(number):
     check_answer(allocated(0, number))
@@ -88,6 +89,7 @@ def test_gaussian_schedules_more(block):
         check_order(gaussian(block, number))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [0, 1, pytest.param(2, marks=pytest.mark.heavy), 3, 4, 5])
 def test_mixed_schedules(number):
     check_answer(mixed(0, number, 1, 6))

@@ -35,6 +35,7 @@ def test_compositions_of_randomized_response_are_the_optimal_ones(epsilon, count
         assert accountant({response(epsilon): count}, delta=delta).epsilon >= exact
 
 
+@pytest.mark.heavy
 def test_what_is_infinite_is_taken_from_delta():
     counts = {response(0.1, 1e-8): 1000}
     rest = 1 - (1 - 1e-4) / (1 - 1e-8) ** 1000

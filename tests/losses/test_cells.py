@@ -56,6 +56,7 @@ def test_a_bulk_of_which_nothing_is_left(delta):
     assert 0.9 * delta < low <= high < 1.001 * delta
 
 
+@pytest.mark.heavy
 def test_nodes_whose_loss_is_so_low_that_the_tilt_leaves_them_no_mass():
     """Three draws with replacement of 60,000 units each: e^(-tilt * loss) at the lowest loss is above any float."""
     chances = [Fraction(math.comb(3, k) * 19 ** (3 - k), 8000) for k in range(4)]

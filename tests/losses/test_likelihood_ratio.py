@@ -105,6 +105,7 @@ def slow(*case):
     return pytest.param(*case, marks=pytest.mark.slow)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sigmas", "share", "epsilons"),
     [
@@ -142,6 +143,7 @@ def test_large_ratios_are_told_from_others():
     assert large_ratio_pair([(rare, 3)], Estimate.UPPER) is None
 
 
+@pytest.mark.heavy
 def test_what_quadrature_misses_is_no_infinite_loss():
     """17 components on each side: masses sum to 1 - 1.4e-13; once that was a loss of infinity with this chance."""
     chance = Fraction(1, 17)

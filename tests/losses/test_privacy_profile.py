@@ -34,6 +34,7 @@ def profiles(draw):
     return found.swapped if draw(st.booleans()) else found
 
 
+@pytest.mark.heavy
 @settings(deadline=None, max_examples=150)
 @given(profiles(), st.lists(st.floats(-3, 2.5), min_size=3, max_size=8))
 def test_a_profile_falls_is_convex_in_e_to_the_epsilon_and_lies_in_the_unit_interval(profile, exponents):

@@ -28,6 +28,7 @@ def test_between_its_orders_a_curve_is_a_chord_of_log_moments():
     assert hump.rdp(3.0) == pytest.approx((0.2 + 3) / 4)
 
 
+@pytest.mark.heavy
 @given(
     st.lists(st.tuples(st.floats(0.01, 1), st.floats(0.01, 1)), min_size=2, max_size=6),
     st.lists(st.floats(1.05, 12), min_size=1, max_size=5, unique=True),

@@ -116,6 +116,7 @@ def test_crowded_units_have_an_answer(levels, sampling, noise, adjacency, kind):
     assert delta_of(plan, epsilon=10.0).delta > 0.999
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("adjacency", "records", "kind"),
     thinned(

@@ -263,6 +263,7 @@ def test_a_zeroed_unit_shows_in_a_batch_that_is_clipped_as_a_whole(scheme, inner
     assert (np.array(truth) <= bound(plan, epsilons) + 1e-9).all()
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", ["zero-out", "replace-one", "add-remove"])
 @pytest.mark.parametrize("scheme", [TWO, RandomAllocation(times=1, steps=2)])
 @pytest.mark.parametrize("delta", [1e-2, 1e-5])

@@ -24,6 +24,7 @@ from tests.thinning import thinned
 NEVER = 1 + 1e-9  # relative slack of two float64 evaluations, far below any modelling error
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(30), 1))
 def test_no_enumerated_data_set_exceeds_the_bound(block):
     rng = np.random.default_rng([block, 2024])
@@ -63,6 +64,7 @@ def climbed(problem, rng, sweeps):
             yield excess(reached, bound, epsilons), values
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", thinned(range(6), 3))
 def test_no_data_set_found_by_ascent_exceeds_the_bound(seed):
     rng = np.random.default_rng([seed, 77])
@@ -80,6 +82,7 @@ def test_no_data_set_found_by_ascent_exceeds_the_bound_at_length(seed):
         assert ratio <= NEVER, (problem, values)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", thinned(range(8), 4))
 def test_no_data_set_in_the_plane_exceeds_the_bound(seed):
     rng = np.random.default_rng([seed, 31])

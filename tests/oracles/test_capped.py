@@ -46,6 +46,7 @@ def counted(count, rate, cap):
     return full, stays / full if full else 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("count", "rate", "cap"),
     [

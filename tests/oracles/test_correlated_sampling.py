@@ -102,6 +102,7 @@ HELD = [  # bins, steps, coefficients, noise
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("bins", "steps", "coefficients", "noise"), thinned(HELD, keep=4))
 @pytest.mark.parametrize("adjacency", [ADD, REPLACE])
 def test_no_unit_in_bins_costs_more_than_the_bound(bins, steps, coefficients, noise, adjacency):
@@ -141,6 +142,7 @@ def check_bins(run, strategy, bins, noise, seed=0):
         assert bound.delta_lower <= largest * (1 + ROUNDING) + 1e-7
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", thinned(range(20), keep=3))
 def test_no_unit_in_bins_costs_more_under_a_matrix(seed):
     """Banded matrices with columns of different norms and signs, also where bands do not divide the bins."""
@@ -167,6 +169,7 @@ MORE_BINS = [  # bins, steps, coefficients, noise: also of bands that do not div
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("problem", thinned([pytest.param(problem) for problem in MORE_BINS], keep=3))
 def test_no_unit_in_more_bins_costs_more(problem):
     """Losses drawn at random from the mixture over all bins: five deviations of the mean below the bound, or more."""
@@ -199,6 +202,7 @@ def test_one_pass_is_one_pass_fresh_or_held(bins, steps):
     assert guarantee(fresh).epsilon == guarantee(held).epsilon
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", [ADD, ZERO, REPLACE])
 def test_bands_that_divide_the_bins_are_bins_of_independent_noise(adjacency):
     """Eight passes of 24 bins under three bands: as eight passes of eight bins with independent noise."""
@@ -221,6 +225,7 @@ def test_bands_that_divide_the_bins_are_bins_of_independent_noise(adjacency):
     assert epsilon_lower(run)[0] == pytest.approx(epsilon_lower(attained)[0], rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_held", [False, True])
 def test_identity_in_bins_is_plain_dp_sgd(is_held):
     run = plan_of(Toeplitz(coefficients=(0.5,)), BallsInBins(bins=10, is_held=is_held), 37, noise=2.0)
@@ -352,6 +357,7 @@ CUT = [  # others in the unit's group, others in the second group, rate, cap, no
 TWO_BANDS = np.array([[1.0, 0, 0], [0.5, 0.8, 0], [0, -0.3, 1.1]])
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("data", thinned([pytest.param(data) for data in CUT], keep=2))
 @pytest.mark.parametrize("adjacency", [ADD, ZERO, REPLACE])
 def test_no_cut_group_costs_more_than_the_bound(data, adjacency):
@@ -378,6 +384,7 @@ def test_no_cut_group_costs_more_than_the_bound(data, adjacency):
         assert max(truth) > 0
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", [ADD, ZERO, REPLACE])
 @pytest.mark.parametrize(("steps", "cap"), [(40, 30), (41, 36)])
 def test_cut_cyclic_draws_are_cut_poisson_steps(steps, cap, adjacency):
@@ -401,6 +408,7 @@ def test_a_cap_that_no_group_reaches_is_no_cap():
         assert value == pytest.approx(epsilon, rel=1e-9)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cap", [1, pytest.param(3, marks=pytest.mark.heavy)])
 def test_a_group_of_unknown_size_is_above_each_size(cap):
     """Of twelve units in three groups of at most six any group holds none to six, and that of a unit one to six."""
@@ -419,6 +427,7 @@ def test_a_largest_group_holds_its_share():
         guarantee(plan_of(Toeplitz(coefficients=(1.0,)), scheme, 9, count=12))
 
 
+@pytest.mark.heavy
 def test_cut_groups_beside_other_phases():
     """Data are those of both phases; each phase keeps its own frame."""
     rate, bands = Fraction(1, 60), Toeplitz(coefficients=(1.0, 0.5, 0.25))
@@ -433,6 +442,7 @@ def test_cut_groups_beside_other_phases():
 # Draws below a bin.
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", [1, 2])
 @pytest.mark.parametrize("adjacency", thinned([ADD, ZERO], keep=1))
 @pytest.mark.parametrize("mate", [1, -1])

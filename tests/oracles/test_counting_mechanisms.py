@@ -179,6 +179,7 @@ def log_moments(p, q, order):
     return [float(np.logaddexp.reduce(order * a + (1 - order) * b)) for a, b in (logs, logs[::-1])]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("block", "number"), BLOCKS)
 @pytest.mark.parametrize("flavour", thinned(FLAVOURS, 1), ids=lambda flavour: flavour.__name__)
 def test_no_count_diverges_more_than_what_is_promised_of_each_step(flavour, block, number):

@@ -9,17 +9,26 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, pld
 from dpcalc.amplification import correlated
+from dpcalc.config.load import load_text
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.matrix_factorization import Bounds, Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.sampling.schemes import AnyOrder, BallsInBins, CyclicPoisson, Poisson
-from tests.audit.test_simulate import PLANS, levels, plan
+from tests.cli import test_simulate
 from tests.oracles import correlated_releases, tilted_losses
+from tests.runs import run_of
 from tests.thinning import thinned
 
 DOUBT = 1e-6
-FLAT = plan(levels((1000, Poisson(probability=Fraction(1, 100)))), steps=500, adjacency=Adjacency.ADD_REMOVE)
+PLANS = test_simulate.PLANS
+
+
+def plan(count, scheme, steps):
+    return run_of((count, scheme), steps=steps, adjacency=Adjacency.ADD_REMOVE, noise=8.0, delta=1e-4)
+
+
+FLAT = plan(1000, Poisson(probability=Fraction(1, 100)), 500)
 
 
 def drawn_and_certified(asked, runs):
@@ -32,9 +41,12 @@ def drawn_and_certified(asked, runs):
         yield drawn, delta_bounds(counts, epsilon=epsilon, sides=(LOWER, UPPER))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(PLANS, 6))
 def test_delta_of_composed_steps_is_that_of_drawn_losses(name):
-    for (low, high), (lower, upper) in drawn_and_certified(PLANS[name], 100):
+    for (low, high), (lower, upper) in drawn_and_certified(
+        load_text(test_simulate.plan(**PLANS[name]), path=name).plan, 100
+    ):
         assert low <= upper
         assert lower <= high
 
@@ -66,7 +78,7 @@ CORRELATED = {  # strategy, scheme, steps, limits
 def correlated_plan(name):
     strategy, scheme, steps, limits = CORRELATED[name]
     noise = MatrixFactorization(strategy=strategy, noise_multiplier=1.5, **limits)
-    asked = plan(levels((40, scheme)), steps=steps, adjacency=Adjacency.ADD_REMOVE)
+    asked = plan(40, scheme, steps)
     return replace(asked, phases=(replace(asked.phases[0], mechanism=noise),))
 
 
@@ -82,6 +94,7 @@ def release_deltas(name):
         )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", CORRELATED)
 def test_whole_releases_cost_no_more_than_the_bound(name):
     intervals = list(release_deltas(name))
@@ -92,6 +105,7 @@ def test_whole_releases_cost_no_more_than_the_bound(name):
         assert low < upper < high
 
 
+@pytest.mark.heavy
 @pytest.mark.usefixtures("fresh_caches")
 def test_a_bound_of_a_release_that_is_too_small_is_found(monkeypatch):
     def made_smaller(sensitivity):

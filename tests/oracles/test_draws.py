@@ -118,6 +118,7 @@ def random_pair(rng, dimensions):
     return weights, [rng.uniform(-2, 2, (5, dimensions)) for _ in range(2)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(2))
 def test_the_plane_agrees_with_the_slow_integrator(seed):
     weights, means = random_pair(np.random.default_rng(seed), 2)
@@ -152,6 +153,7 @@ def test_what_is_projected_away_only_lowers_the_value():
     assert 0.1 < divergences(weights, means, 1.0, [0.5])[0, 0] < revealed
 
 
+@pytest.mark.heavy
 def test_an_adversary_without_a_choice_gains_nothing_and_one_with_a_choice_can():
     run = group_run((Draw(3, "poisson", HALF, every=2),), [(0,)], 1, REPLACE_ONE, steps=2)
     rng = np.random.default_rng(0)

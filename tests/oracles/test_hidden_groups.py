@@ -48,6 +48,7 @@ def bounds_of(plan, epsilons):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("enough", [2, pytest.param(40, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("flavour", [group, unequal_group], ids=lambda flavour: flavour.__name__)
 def test_every_bound_holds(flavour, enough):
@@ -134,6 +135,7 @@ def group_ratio(rng):
     return float(((np.max(truths, axis=0) - ROUND_OFF) / np.maximum(ours, ROUND_OFF)).max()), float(gain.min())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("number", [12, pytest.param(500, marks=pytest.mark.slow)])
 def test_no_data_set_exceeds_the_average_of_a_group(number):
     results = [group_ratio(np.random.default_rng([seed, 17])) for seed in range(number)]

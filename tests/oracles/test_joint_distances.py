@@ -48,6 +48,7 @@ def two_levels(tasks, drawn_tasks, records, drawn_records):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("sigma", "ends"), [(6.0, (3.520, 3.75)), (20.0, (0.3224, 0.333))])
 def test_example_e(sigma, ends):
     """4 of 200 tasks, 5 of 20 records: (K) 5.025 and .3684; another program's supremum on a grid is the lower end."""
@@ -147,6 +148,7 @@ def largest_ratio(rng, *, turns, in_plane=False, sabotage=None):
     return (best - 1e-14) / max(profile.delta(epsilon), 1e-14), min(gains), (question, sigma, epsilon)
 
 
+@pytest.mark.heavy
 def test_no_data_set_exceeds_the_bound():
     rng = np.random.default_rng(6)
     results = [largest_ratio(rng, turns=3) for _ in range(4)]
@@ -202,6 +204,7 @@ def in_the_plane(bound, sigma, epsilon, data):
     return float((np.maximum(drawn - paid, 0.0) * weights).sum())
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("sigma", [1.5, 6.0])
 def test_the_search_finds_the_supremum(sigma):
     """Nowhere below data that the theorem allows, and hardly above the best of them."""
@@ -249,6 +252,7 @@ def test_where_the_geometry_is_not_known(change):
     assert joint_step_bound(bound, path, clip=clip, adjacency=relation) is None
 
 
+@pytest.mark.heavy
 def test_a_unit_that_is_left_out_can_miss_more_than_those_that_are_kept():
     """The user of 100 records is left out for those of the other session, whose batches lack 104 records, not 500.
 
@@ -284,6 +288,7 @@ def test_the_bound_is_taken_where_it_lowers_epsilon():
         assert isinstance(run.bounds[0][0].bound, joint_distances.JointStepBound) == is_joint
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_swapped", [False, True])
 def test_the_losses_of_chords_have_their_profile(is_swapped):
     """Delta read from the masses of the losses: atoms, and segments by a Riemann sum."""

@@ -92,6 +92,7 @@ def test_glued_halves_of_more_than_all_mass_are_a_bound():
                 assert integral == pytest.approx(exact, abs=1e-12)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("tilt", [0.01, 0.3, 2.0, 50.0])
 @pytest.mark.parametrize("spacing", [1e-3, 0.05, 1.0])
 def test_errors_of_tilted_masses_count_as_much_as_is_said(tilt, spacing):

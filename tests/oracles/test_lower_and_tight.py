@@ -75,6 +75,7 @@ def check(problem):
     return lower.max() > 0, True
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "flavour",
     [pytest.param(each, marks=[pytest.mark.heavy] if each in SLOWEST else [], id=each.__name__) for each in FLAVOURS],
@@ -144,6 +145,7 @@ THREE_STEPS = Problem(
 )
 
 
+@pytest.mark.heavy
 def test_three_steps_on_a_lattice():
     """Two users, each with one record drawn afresh in every step: the whole divergence in three dimensions.
 
@@ -197,6 +199,7 @@ privacy: {{unit: a, adjacency: add-remove, delta: 1e-5}}
 """
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("count", "mechanism", "most"),
     [
@@ -212,6 +215,7 @@ def test_a_unit_of_many_records_that_chooses_a_bin_hides_its_choice(count, mecha
     assert found is None or found.value <= most
 
 
+@pytest.mark.heavy
 def test_where_others_are_too_many_to_be_followed_they_contribute_nothing():
     """Up to 300 of 60,000 examples by chance, noise 1.1: for a time no lower end was found."""
     draw = CappedPoisson(probability=Fraction(256, 60_000), max_batch_size=300)

@@ -65,6 +65,7 @@ def told(bound):
     return Average(parts=tuple((chance, replace(part, shared=())) for chance, part in bound.parts))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("outer", "epsilons"),
     [
@@ -165,6 +166,7 @@ def shared_twice_by_hand(patients, sigma, epsilon, *, is_swapped):
     return float(np.maximum(total - (alpha - 1) * (1 - r_1) * at(0), 0.0).sum() * (y[1] - y[0]))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("patients", "known"),
     [(Fixed(size=2), (0.4, True)), (Poisson(probability=Fraction(2, 5)), (0.4, False))],
@@ -184,6 +186,7 @@ def test_missed_batches_are_shared_at_two_ancestors(patients, known, sigma):
     assert lowered < 0.95
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("epsilon", [0.03, 0.3, 0.6])
 def test_no_mass_is_lost_where_mates_turn_the_batch_millions_of_deviations_away(epsilon):
     """The place where a half-line begins is known to a float's last digit: it lost .7 % of delta here (.003933)."""
@@ -439,6 +442,7 @@ def test_wide_sums_are_upper_bounds():
         assert float(sum(p for k, p in found.items() if k >= point)) >= math.erfc(deviations / math.sqrt(2)) / 2 * 0.99
 
 
+@pytest.mark.heavy
 def test_other_tasks_turned_against_the_record_cost_more_than_silent_ones():
     """4 of 200 tasks, poisson records: mates with the record, all other tasks against it; and not the golden 1.7936.
 
@@ -588,6 +592,7 @@ def test_no_unit_costs_more_than_those_that_are_composed_at_length(block):
     assert max(map(max, ratios)) <= NEVER
 
 
+@pytest.mark.heavy
 def test_three_levels_of_different_sizes_are_averaged():
     """(K): .648."""
     tree = [[r] * n for r, n in ((6, 4), (9, 5), (12, 6), (15, 7))]

@@ -59,6 +59,7 @@ def worst_ratio(problem, rng, **amounts):
     return worst, at
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("flavour", FLAVOURS, ids=lambda flavour: flavour.__name__)
 @pytest.mark.parametrize("block", thinned(range(5), 1))
 def test_no_data_set_exceeds_the_bound(flavour, block):
@@ -80,6 +81,7 @@ def test_no_data_set_exceeds_the_bound_at_length(flavour, block):
         assert ratio <= NEVER, (problem, values)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", [0, *(pytest.param(block, marks=pytest.mark.slow) for block in range(1, 10))])
 def test_all_units_of_one_parent_cost_no_more_than_the_parent_zeroed(block):
     """By the bound of the parent alone, in both directions: the bound of the group is that of its worst placement."""
@@ -120,6 +122,7 @@ def check_answers(rng, number):
             assert (reached - ROUND_OFF) <= NEVER * max(allowed[direction, 0], ROUND_OFF), (problem, epsilon)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", [0, pytest.param(1, marks=pytest.mark.heavy)])
 def test_no_answer_to_the_first_output_exceeds_the_bound_of_a_held_draw(block):
     check_answers(np.random.default_rng([block, 13]), 6)

@@ -71,6 +71,7 @@ def check(rng, flavour, number, **amounts):
             assert all(excess(truth, one) <= NEVER for one in allowed), (problem, values)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "flavour", [group, held, fresh_below, shuffled, capped_alike], ids=lambda flavour: flavour.__name__
 )

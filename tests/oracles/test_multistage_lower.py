@@ -305,6 +305,7 @@ def check_against_own_composition(run, monkeypatch, kind=Gaussian):
     return printed[0] / max(costs)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(20), 1))
 def test_the_printed_lower_bound_is_what_the_enumerated_data_set_costs(block, monkeypatch):
     rng = np.random.default_rng([block, 16])
@@ -404,6 +405,7 @@ def test_draws_of_many_small_users_are_those_of_a_data_set(unit, monkeypatch):
     assert check_against_own_composition(run, monkeypatch) > 1 - 1e-3
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("users", "relation", "least"),
     [

@@ -105,6 +105,7 @@ def check_two(problem):
     assert lower == 0 or step.delta_2(lower) >= problem.delta * (1 - 1e-9), problem
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(6), 2))
 def test_two_steps(block):
     rng = generator(block, 107)

@@ -132,6 +132,7 @@ WIDE = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", WIDE)
 def test_the_interval_of_a_bounded_loss_is_narrow(case):
     upper, lower = ends(case)
@@ -166,6 +167,7 @@ def test_rare_losses_have_narrow_and_valid_ends(case):
     assert upper - lower <= 3e-4 * upper
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", thinned(FARTHER + ROUNDED, 3))
 def test_rare_losses_have_narrow_ends_at_any_delta(case):
     upper, lower = ends(case)

@@ -181,6 +181,7 @@ def test_the_joint_bound_is_met(epsilon):
     assert truth(epsilon) == pytest.approx(delta_of(plan, epsilon=epsilon).delta, rel=2e-3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("epsilon", EPSILONS[1:])
 def test_two_sampled_mechanisms_would_be_too_few(epsilon):
     """The sums share their sample: draws of their own for each of them cost less than an actual data set."""

@@ -166,6 +166,7 @@ def check_tight(rng, number, most_outcomes):
         assert most == pytest.approx(bound(problem.plan, [0.1]).max(), rel=2e-3), problem
 
 
+@pytest.mark.heavy
 def test_a_shuffle_that_is_called_tight_is():
     check_tight(np.random.default_rng(59), 4, 200)
 
@@ -383,6 +384,7 @@ def profile_of(mu, epsilon):
     return ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("relation", list(Adjacency))
 def test_passes_of_one_step_are_fixed_draws(relation):
     """Above half of the units: every pass is one batch, drawn afresh."""

@@ -199,6 +199,7 @@ def check(seed, *, chooses, number=16):
     assert over <= 1e-10, (config, what)
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("chooses", [True, False])
 @pytest.mark.parametrize("seed", range(3))
@@ -232,6 +233,7 @@ def laws_of_one_run():
     return list(itertools.product(mechanisms, draws_of_records, clips, [(4, 4), (4, 2), (10, 9), (3, 2)]))
 
 
+@pytest.mark.heavy
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize(
     ("mechanism", "records", "clip", "sizes", "spelling"),
@@ -241,7 +243,7 @@ def laws_of_one_run():
             for run in laws_of_one_run()[::11]
             for spelling in ({"scheme": "balls-in-bins", "bins": 1}, {"scheme": "random-allocation"})
         ],
-        6,
+        2,
     ),
 )
 def test_a_choice_among_one_step_is_no_choice(mechanism, records, clip, sizes, spelling):

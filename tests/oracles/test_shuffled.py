@@ -310,6 +310,7 @@ def pair_of_counts(p, q, likeness, batches):
     return np.array(masses).T
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("is_swapped", [False, True])
 @pytest.mark.parametrize(
     ("p", "q", "likeness", "batches"),
@@ -806,6 +807,7 @@ def check_runs(seed):
             assert hockey_stick(*laws, epsilon) <= bound * (1 + 1e-9) + 1e-12, (seed, epsilon, text)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("seed", range(4))
 def test_runs_of_several_phases(seed):
     check_runs(seed)
@@ -817,6 +819,7 @@ def test_many_runs_of_several_phases(seed):
     check_runs(seed)
 
 
+@pytest.mark.heavy
 def test_a_hundred_thousand_batches():
     # Labels of two letters: the sum of contrasts is that of fair coins, and the number of labels a binomial one.
     batches, likeness = 100_000, 40.0

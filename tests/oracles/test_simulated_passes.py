@@ -58,6 +58,7 @@ BACKWARD = [(1.0, 64, 1, 1e-8), (0.1, 50, 1, 1e-6)]
 CASES = [*((*problem, True) for problem in FORWARD), *((*problem, False) for problem in BACKWARD)]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("problem", CASES)
 def test_simulated_passes_lie_in_the_interval(problem):
     assert check_simulated(problem, draws=1_000_000, seed=1)

@@ -10,6 +10,7 @@ import pytest
 import dpcalc
 from dpcalc.config.load import load_text
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
+from tests.thinning import thinned
 
 EPSILONS = (0.0, 0.1, 0.25, 0.5, 0.8, 1.2, 1.8, 2.5, 3.5, 5.0)
 RUN = """
@@ -34,6 +35,7 @@ def binomial(draws, rate):
 THIRD, RARE = Fraction(1, 3), Fraction(1, 100)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("adjacency", "draws", "rate"),
     [
@@ -100,6 +102,7 @@ def convolved_delta(law, sigma, steps, epsilon, *, swapped):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("draws", "rate", "sigma", "steps"), [(4, 0.02, 0.8, 30), (2, 0.2, 2.0, 20)])
 def test_composed_steps_against_a_convolution(draws, rate, sigma, steps):
     plan, law = run(draws=draws, rate=rate, sigma=sigma, steps=steps), binomial(draws, rate)
@@ -112,6 +115,7 @@ def test_composed_steps_against_a_convolution(draws, rate, sigma, steps):
         assert found.delta <= 1.02 * high + 1e-11
 
 
+@pytest.mark.heavy
 def test_accumulated_batches_of_opacus():
     """4 batches of 128 of 50,000 in a step: dp_accounting 0.6.0 says 45.20 (optimistic) to 46.99 (pessimistic)."""
     found = dpcalc.epsilon(run(rate="128/50000", draws=4, sigma=0.39067, steps=1955))
@@ -130,10 +134,22 @@ privacy: {{unit: {unit}, adjacency: {adjacency}, delta: 1e-5, group_size: {group
 """
 
 
-@pytest.mark.parametrize("adjacency", ["add-remove", "zero-out", "replace-one"])
+@pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("above", "unit", "group"),
-    [("", "example", 1), ("", "example", 3), ("fixed, size: 3", "example", 1), ("poisson, rate: .2", "user", 1)],
+    ("above", "unit", "group", "adjacency"),
+    thinned(
+        [
+            (*units, adjacency)
+            for units in [
+                ("", "example", 1),
+                ("poisson, rate: .2", "user", 1),
+                ("fixed, size: 3", "example", 1),
+                ("", "example", 3),
+            ]
+            for adjacency in ("add-remove", "zero-out", "replace-one")
+        ],
+        5,
+    ),
 )
 def test_same_as_copies_that_are_written_out(above, unit, group, adjacency):
     nested = {"above": "{name: user, count: 9}, " if above else "", "count": 5 if above else 40}

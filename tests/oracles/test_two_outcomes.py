@@ -49,6 +49,7 @@ def random_pair(rng):
     return pair, centers, np.array([p, q], dtype=float), sigma
 
 
+@pytest.mark.heavy
 def test_mixtures_once_and_twice():
     """Of one step nearly the whole divergence is found: the loss is read cell by cell."""
     rng = np.random.default_rng(17)

@@ -117,6 +117,7 @@ def test_every_path_has_those_distances_where_draws_are_of_at_most_a_number(seed
     assert told_of == wanted, (tree, draws, clip)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("block", thinned(range(20), 3))
 def test_no_data_set_exceeds_the_bound_where_draws_are_of_at_most_a_number(block):
     rng = np.random.default_rng([block, 12])

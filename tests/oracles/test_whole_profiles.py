@@ -152,6 +152,7 @@ def largest_ratio(problem, rng, *, laplace):
     return worst[0], tried[worst[1]]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("block", "plans"), [(0, 2), *(pytest.param(block, 25, marks=pytest.mark.slow) for block in range(1, 13))]
 )

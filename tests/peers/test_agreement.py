@@ -67,6 +67,7 @@ def assert_pld_agrees(theirs, interval, slack):
     assert lower <= theirs <= upper + slack
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("run", thinned(POISSON + OTHER_RELATIONS, 5), ids=str)
 def test_dp_accounting_pld(run):
     assert_pld_agrees(google_pld(run), ours(run.plan), google_slack(run))
@@ -82,6 +83,7 @@ def test_fixed_batches_cost_what_poisson_costs_at_half_the_noise(size, count, ru
     assert_pld_agrees(google_pld(halved), ours(fixed(size, count, run)), google_slack(halved))
 
 
+@pytest.mark.heavy
 def test_users_of_eight_records_in_fixed_batches_cost_sixteen_times_the_shift():
     run = Flat("1/100", 20, 2_000, 1e-6)
     users = plan(

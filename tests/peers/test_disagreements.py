@@ -133,6 +133,7 @@ COARSE = [
 INVERTED = {COARSE[0].run: 0.0897402}  # exact by inversion of the characteristic function
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("case", thinned(COARSE, 2), ids=str)
 def test_dp_accounting_pld_is_far_above(case):
     lower, upper = ours(case.run.plan)
@@ -142,12 +143,14 @@ def test_dp_accounting_pld_is_far_above(case):
     assert_wrong(google_pld(case.run), case, lower, upper)
 
 
+@pytest.mark.heavy
 def test_dp_accounting_renyi_bound_is_a_hundred_times_too_large_where_orders_end_at_1024():
     case = Case(Flat("1e-6", 1, 1_000_000, 1e-6), 0.367, 5e-4, ABOVE)
     assert_wrong(google_rdp(case.run), case, *ours(case.run.plan))
     assert google_rdp(case.run) > 90 * ours(case.run.plan)[1]
 
 
+@pytest.mark.heavy
 def test_dp_accounting_renyi_bound_forgets_that_replacing_moves_the_mean_twice():
     run = Flat("1", 1, 1, 1e-5, Adjacency.REPLACE_ONE)
     lower, upper = ours(run.plan)
@@ -247,6 +250,7 @@ def test_dp_accounting_forgets_repeated_choices(steps, true_epsilon):
     assert exact_delta(said, steps, truth) > 1000 * 1e-5
 
 
+@pytest.mark.heavy
 def test_one_flat_draw_at_the_product_of_rates_is_too_cheap_for_two_levels_clipped_per_task():
     """What people type instead; below what an actual data set costs, even where all is redrawn in every step."""
     tenth = Poisson(probability=Fraction(1, 10))
@@ -255,6 +259,7 @@ def test_one_flat_draw_at_the_product_of_rates_is_too_cheap_for_two_levels_clipp
     assert ours(two_levels)[0] > google_pld(Flat("1/100", 4, 1_000, 1e-6))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("delta", thinned([1e-14, 1e-15, 1e-30], 1))
 def test_tiny_delta_by_prv_accountant(delta):
     run = Flat("1/100", 1, 1_000, delta)

@@ -127,6 +127,7 @@ def loaded(sampling, training, **more):
     return load_text(flat({**sections, **more}), path="f").plan
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(LOADERS, 5))
 def test_what_opacus_prints_for_a_loader(name):
     sampling, training, length, steps, *_ = LOADERS[name]
@@ -149,6 +150,7 @@ def test_what_tf_privacy_prints_for_a_loader(name):
     assert rows == {bound: pytest.approx(epsilon, rel=1e-6) for bound, epsilon in expected.items()}
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(["last batch dropped", "shuffle", "fixed"], 1))
 def test_the_note_names_what_opacus_prints(name):
     sampling, training, length, steps, *_ = LOADERS[name]
@@ -220,6 +222,7 @@ def test_clipped_microbatches_are_what_the_statement_halves_the_noise_for():
     assert valid == {"flat Poisson, microbatches"}
 
 
+@pytest.mark.heavy
 def test_once_per_epoch_is_what_a_shuffle_costs_under_zero_out():
     privacy = f"{{delta: {DELTA}, adjacency: zero-out}}"
     plan = loaded("{scheme: shuffle, size: 256}", "{epochs: 7}", privacy=privacy)

@@ -38,6 +38,7 @@ def hierarchy(*schemes):
     return Hierarchy(levels=tuple(Level(name=name, count=40, scheme=scheme) for name, scheme in pairs))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("unit", [1, 2])
 def test_shuffles_within_shuffles_become_poisson_together(unit):
     (note,) = notes(run(hierarchy(*SHUFFLE), unit=unit), "Poisson batches")
@@ -73,6 +74,7 @@ def test_what_the_factor_of_the_poisson_bound_costs_is_told(scheme, said, told):
         assert note.epsilons[1] < found.guarantee.epsilon / 1.1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("draws", "unit", "clip", "farthest"),
     [
@@ -135,6 +137,7 @@ def test_of_the_draws_only_those_with_a_cap_are_named():
     assert re.match(r"cutting batches to 200 \(example\) raises epsilon {} -> {}; the smallest .* is \d+;", note.text)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("cap", [None, 1, 350, 59_999])
 def test_a_cap_that_costs_next_to_nothing_is_not_mentioned(cap):
     assert not evaluate(cut(cap)).notes

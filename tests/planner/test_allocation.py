@@ -32,6 +32,7 @@ def bins(number, **changes):
     return BallsInBins(bins=number, **changes)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("number", "sigma", "passes", "delta", "reference"),
     [
@@ -91,6 +92,7 @@ def test_fallbacks_are_told(changes, words):
     assert summary.sampling.endswith(f"Poisson{words}")
 
 
+@pytest.mark.heavy
 def test_a_shuffle_is_told_of_bins():
     shuffled = plan(Shuffle(size=256), sigma=10.0, steps=2350, delta=1e-5, adjacency=Adjacency.ZERO_OUT)
     (note,) = (note for note in evaluate(shuffled).notes if "balls-in-bins with bins: 235" in note.text)
@@ -160,6 +162,7 @@ def test_more_bins_than_can_be_added_cost_at_most_what_fewer_do():
     assert most.epsilon_lower is None or most.epsilon_lower <= most.epsilon
 
 
+@pytest.mark.heavy
 def test_a_large_group_is_chained_by_halves():
     few, many = (evaluate(plan(bins(8), sigma=400.0, steps=8, delta=1e-5, group_size=k)).guarantee for k in (16, 64))
     assert few.epsilon < many.epsilon < 5.5 * few.epsilon

@@ -55,6 +55,7 @@ def row(rows, method, bound=None):
     return found
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(PLANS, 2))
 def test_what_the_rows_claim(name):
     rows = compare(PLANS[name])
@@ -108,6 +109,7 @@ def test_the_central_limit_does_not_always_apply(case, words):
     assert words in found.note
 
 
+@pytest.mark.heavy
 def test_the_central_limit_may_lie_below_the_truth():
     case = plan(sigma=1.0, steps=1000)
     found = row(compare(case), "gdp")
@@ -127,6 +129,7 @@ def test_strong_composition_as_published():
     assert strong_composition_row(two_phases()).epsilon is None
 
 
+@pytest.mark.heavy
 def test_inversion_says_when_it_does_not_converge():
     rare = (Level(name="example", count=10**6, scheme=Poisson(probability=Fraction(1, 1000))),)
     found = row(compare(plan(rare, sigma=0.5, steps=20)), "inversion")

@@ -44,6 +44,7 @@ MIXTURES = [
 ]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("mechanisms", "steps", "at"), thinned([(*mix, at) for mix in MIXTURES for at in (1e-300, 1e-20, 1e-5, 0.9)], 9)
 )
@@ -54,6 +55,7 @@ def test_auto_is_never_above_another_valid_row(file, mechanisms, steps, at):
     assert all(found <= row.epsilon for row in compare(plan) if row.valid and row.epsilon is not None)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("at", [1e-300, 1e-100, 1e-5])
 def test_pure_steps_cost_no_more_than_the_sum_of_their_epsilons(file, at):
     steps = [1, 10, 2, 3, 1, 4]
@@ -64,6 +66,7 @@ def test_pure_steps_cost_no_more_than_the_sum_of_their_epsilons(file, at):
     assert delta(plan, epsilon=total * 0.99).delta > 0
 
 
+@pytest.mark.heavy
 def test_steps_whose_deltas_use_up_delta_are_named(file, real):
     mechanisms, steps = [PURE[1][0], "{type: approximate-dp, epsilon: 1, delta: 1e-5}"], [1, 20]
     plan = run(file, mechanisms, steps=steps, at=1e-5)

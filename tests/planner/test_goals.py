@@ -25,6 +25,7 @@ MU = {  # of the Gaussian mechanism that just meets the goal
 GOALS = [DETECTION, ADVANTAGE]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("goal", GOALS)
 def test_noise_and_steps_of_the_gaussian_mechanism(goal):
     found = solve(plan_of(All(), steps=100), "sigma", goal=goal)

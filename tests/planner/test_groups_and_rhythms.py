@@ -56,6 +56,7 @@ def test_groups_without_room_are_refused():
         assert protected_units(plan((100, Fixed(size=40)), adjacency=adjacency, group=100))
 
 
+@pytest.mark.heavy
 def test_lower_bounds_of_large_nested_draws_with_replacement_are_left_out():
     """Their exact sums multiply level after level: minutes for three levels of 500 draws."""
     for depth, size, is_known in ((2, 2, True), (3, 22, False)):
@@ -109,6 +110,7 @@ def test_a_held_draw_above_fresh_ones_costs_no_more_than_all_units(scheme, adjac
     assert held < 0.8 * guarantee(whole).epsilon
 
 
+@pytest.mark.heavy
 def test_a_removed_user_of_random_contents_is_evaluated():
     """1.741 was printed, where the contents of the user and of the one in its place were both told."""
     run = evaluate(plan((8, Fixed(size=4)), (20, RARE), clip=2, sigma=12.0, steps=50))
@@ -173,6 +175,7 @@ def test_constructed_tasks(unit, clip):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "inner", [Fixed(size=2), pytest.param(Poisson(probability=Fraction(1, 4)), marks=pytest.mark.heavy)]
 )

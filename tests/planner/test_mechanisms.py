@@ -175,6 +175,7 @@ def test_a_comparison_of_mixed_phases():
     assert evaluate(plan(*phases, adjacency=REPLACE)).guarantee.epsilon_lower is None
 
 
+@pytest.mark.heavy
 def test_solving_for_noise():
     run = plan(phase(EXAMPLES["laplace"], flat(POISSON)))
     found = solve(run, "sigma", goal=EpsilonGoal(limit=0.1))

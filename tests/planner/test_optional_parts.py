@@ -45,6 +45,7 @@ def whole():
     return guarantee(RUN).epsilon, delta_of(RUN, epsilon=0.5).delta, compare(RUN)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("error", thinned(FAILURES, 2), ids=repr)
 def test_a_lower_bound_that_fails_leaves_the_upper_bound(monkeypatch, whole, error):
     upper, delta, _ = whole
@@ -76,6 +77,7 @@ def test_advice_and_alternatives_that_fail_leave_the_upper_bound(monkeypatch, na
     assert evaluate(RUN).guarantee.epsilon == upper
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "name", thinned(["theorem_3_row", "inversion_row", "gdp_row", "strong_composition_row", "group_rows"], 1)
 )

@@ -39,6 +39,7 @@ def moment(log_p, log_q, z):
     return np.logaddexp.reduce((z + 1) * log_p - z * log_q)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("aggregation", "noise"), NOISES, ids=[str(aggregation) for aggregation, _ in NOISES])
 def test_no_neighbour_is_told_apart_better_than_the_bound_says(aggregation, noise):
     nearest = 0.0

@@ -82,6 +82,7 @@ def undetected(rate, share, sigma):
     return NORMAL.cdf(low / sigma)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("share", "sigma"), [(0.3, 1.0), (0.05, 0.5)])
 def test_one_sampled_step_bounds_both_orientations_apart(share, sigma):
     found = risk(plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=1))
@@ -93,6 +94,7 @@ def test_one_sampled_step_bounds_both_orientations_apart(share, sigma):
     assert exact * (1 - 1e-9) <= found.advantage <= exact * 1.01
 
 
+@pytest.mark.heavy
 def test_no_false_positive_rates_give_the_advantage_alone():
     run = plan_of(Poisson(probability=Fraction(1, 100)), steps=100)
     alone = risk(run, false_positive_rates=())
@@ -137,6 +139,7 @@ def test_inference_from_a_randomized_answer():
         assert exact * (1 - 1e-12) <= success <= exact * (1 + 1e-3)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, math.nan])
 @pytest.mark.parametrize(
     ("option", "words"),
@@ -174,6 +177,7 @@ def best_test(share, sigma, steps, rate, *, absent):
     return float(np.interp(rate, alarms, detections))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("share", "sigma", "steps"), thinned([(0.3, 1.0, 5), (0.05, 0.7, 20)], 1))
 def test_composed_sampled_steps_by_convolution(share, sigma, steps):
     found = risk(plan_of(Poisson(probability=Fraction(str(share))), noise=sigma, steps=steps))
@@ -186,6 +190,7 @@ def test_composed_sampled_steps_by_convolution(share, sigma, steps):
     assert found.detections[0].present > 1.05 * found.detections[0].absent
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("steps", [1, 50])
 @pytest.mark.parametrize("mu", thinned([7.0, 0.5, 20.0, 3.0, 12.0], 2))
 def test_what_next_to_no_attacker_misses(mu, steps):
@@ -198,6 +203,7 @@ def test_what_next_to_no_attacker_misses(mu, steps):
                 assert all(0.98 * exact <= missed <= exact for missed in both), (rates, rate)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("share", "sigma"), [(0.999, 0.2), (0.9999, 0.1), (0.5, 0.1)])
 def test_what_is_missed_of_a_sampled_step(share, sigma):
     """(1 - q) N(0) + q N(1) against N(0): next to nothing but the draws without it is missed."""
@@ -211,6 +217,7 @@ def test_what_is_missed_of_a_sampled_step(share, sigma):
             assert 0.97 * exact <= found <= exact
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("units", ["RISK_WORK", "_MOMENT_WORK"])
 def test_bounds_that_take_too_much_work_are_looser_and_said(units, monkeypatch):
     plan = plan_of(Poisson(probability=Fraction(1, 10)), noise=2.0, steps=50)

@@ -119,6 +119,7 @@ def test_members_below_one_user_cost_no_more_than_the_user():
     assert both <= 2.2 * epsilon("privacy.adjacency=replace-one")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "settings",
     [
@@ -151,6 +152,7 @@ def test_each_phase_begins_with_a_new_pass(draw, new):
     assert (f"each phase begins with {new}" in said) if new else "each phase begins" not in said
 
 
+@pytest.mark.heavy
 def test_from_which_noise_or_batch_size_on_it_helps():
     def notes(*settings):
         return [note for note in evaluate(plan(*settings)).notes if "secret order" in note.text]
@@ -249,6 +251,7 @@ def test_next_to_no_noise_and_next_to_nothing_else(settings):
     assert epsilon(*settings) <= epsilon(*settings, ANY)
 
 
+@pytest.mark.heavy
 def test_delta_is_not_what_a_pass_bounded_for_another_delta_leaves():
     assert delta_of(plan(), epsilon=1.0).delta < 1e-10  # of passes for delta 1e-5 a fortieth of that
     assert delta_of(plan(), epsilon=epsilon()).delta == pytest.approx(1e-5, rel=1e-4)

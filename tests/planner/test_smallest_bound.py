@@ -45,6 +45,7 @@ def two_bins(noise, at):
     )
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("noise", thinned([0.5, 1.0], 1))
 def test_delta_is_exact_at_any_stated_delta(tmp_path, noise):
     """With delta 1e-5 in the file, .5034 was printed at epsilon .6, where .3950 is exact."""
@@ -55,6 +56,7 @@ def test_delta_is_exact_at_any_stated_delta(tmp_path, noise):
             assert exact * (1 - 1e-3) <= found <= exact * 1.01 + 1e-5
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace-one"])
 def test_risk_does_not_depend_on_the_stated_delta(tmp_path, adjacency):
     rates = (1e-3, 0.1)
@@ -72,6 +74,7 @@ def test_risk_does_not_depend_on_the_stated_delta(tmp_path, adjacency):
         assert exact * (1 - 1e-3) <= answers[0].advantage <= exact * 1.01
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("sampling", "size", "steps", "adjacency"),
     thinned(

@@ -44,6 +44,7 @@ def solved(real, file, command, target, **changes):
     return ended, float(after.out)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("noise", "target"), thinned([(noise, target) for target in (0.5, 6559.6, 1e5) for noise in NOISES], 5)
 )
@@ -56,6 +57,7 @@ def test_the_least_noise_is_one_that_the_key_takes(real, file, noise, target):
     assert ended.code == 0 or target < 1
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("delta", [1.24e-23, pytest.param(1e-5, marks=pytest.mark.heavy)])
 @pytest.mark.parametrize("target", [0.065626, 0.31, 3.0])
 def test_the_most_steps_are_at_least_the_bins(real, file, target, delta):
@@ -76,6 +78,7 @@ def test_every_solution_loads(real, file, command, sampling, noise, target):
     assert ended.code in {0, 1, 2}
 
 
+@pytest.mark.heavy
 def test_several_phases_keep_their_noises_in_range(real, file):
     """One factor scales both: 0.001 is the least of one of them."""
     text = """\

@@ -38,6 +38,7 @@ def run(*hierarchies, unit=3, clip=3, adjacency=Adjacency.ADD_REMOVE, noise=4.0,
     return replace(runs[0], phases=tuple(phases))
 
 
+@pytest.mark.heavy
 def test_the_direction_names_the_first_of_the_costliest_units():
     plan = run(hierarchy([[5, 7], [6, 3], [4, 3]], (ONE, ONE, ONE)))
     assert [one.place for one in protected_units(plan)] == ["task 2, session 2"]
@@ -55,6 +56,7 @@ def test_units_that_are_alike_need_no_name():
     assert guarantee(plan).direction in {FORWARD, BACKWARD}
 
 
+@pytest.mark.heavy
 def test_the_unit_is_the_same_in_every_phase():
     """Each phase has another worst unit; charging both would cost more than any unit can."""
     phases = [hierarchy([[9], [1, 1]], (draw, ONE, ONE)) for draw in (Poisson(probability=Fraction(1, 2)), ONE)]

@@ -316,6 +316,7 @@ def test_each_step_of_the_ladder_is_looser_and_said(config, monkeypatch):
     assert deltas[0].delta <= deltas[1].delta * (1 + 1e-9) <= deltas[2].delta * (1 + 1e-6)
 
 
+@pytest.mark.heavy
 def test_moments_at_hand_answer_where_the_sharp_bound_is_too_costly(monkeypatch):
     plan = plan_of(PLANS[3])
     composition = composed(plan)
@@ -346,6 +347,7 @@ def test_many_phases_that_differ_in_noise_are_composed():
     assert 2.805876 < found.epsilon < 2.805877 * (1 + 1e-4)
 
 
+@pytest.mark.heavy
 def test_an_unfinished_lower_bound_takes_nothing_from_the_upper_one(monkeypatch):
     plan = plan_of(PLANS[0])
     monkeypatch.setattr(evaluation, "LOWER_WORK", 1.0)
@@ -371,6 +373,7 @@ def test_a_search_that_needs_too_much_work_is_made_by_a_looser_bound(monkeypatch
         assert guarantee(rough.plan).epsilon <= goal.limit
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     "left",
     [("_SEARCH_WORK",), pytest.param(("_SEARCH_WORK", "_ROUGH_SEARCH_WORK"), marks=pytest.mark.heavy)],
@@ -391,6 +394,7 @@ def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allo
         solve(plan, "steps", goal=EpsilonGoal(limit=31.0))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("goal", "method"),
     [

@@ -73,6 +73,7 @@ def test_an_axis_across_begins_near_its_numbers():
 NUMBERS = st.one_of(st.none(), st.just(math.inf), st.floats(-1e250, 1e250))
 
 
+@pytest.mark.heavy
 @given(
     points=st.lists(st.tuples(st.floats(-1e250, 1e250), NUMBERS), max_size=12, unique_by=lambda point: point[0]),
     scales=st.tuples(st.sampled_from(["linear", "log"]), st.sampled_from(["linear", "log"])),
@@ -276,6 +277,7 @@ def test_a_notebook_shows_the_picture_and_the_table_or_the_table_alone(monkeypat
         CHART.picture("png")
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("ending", "start"),
     [

@@ -13,6 +13,7 @@ POSITIVE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
 DIGITS = st.integers(1, 17)
 
 
+@pytest.mark.heavy
 @given(POSITIVE, DIGITS)
 @example(9.999, 3)
 @example(5e-324, 3)

@@ -1,5 +1,6 @@
 """Statements: every number on its safe side, and nothing that a file says has power over a reader's screen."""
 
+import importlib
 import json
 import math
 import re
@@ -11,158 +12,110 @@ import jsonschema
 import pytest
 import yaml
 
-from dpcalc.errors import InputError
-from dpcalc.guarantee import Adjacency
-from dpcalc.planner.plan import Budget
-from dpcalc.planner.risk import AttackBounds
-from dpcalc.planner.statement import statement as made_statement
-from dpcalc.planner.tuning import Poisson
-from dpcalc.report.formats import STATEMENTS, statement_format
-from dpcalc.report.statement import statement_view
-from tests.report.risks import NO_SUMMARY
-from tests.report.samples import EVALUATION, GUARANTEE, PLAN
-from tests.report.statements import HOSTILE_LOADED, HOSTILE_STATEMENT, NOTHING, STATEMENT, loaded
+from dpcalc.report.formats import STATEMENTS
 from tests.report.test_formats import SCHEMAS
+from tests.report.test_golden import HOSTILE, ran  # noqa: F401  a fixture
+
+MADE = "dpcalc.planner.statement.statement"
 
 
-def stated(form, statement=STATEMENT, config=None, **options):
-    return statement_format(form)(statement_view(statement, config or loaded(), **options), 80)
+@pytest.fixture
+def stated(ran, monkeypatch):  # noqa: F811
+    """The text of a statement; `changes` are made to its guarantee, `more` to the statement."""
+    shared = importlib.import_module("dpcalc.planner.statement").statement
+
+    def of(config="run.yaml", form="text", *options, code=0, more=lambda _: {}, **changes):
+        def made(plan):
+            found = shared(replace(plan, name="", budget=None))  # what neither changes is made once
+            guarantee = replace(found.evaluation.guarantee, **changes)
+            return replace(found, evaluation=replace(found.evaluation, guarantee=guarantee), **more(found))
+
+        monkeypatch.setattr(MADE, made)
+        ended = ran("statement", config, "--format", form, *options)
+        assert ended.code == code, ended.err
+        return ended.out if code == 0 else ended.err
+
+    return of
 
 
-def text_of(statement=STATEMENT, config=None):
-    return " ".join(stated("text", statement, config).split())
+def words(text):
+    return " ".join(text.split())
 
 
-@pytest.mark.parametrize("budget", [None, Budget(epsilon=4.2613)])
-@pytest.mark.parametrize("epsilon", [0.0, 1e-3, 0.946867, 4.26123, 7.7251, 19.84, *(0.05 * 1.37**n for n in range(18))])
-def test_the_factor_is_that_of_the_printed_epsilon(epsilon, budget):
+def test_the_factor_is_that_of_the_printed_epsilon(stated):
     """A reviewer's calculator is asked: e^4.27 is 71.53, to three digits 71.6, however epsilon goes on."""
-    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, epsilon=epsilon, epsilon_lower=None))
-    text = text_of(replace(STATEMENT, evaluation=evaluation), loaded(replace(PLAN, budget=budget)))
-    exponent, factor = re.search(r"a factor of e\^(\S+) \((\S+)\),", text).groups()
-    assert f"epsilon at most {exponent} " in text
-    exact = Decimal(exponent).exp(Context(prec=40))
-    excess = Decimal(factor) - exact
-    assert 0 <= excess < Decimal(10) ** (exact.adjusted() - 2)
+    for epsilon in (0.0, 1e-3, 0.946867, 4.26123, 7.7251, 19.84, *(0.05 * 1.37**n for n in range(18))):
+        for budget in (2.0, 4.2613):
+            text = words(stated("run.yaml", "text", "--set", f"budget.epsilon={budget}", epsilon=epsilon))
+            exponent, factor = re.search(r"a factor of e\^(\S+) \((\S+)\),", text).groups()
+            assert f"epsilon at most {exponent} " in text
+            exact = Decimal(exponent).exp(Context(prec=40))
+            excess = Decimal(factor.replace(",", "")) - exact
+            assert 0 <= excess < Decimal(10) ** (exact.adjusted() - 2)
 
 
-@pytest.mark.parametrize(
-    ("adjacency", "words"),
-    [
-        (Adjacency.ADD_REMOVE, "Whether one example is in the data or not changes"),
-        (Adjacency.REPLACE_ONE, "Whether the data hold one example or another in its place changes"),
-        (Adjacency.ZERO_OUT, "Whether one example contributes to the training or counts as zero changes"),
-    ],
-)
-def test_the_promise_follows_the_relation(adjacency, words):
-    evaluation = replace(EVALUATION, guarantee=replace(GUARANTEE, adjacency=adjacency))
-    assert words in text_of(replace(STATEMENT, evaluation=evaluation))
+def test_words_follow_the_run(stated):
+    for adjacency, said in {
+        "add-remove": "Whether one example is in the data or not changes",
+        "replace-one": "Whether the data hold one example or another in its place changes",
+        "zero-out": "Whether one example contributes to the training or counts as zero changes",
+    }.items():
+        assert said in words(stated(adjacency=adjacency))
+    assert "budget 2.0, 100.01% used: exceeded" in words(stated(epsilon=2.0002))
+    poor = {"more": lambda found: {"gdp": replace(found.gdp, regret=0.03701075)}}
+    assert "mu-GDP no good summary of this run: regret 0.0371" in words(stated(**poor))
+    assert "mu-GDP" not in stated(more=lambda _: {"gdp": None})
 
 
-def test_without_a_guarantee_nothing_is_promised():
-    text = text_of(NOTHING)
-    assert "There is no guarantee" in text
-    assert "epsilon infinite" in text
-    assert not [words for words in ("attacker can gain", "What is covered", "upper bound", "at most") if words in text]
-    assert "What is not covered" in text
-
-
-def test_certain_detection_is_no_more_than_certain():
-    certain = replace(STATEMENT, attack=AttackBounds(advantage=1.0, detection=((0.001, 1.0),)))
-    assert "detects at most 100%," in text_of(certain)
-
-
-def test_an_exceeded_budget_is_said():
-    config = loaded(replace(PLAN, budget=Budget(epsilon=0.9468)))
-    assert "budget 0.9468, 100.01% used: exceeded" in text_of(config=config)
-
-
-def test_without_sampling_nothing_is_said_of_amplification():
-    epsilon = STATEMENT.evaluation.guarantee.epsilon
-    texts = [stated("text", replace(STATEMENT, unsampled=epsilon * factor)) for factor in (1, 1.01)]
-    assert [text.count("amplification") + text.count("leaves the unit out") for text in texts] == [0, 2]
-    assert all("has the weaker guarantee" in " ".join(text.split()) for text in texts)
-
-
-@pytest.mark.parametrize("form", ["text", "markdown", "html", "latex", "registry"])
-def test_nothing_steers_a_terminal(form):
-    text = stated(form, HOSTILE_STATEMENT, HOSTILE_LOADED)
-    assert all(line.isprintable() for line in text.splitlines())
-    assert "\nsecond" not in text
+def test_without_sampling_nothing_is_said_of_amplification(stated):
+    for factor, said in ((1, 0), (1.01, 2)):
+        text = stated(more=lambda found, factor=factor: {"unsampled": found.evaluation.guarantee.epsilon * factor})
+        assert text.count("amplification") + text.count("leaves the unit out") == said
+        assert "has the weaker guarantee" in words(text)
 
 
 @pytest.mark.parametrize("host", ["www.evil.example", "WWW.Evil.Example", "x/www.evil.example/b.yaml"])
-def test_markdown_makes_no_link_of_a_name(host):
+def test_markdown_makes_no_link_of_a_name(stated, host):
     """GitHub makes a link of `www.` and a name, wherever it stands."""
-    text = stated("markdown", STATEMENT, loaded(replace(PLAN, name=host), path=host))
+    text = stated("run.yaml", "markdown", "--set", f"name={host}")
     assert "www<!-- -->." in text.lower()
     assert not re.search(r"(?i)www\.", text)
 
 
-HOSTILE_MARKDOWN = "</td><script>x</script> ![a](http://e.vil) | `c` *b* _i_ # @someone <!-- $x$ & ~s~ [l]: \\"
-
-
-def test_markdown_shows_every_word_as_it_is():
-    config = loaded(replace(PLAN, name=HOSTILE_MARKDOWN), path="a|b.yaml")
-    text = stated("markdown", STATEMENT, config)
-    title = text.splitlines()[0]
-    assert not re.search(r"(?<!\\)[<`*\[|]", title.removeprefix("# ").replace("@<!-- -->", ""))
-    assert "http://" not in title
-    assert "@someone" not in title
+def test_markdown_and_a_page_show_every_word_as_it_is_and_load_nothing(stated):
+    text = stated(HOSTILE, "markdown")
     rows = [line for line in text.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3}
-
-
-def test_a_page_shows_every_word_as_it_is_and_loads_nothing():
-    config = loaded(replace(PLAN, name=HOSTILE_MARKDOWN), path="a|b.yaml")
-    page = statement_format("html")(replace(statement_view(STATEMENT, config), picture=b"<svg/>"), 80)
+    page = stated(HOSTILE, "html")
     tags = set(re.findall(r"<(\w+)", page))
     assert tags == {"html", "meta", "title", "style", "h1", "h2", "p", "table", "tr", "th", "td", "ul", "li", "img"}
-    assert re.findall(r'(?:src|href)="([^"]*)', page) == ["data:image/svg+xml;base64,PHN2Zy8+"]
+    assert [each[:26] for each in re.findall(r'(?:src|href)="([^"]*)', page)] == ["data:image/svg+xml;base64,"]
     shown = unescape(re.sub(r"<[^>]*>", " ", page.partition("<h1>")[2]))
-    assert all(text in shown for *_, points in statement_view(STATEMENT, config).sections.values() for text in points)
-    assert HOSTILE_MARKDOWN in shown
-
-
-COMMANDS = "::error::a ::add-mask::b ##[error]c ##vso[task.setvariable]d"
-
-
-@pytest.mark.parametrize("form", ["text", "markdown", "html", "latex", "registry"])
-def test_nothing_is_a_command_to_a_runner(form):
-    config = loaded(replace(PLAN, name=COMMANDS), path=COMMANDS)
-    text = stated(form, STATEMENT, config)
-    assert "error" in text
-    assert not re.search(r"^\s*::|##\w*\[", text, flags=re.MULTILINE)
-    document = stated("json", STATEMENT, config)
-    assert "##" not in document.replace("u0023#", "")
-    assert json.loads(document)["config"]["name"] == COMMANDS
+    assert "<b> [/bold] ![i](http://e.vil) `c` | @team {0} $x$ \\" in shown
+    points = [line[2:] for line in text.splitlines() if line.startswith("- ")]
+    assert len(points) > 10
+    assert all(point in words(shown) for point in points if "\\" not in point)
 
 
 # What every form says, the registry of deployments, LaTeX
 
 
 @pytest.mark.parametrize("form", STATEMENTS)
-@pytest.mark.parametrize("tuned", [False, True])
-def test_every_form_says_how_the_run_is_released_and_what_is_not_covered(form, tuned):
-    config = loaded(replace(PLAN, tuning=Poisson(mean=5.0) if tuned else None))
-    text = stated(form, STATEMENT, config)
-    words = " ".join(re.sub(r"[\\{}]|&#92;", "", text).split())
-    assert "whoever runs the training sees the data, and is trusted to run it as stated" in words
-    assert "once: all the steps stated here; a later run on the same data" in words
-    assert "everybody may see all that the steps release, each checkpoint" in words
-    assert "how the data are collected, stored and secured" in words
-    assert ("settings are chosen without these data" in words) is not tuned
-    assert ("the best of several runs is released (poisson, 5 on average)" in words) is tuned
-    assert ("tuning, and other runs on the same data" in words) is not tuned
-    assert "0.587" in words or '"mu": 0.5861035845951474' in words
-
-
-def test_a_mu_that_sums_nothing_up_is_said_to():
-    assert "mu-GDP no good summary of this run: regret 0.0371" in text_of(replace(STATEMENT, gdp=NO_SUMMARY))
-    assert "mu-GDP" not in text_of(replace(STATEMENT, gdp=None))
+@pytest.mark.parametrize("config", ["run.yaml", "section.yaml"])
+def test_every_form_says_how_the_run_is_released_and_what_is_not_covered(stated, form, config):
+    tuned = config == "section.yaml"
+    said = words(re.sub(r"[\\{}]|&#92;", "", stated(config, form)))
+    assert "whoever runs the training sees the data, and is trusted to run it as stated" in said
+    assert "once: all the steps stated here; a later run on the same data" in said
+    assert "everybody may see all that the steps release, each checkpoint" in said
+    assert "how the data are collected, stored and secured" in said
+    assert ("settings are chosen without these data" in said) is not tuned
+    assert ("the best of several runs is released (poisson, 5 on average)" in said) is tuned
+    assert ("tuning, and other runs on the same data" in said) is not tuned
 
 
 REGISTRY = json.loads((SCHEMAS / "deployments_registry.json").read_text(encoding="utf-8"))
+DATED = ("--published", "2026-01-31")
 
 
 def problems(text):
@@ -188,34 +141,27 @@ def leaves(entry, inner, path=()):
     return {leaf for name, each in below.items() for leaf in leaves(each, inner, (*path, name))}
 
 
-def test_the_declared_fields_are_those_of_the_registry():
-    entry = yaml.safe_load(stated("registry", STATEMENT, loaded(), published="2026-01-31"))
-    others = {"deployment.privacy_loss.privacy_parameters.rho", "deployment.basic.data_product_sector"}
-    stated_ones = leaves(entry, lambda each: each if isinstance(each, dict) else None)
-    assert stated_ones == leaves(REGISTRY, lambda schema: schema.get("properties")) - others
-
-
-@pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=r"a\\b: [\\(x) ..."))])
-@pytest.mark.parametrize("statement", [STATEMENT, HOSTILE_STATEMENT, replace(STATEMENT, gdp=None, groups=())])
-def test_an_entry_is_valid_once_it_has_a_date(statement, config):
-    assert problems(stated("registry", statement, config, published="2026-01-31")) == []
-    assert problems(stated("registry", statement, config)) == ["'publication_date' is a required property"]
-
-
-def test_an_entry_states_what_is_known_and_asks_for_the_others():
-    entry = yaml.safe_load(stated("registry", replace(STATEMENT, evaluation=EVALUATION)))
-    assert (entry["url_slug"], entry["status"], entry["tier"]) == ("clinic-maml", "Draft", 3)
+def test_an_entry_states_what_is_known_and_asks_for_the_others(stated):
+    entry = yaml.safe_load(stated("run.yaml", "registry", epsilon=0.946867))
+    assert (entry["url_slug"], entry["status"], entry["tier"]) == ("clinic", "Draft", 3)
     deployment = entry["deployment"]
     assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.946867, "delta": 1e-5}
     assert deployment["privacy_loss"]["privacy_unit"] == "one example"
     assert deployment["basic"]["description"] == "..."
     assert deployment["basic"]["data_curators"] == ["..."]
     assert "publication_date" not in deployment["basic"]
+    others = {"deployment.privacy_loss.privacy_parameters.rho", "deployment.basic.data_product_sector"}
+    dated = yaml.safe_load(stated("run.yaml", "registry", *DATED))
+    stated_ones = leaves(dated, lambda each: each if isinstance(each, dict) else None)
+    assert stated_ones == leaves(REGISTRY, lambda schema: schema.get("properties")) - others
+    assert "expected a run with a finite epsilon" in stated("silent.yaml", "registry", code=2)
 
 
-def test_without_a_guarantee_nothing_is_registered():
-    with pytest.raises(InputError, match="expected a run with a finite epsilon"):
-        stated("registry", NOTHING)
+@pytest.mark.parametrize("config", ["run.yaml", "section.yaml", HOSTILE])
+@pytest.mark.parametrize("name", [(), ("--set", r"name='a\\b: [\\(x) ...'")])
+def test_an_entry_is_valid_once_it_has_a_date(stated, config, name):
+    assert problems(stated(config, "registry", *DATED, *name)) == []
+    assert problems(stated(config, "registry", *name)) == ["'publication_date' is a required property"]
 
 
 TEX = "\\ { } $ & # ^ _ % ~ < > | \" ' ` -- --- ,, ?` !` ^^5c \\input{/etc/passwd} [x] @"
@@ -224,17 +170,17 @@ COMMANDS_OF_ESCAPES = re.compile(
 )
 
 
-@pytest.mark.parametrize("config", [loaded(), HOSTILE_LOADED, loaded(replace(PLAN, name=TEX), path=TEX, section=TEX)])
-def test_latex_is_balanced_whatever_names_hold(config):
-    text = stated("latex", HOSTILE_STATEMENT, config)
+@pytest.mark.parametrize("name", [(), ("--set", f"name={json.dumps(TEX)}")])
+def test_latex_is_balanced_whatever_names_hold(stated, name):
+    text = stated(HOSTILE, "latex", *name)
     head, body = text.split("\\begin{document}\n")
     assert "\\documentclass" in head
     opened = []
-    for kind, name in re.findall(r"\\(begin|end)\{(\w+)\}", text):
+    for kind, environment in re.findall(r"\\(begin|end)\{(\w+)\}", text):
         if kind == "begin":
-            opened.append(name)
+            opened.append(environment)
         else:
-            assert opened.pop() == name
+            assert opened.pop() == environment
     assert not opened
     assert not re.search(r"--|,,|\?`|!`|''|``|<<|>>", COMMANDS_OF_ESCAPES.sub("x", body))
     body = COMMANDS_OF_ESCAPES.sub("", body)
@@ -244,16 +190,16 @@ def test_latex_is_balanced_whatever_names_hold(config):
     assert not re.search(r"[$&#^_%~]", body)
 
 
-def test_a_statement_of_the_best_of_several_runs_follows_from_epsilon_and_delta():
-    run = replace(PLAN, tuning=Poisson(mean=5.0))
-    made = made_statement(run)
-    epsilon, delta = made.evaluation.guarantee.epsilon, run.delta
+def test_a_statement_of_the_best_of_several_runs_follows_from_epsilon_and_delta(stated):
+    made = json.loads(stated("section.yaml", "json"))
+    epsilon, delta = made["guarantee"]["epsilon"], made["guarantee"]["delta"]
     # the worst (epsilon, delta)-private mechanism: randomized response, but all is given away with probability delta
     truth = (1 - delta) * math.exp(epsilon) / (1 + math.exp(epsilon))
     lie = (1 - delta) / (1 + math.exp(epsilon))
-    assert made.attack.advantage == pytest.approx(delta + truth - lie, rel=1e-12)
-    for rate, detected in made.attack.detection:
+    assert made["attack"]["advantage"] == pytest.approx(delta + truth - lie, rel=1e-12)
+    for each in made["attack"]["detection"]:
+        rate = each["false_positive_rate"]
         exact = delta + truth * rate / lie if rate < lie else delta + truth + lie * (rate - lie) / truth
-        assert detected == pytest.approx(min(1.0, exact), rel=1e-9)
-    assert (made.groups, made.gdp) == ((), None)
-    assert "together" not in text_of(made, loaded(run))
+        assert each["true_positive_rate"] == pytest.approx(min(1.0, exact), rel=1e-9)
+    assert (made["groups"], made["gdp"]) == ([], None)
+    assert "together" not in stated("section.yaml")

@@ -106,6 +106,7 @@ def tail_of(trials, q, least):
     return total
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("trials", "rate"),
     thinned(

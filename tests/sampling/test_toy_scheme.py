@@ -63,6 +63,7 @@ def configured(user, unit="user", adjacency="add-remove"):
     return CONFIG.format(user=user, unit=unit, adjacency=adjacency)
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("unit", "adjacency"),
     [("user", "add-remove"), pytest.param("example", "replace-one", marks=pytest.mark.heavy)],
@@ -76,6 +77,7 @@ def test_epsilon_and_its_lower_end_are_those_of_the_same_law(unit, adjacency):
     assert toy["guarantee"] == known["guarantee"]
 
 
+@pytest.mark.heavy
 def test_a_simulation_agrees():
     assert "agrees" in dpcalc("simulate", "-", "--draws", "2000", text=configured(DICE))
 
@@ -96,6 +98,7 @@ def test_an_audit_tells_dice_from_a_fixed_size(tmp_path):
         assert ("this is `fixed`, not `dice`" in told) is fixed
 
 
+@pytest.mark.heavy
 def test_config_and_schema_know_it():
     assert "user: {scheme: dice, bins: 6}" in dpcalc("show", "-", text=configured(DICE))
     assert '"dice"' in dpcalc("schema")

@@ -19,6 +19,7 @@ def run(folder, first, count):
     assert codes[2] > count / 20
 
 
+@pytest.mark.heavy
 def test_a_mutant_does_not_depend_on_those_before_it():
     """Once a change went into a value that later mutants share; by number 1631 it held itself."""
     alone = numbered(SEED, 1631)
