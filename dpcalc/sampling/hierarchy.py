@@ -20,7 +20,7 @@ from math import ceil, prod
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, NUMBER, key
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, Allocation, Poisson, Scheme, SummedPoisson
+from dpcalc.sampling.schemes import All, Allocation, Poisson, Scheme, SummedPoisson, same_law
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 TASK = "task"  # name of a constructed unit in messages
@@ -363,7 +363,7 @@ class Hierarchy:
         levels: list[Level] = []
         for number in range(self.depth, 0, -1):
             level = self.level(number)
-            scheme = level.scheme.same_law(level.min_count, level.count, steps)
+            scheme = same_law(level.scheme, level.min_count, level.count, steps)
             # A pass lies below levels drawn whole, or in passes.
             has_passes_below = any(below.scheme.is_shuffled for below in levels)
             is_shortened = number == removed[0] and self.loses_steps(number, level.scheme, removed[1])

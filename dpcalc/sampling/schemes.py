@@ -144,15 +144,6 @@ class Scheme:
             return Poisson(probability=self.probability) if self.is_cut else All()
         return Fixed(size=self.size) if self.at_most and self.size <= fewest else self
 
-    def same_law(self, fewest: int, most: int, steps: int) -> "Scheme":
-        """Return a scheme of the same law in all of so many steps, for which bounds may be smaller; by default itself.
-
-        Parents have from `fewest` to `most` children, and of a shuffle as many steps in a pass if some are removed.
-
-        Source: docs/theory.md, Theorem 4.11.
-        """
-        return self
-
     def steps_of_a_pass(self, count: int) -> int:
         """Return the steps in which every child has its turn once: count / size, rounded up (drop_last: down)."""
         if not self.is_shuffled:
@@ -297,9 +288,6 @@ class Poisson(Independent):
             return SummedPoisson.of(draw, count, steps)
         return super().of(draw, count, steps) if draw.max_batch_size is None else CappedPoisson.of(draw, count, steps)
 
-    def same_law(self, fewest: int, most: int, steps: int) -> Scheme:
-        return All() if self.probability == 1 else self
-
 
 @dataclass(frozen=True, kw_only=True)
 class SummedPoisson(Independent):
@@ -370,10 +358,6 @@ class CappedPoisson(Independent):
             return min(self.probability, Fraction(self.max_batch_size, count))
         return (1 - full.chance) * self.probability + full.chance * full.inclusion
 
-    def same_law(self, fewest: int, most: int, steps: int) -> Scheme:
-        """Return a draw of a fixed size if all children come before the cut."""
-        return Fixed(size=self.max_batch_size, at_most=True).for_counts(fewest, most) if self.probability == 1 else self
-
 
 @dataclass(frozen=True, kw_only=True)
 class CappedGroup(CappedPoisson):
@@ -385,9 +369,6 @@ class CappedGroup(CappedPoisson):
     def rate(self, count: int) -> Fraction:
         """Return the rate of a CappedPoisson draw from min(count, fewest) children, where it is largest."""
         return super().rate(min(count, self.fewest))
-
-    def same_law(self, fewest: int, most: int, steps: int) -> Scheme:
-        return self
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -403,10 +384,6 @@ class WithReplacement(_Sized):
         """Return 1 - (1 - 1/count)^size, the probability that a child is drawn at least once."""
         # `power` rounds down, so that a long rate is rounded up.
         return 1 - power(Fraction(count - 1, count), self.size)
-
-    def same_law(self, fewest: int, most: int, steps: int) -> Scheme:
-        """Return a draw of a fixed size for a single draw."""
-        return Fixed(size=1).for_counts(fewest, most) if self.size == 1 else self
 
     def words(self, level: "Level") -> str:
         return f"{self.size} of {level.count_words} ({level.name}), with replacement"
@@ -439,12 +416,6 @@ class Shuffle(_Sized):
     def rate(self, count: int) -> Fraction:
         """Return the share of `count` children that a pass holds: 1, or less with drop_last."""
         return Fraction(self.drawn_in_a_pass(count), count)
-
-    def same_law(self, fewest: int, most: int, steps: int) -> Scheme:
-        """Return a draw of a fixed size where each pass has one step, or one step in secret order is all there is."""
-        # Who is left out of a pass is secret, in which step of it the others have their turn is not.
-        is_one_step = self.steps_of_a_pass(most) == 1 or (self.is_secret and steps == 1)
-        return Fixed(size=self.size).for_counts(fewest, most) if is_one_step else self
 
     def words(self, level: "Level") -> str:
         left_out = ", dropping the last incomplete batch of a pass" if self.drop_last else ""
@@ -555,12 +526,6 @@ class Allocation(Scheme):
         """Return passes that cost at least as much as the first `steps` of the phase; () for 0 steps."""
         raise NotImplementedError
 
-    def same_law(self, fewest: int, most: int, steps: int) -> Scheme:
-        """Return independent draws where every step is chosen, or one step is all that is taken."""
-        if self.rate(most) == 1 or steps == 1:
-            return Poisson(probability=self.rate(most)).same_law(fewest, most, steps)
-        return self
-
 
 @dataclass(frozen=True, kw_only=True)
 class BallsInBins(Allocation):
@@ -661,6 +626,29 @@ class CheckIn:
         every = AllocatedPass(bins=((1, self.length),), share=self.rate, number=whole)
         last = AllocatedPass(bins=((1, remaining),), share=self.rate)
         return (*((every,) if whole else ()), *((last,) if remaining else ()))
+
+
+def same_law(scheme: Scheme, fewest: int, most: int, steps: int) -> Scheme:
+    """Return the simplest scheme of the same law in all of so many steps, for which bounds may be smaller.
+
+    Parents have from `fewest` to `most` children; where some are removed, a pass has as many steps as before. What a
+    config states stays as it is.
+
+    Source: docs/theory.md, Theorem 4.11.
+    """
+    match scheme:
+        case Poisson(probability=1):
+            return All()
+        case CappedPoisson(probability=1, max_batch_size=kept) if not isinstance(scheme, CappedGroup):
+            return Fixed(size=kept, at_most=True).for_counts(fewest, most)
+        case WithReplacement(size=1):
+            return Fixed(size=1).for_counts(fewest, most)
+        # Who is left out of a pass is secret; in which of its steps the others have their turn is so in secret order.
+        case Shuffle(size=size) if scheme.steps_of_a_pass(most) == 1 or (scheme.is_secret and steps == 1):
+            return Fixed(size=size).for_counts(fewest, most)
+        case Allocation() if steps == 1 or scheme.rate(most) == 1:
+            return same_law(Poisson(probability=scheme.rate(most)), fewest, most, steps)
+    return scheme
 
 
 SCHEMES: dict[str, type[Scheme]] = {
