@@ -345,6 +345,14 @@ class Composition:
         """Return the composition of `plan`, with shared units if draws and protection are equal; itself for its own."""
         return self if plan is self.plan or plan is self.stated else Composition(plan, relative=self)
 
+    def near(self, plan: Plan) -> "Composition":
+        """Return the composition of `plan` with the bounds that are chosen here, which hold for any noise and steps."""
+        # To choose takes most of the work of an estimate; for nearly the same run the choice is mostly the same.
+        composition = self.changed(plan)
+        if composition is not self and composition._relative is not None and not composition.plan.parts:
+            composition.bounds = self.bounds
+        return composition
+
     @cached_property
     def one_run(self) -> "Composition":
         """The composition of the plan without its repetitions; the composition itself where there are none."""

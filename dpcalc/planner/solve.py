@@ -45,7 +45,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK = 8.0 * SECOND, 2.0 * SECOND
 _FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -212,20 +212,27 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
     def root_from(start: float, direction: str) -> tuple[float, str]:
         """Return (noise whose estimate is the limit, or the least, direction that decided); look at one if named."""
-        looked_at = direction
+        looked_at, ranked, seen = direction, with_value(min(max(start, least), largest)), list[list[int]]()
 
         def excess(log_noise: float) -> tuple[float, float]:  # nearly a straight line
             nonlocal looked_at
             noise = min(max(math.exp(log_noise), least), largest)
             nudged = min(noise * (1 + _NUDGE), largest)  # at the largest one there is no change to be told
-            nearby = None if is_secret else with_value(nudged)
-            estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=nearby)
+            nearby = None if is_secret else ranked.near(change(nudged))
+            estimate = goal.estimate(ranked.near(change(noise)), direction=looked_at, nearby=nearby)
             looked_at = estimate.direction
             value = max(estimate.value, 1e-300)
             return math.log(value / goal.limit), estimate.change / (value * _NUDGE)
 
+        # The bounds that are the cheapest at the start are taken, until they are at the root.
         ends = math.log(least), math.log(largest)
-        root = falling_root(excess, min(max(math.log(start), ends[0]), ends[1]), ends, value_tolerance=_NEAREST)
+        root = math.log(min(max(start, least), largest))
+        while (chosen := [] if plan.parts else [id(bound) for unit in ranked.bounds for bound in unit]) not in seen:
+            seen.append(chosen)
+            root = falling_root(excess, root, ends, value_tolerance=_NEAREST)
+            if root in ends:
+                break
+            ranked = with_value(math.exp(root))
         if root == ends[1] and (reached := certified_measure(with_value(largest), goal)[0]) > goal.limit:
             raise NoSolution(name, goal, largest, reached)
         return {ends[0]: least, ends[1]: largest}.get(root, math.exp(root)), looked_at
@@ -259,7 +266,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     is_sharp = isinstance(goal, EpsilonGoal) and not goal.looser and base.plan.method in {"auto", "pld"}
     while fails_at is not None:
         tried = with_value(fails_at)
-        counts = tried.steps.get(main.direction) if is_sharp and main.direction else None
+        counts = solved.near(change(fails_at)).steps.get(main.direction) if is_sharp and main.direction else None
         if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
             break
         if goal.certified(tried) > goal.limit:
