@@ -25,6 +25,7 @@ from dpcalc.records import dataclass
 # Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.
 _UNIT = 2.0**-53  # unit round-off
 _SETS = 48  # sets of one step that are tried, of each sort
+_MAX_CHANCES = 1 << 21  # of all sets of all steps: of more than 120 different steps fewer sets are tried
 _LIKELY = np.concatenate([np.log(np.linspace(0.4, 0.98, 24)), np.log1p(-np.geomspace(1e-2, 1e-9, 24))])
 _RAREST = -40.0  # log of the smallest mass that a set aims at
 _MARGIN = 1e-12  # relative, for the round-off of the few operations on probabilities
@@ -84,6 +85,7 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
         chosen += [sets.ratios[np.minimum(places, sets.ratios.size - 1)] - 1e-9]
         chosen += [np.geomspace(1e-3, max(largest, 1.0), _SETS)]
     thresholds, events = np.unique(np.concatenate(chosen)), []
+    thresholds = thresholds[:: -(-thresholds.size * len(known) // _MAX_CHANCES)]
     for sets, count in known:
         number = np.searchsorted(-sets.ratios, -thresholds, side="left")  # of cells whose log ratio is above it
         events.append((np.append(-np.inf, sets.log_p)[number], np.append(-np.inf, sets.log_q)[number], count))

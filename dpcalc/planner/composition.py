@@ -358,7 +358,8 @@ class Composition:
     @cached_property
     def attained(self) -> "Composition":
         """The composition that lower bounds are of: correlated noise with contributions that are written down."""
-        return self.changed(self.stated.independent(attained=True))
+        plan = self.stated.independent(attained=True)
+        return self if plan == self.plan else self.changed(plan)
 
     @property
     def is_attained(self) -> bool:
