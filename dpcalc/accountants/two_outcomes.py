@@ -24,6 +24,7 @@ from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, no
 # Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.
 _UNIT = 2.0**-53  # unit round-off
 _SETS = 48  # sets of one step that are tried, of each sort
+_MAX_CHANCES = 1 << 21  # of all sets of all steps: of more than 120 different steps fewer sets are tried
 _LIKELY = np.concatenate([np.log(np.linspace(0.4, 0.98, 24)), np.log1p(-np.geomspace(1e-2, 1e-9, 24))])
 _RAREST = -40.0  # log of the smallest mass that a set aims at
 _MARGIN = 1e-12  # relative, for the round-off of the few operations on probabilities
@@ -75,6 +76,7 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
         chosen += [ratios[np.minimum(places, ratios.size - 1)] - 1e-9]
         chosen += [np.geomspace(1e-3, max(largest, 1.0), _SETS)]
     thresholds, events = np.unique(np.concatenate(chosen)), []
+    thresholds = thresholds[:: -(-thresholds.size * len(known) // _MAX_CHANCES)]
     for (ratios, log_p, log_q), count in known:
         number = np.searchsorted(-ratios, -thresholds, side="left")  # of cells whose log ratio is above it
         events.append((np.append(-np.inf, log_p)[number], np.append(-np.inf, log_q)[number], count))

@@ -19,7 +19,7 @@ from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.pair import Segment, length_scales, lower_quantile, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, cached_with_cost, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 _Orders = TypeVar("_Orders", Array, Complex)
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
@@ -29,6 +29,7 @@ _ELEMENTS_AT_ONCE = 1 << 16  # orders times nodes: 1 MB in the cache of a proces
 _GAP = 4  # rough points without mass between ranges that are integrated separately
 _ROUND_OFF = 1e-15  # of a sum of masses: a smaller difference is no mass
 _SMALL = 0.5  # |x| below which e^x - 1 - x is summed as a series
+_PANELS_WORK = 600 * TURN  # of the panels of a segment with few centers
 _MIN_MOMENT = 1e-300  # so that a moment has a logarithm
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 # Log of the Kullback-Leibler divergence of a step below which its moments matter at no number of steps.
@@ -155,6 +156,7 @@ def loss_moments(
     # L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it. TooLargeError above
     # 2^24 densities.
     losses, pieces = np.array(curve.losses), []
+    spend(_PANELS_WORK * len(curve.segments))
     for segment in curve.segments:
         runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
         if not runs:

@@ -14,7 +14,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.kinds import Promise, change_of
-from dpcalc.planner.composition import Composition, releases_of, releasing_phases, valid_bounds
+from dpcalc.planner.composition import Composition, draws_unit, releases_of, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
 from dpcalc.planner.vary import with_levels
@@ -124,7 +124,7 @@ def places_of_unused_order(composition: Composition) -> list[int]:
     return [
         place
         for place, phase in enumerate(plan.phases)
-        if phase in releasing_phases(plan)
+        if draws_unit(plan, phase)
         and phase.hierarchy.level(1).scheme.is_secret
         and not any(bounds[place].secret for bounds in composition.bounds)
     ]

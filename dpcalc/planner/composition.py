@@ -162,11 +162,12 @@ def _place(hierarchy: Hierarchy, path: Path) -> str:
 
 
 def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
-    """Return the phases that can draw the protected unit: with steps, and a positive rate at every level down to it."""
-    return tuple(phase for phase in plan.phases if _releases(plan, phase))
+    """Return the phases that can draw the protected unit."""
+    return tuple(phase for phase in plan.phases if draws_unit(plan, phase))
 
 
-def _releases(plan: Plan, phase: Phase) -> bool:
+def draws_unit(plan: Plan, phase: Phase) -> bool:
+    """Return True if a phase has steps, and a positive rate at every level down to the protected one."""
     return phase.steps > 0 and all(level.is_drawn for level in phase.hierarchy.levels[: plan.unit])
 
 
@@ -366,7 +367,8 @@ class Composition:
     @cached_property
     def attained(self) -> "Composition":
         """The composition that lower bounds are of: correlated noise with contributions that are written down."""
-        return self.changed(self.stated.independent(attained=True))
+        plan = self.stated.independent(attained=True)
+        return self if plan == self.plan else self.changed(plan)
 
     @property
     def is_attained(self) -> bool:
@@ -505,7 +507,7 @@ class Composition:
     def steps_of_units(self, releases: Callable[[int, int], tuple[Steps, Steps]]) -> dict[str, Steps]:
         """Return counts of step losses by direction name, of the releases by (number of the unit, of the phase)."""
         steps: dict[str, Steps] = {}
-        drawing = [place for place, phase in enumerate(self.plan.phases) if _releases(self.plan, phase)]
+        drawing = [place for place, phase in enumerate(self.plan.phases) if draws_unit(self.plan, phase)]
         for number, each_unit in enumerate(self.units):
             pairs = [releases(number, place) for place in drawing]
             for at, name in enumerate(each_unit.direction_names):

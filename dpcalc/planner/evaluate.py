@@ -56,7 +56,7 @@ _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
 _MANY_PLACES = 8  # of a group, each of which a changed run composes by itself
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
-_SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
+_SHARP_WORK, _MOMENT_WORK = 3.0 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
 _LOWER_WORK_OF_LARGE_RUNS = 0.2 * SECOND  # beside a bound in closed form
 EVALUATION_WORK = 5.0 * SECOND
