@@ -190,11 +190,7 @@ class _Reader(Forms):
             said = f"`{shortened(self._written(node))}`, which is code and no literal"
             said = "None: what a launch gives is not known" if is_none else said
             read = ""
-            if (
-                isinstance(node, ast.Attribute)
-                and isinstance(node.value, ast.Name)
-                and node.value.id in {*self.parsed, "FLAGS"}
-            ):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in self.parsed:
                 read = f"flags.{node.attr}"  # `args.sigma`
             is_read = read in self.defaults and read not in self.refused
             self.code[path] = shortened(self._written(node)), read if is_read else ""
@@ -344,8 +340,6 @@ class _Reader(Forms):
                 given_before |= words
             if not (called == "add_argument" and (texts or "dest" in given)) and not called.startswith("DEFINE_"):
                 continue
-            on = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-            key = self._key(on) if isinstance(on, ast.Name | ast.Attribute) else (MODULE, "")
             problems = [*_taken_elsewhere(call), self._condition(call)]
             if called == "add_argument":
                 if texts and not any(text.startswith("-") for text in texts):
@@ -358,8 +352,6 @@ class _Reader(Forms):
                 yield _Stated((name,), value, call, problems, texts, given.get("type"), 1)
             else:
                 given = dict(zip(("name", "default"), call.args, strict=False)) | given
-                others = [(MODULE, x) for x, full in self.imports.items() if full.startswith("absl.flags")]
-                problems.append(self._strange(self._of_flags, key, (MODULE, "FLAGS"), *others))
                 name = text_in(given.get("name")) or ""
                 kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
                 if name:

@@ -18,6 +18,7 @@ from dpcalc.config.python_names import (
     Function,
     Key,
     Syntax,
+    assignments,
     base_of,
     is_constant,
     keywords_of,
@@ -53,7 +54,7 @@ _PARTS = {name: set[str]() for name in words_in(
     "timeit": {"default_timer"},
     "sys": words_in(
         "argv exit stdout stderr stdin path platform version version_info maxsize byteorder float_info getsizeof "
-        "exc_info setrecursionlimit modules"
+        "exc_info setrecursionlimit"
     ),
 }  # fmt: skip
 _PATHS = words_in("join dirname abspath realpath basename relpath splitext Path PurePath print")  # take `__file__`
@@ -92,6 +93,7 @@ class Forms(Syntax):
 
     def __init__(self, source: Source, tree: ast.Module) -> None:
         super().__init__(source, tree)
+        self.giving: dict[str, bool] = {}  # by the name of a function: whether it gives parsed flags
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
         self.looked_at = 0  # places of names that were traced, each as often as it was
         pairs = [
@@ -105,6 +107,7 @@ class Forms(Syntax):
         self.holding = {
             key for key, value in pairs if not isinstance(value, ast.Constant | ast.UnaryOp | ast.JoinedStr)
         }
+        self.libraries = {full.partition(".")[0] for full in self.imports.values()}
         # Objects of parsed flags.
         made = [
             x
@@ -117,6 +120,9 @@ class Forms(Syntax):
             for at, x in enumerate(getattr(each.targets[0], "elts", each.targets[:1]))
             if isinstance(x, ast.Name) and (at == 0 or last_name(each.value) != "parse_known_args")
         }
+        self.parsed |= {name for name, full in self.imports.items() if full.endswith("flags.FLAGS")} | {"FLAGS"}
+        named = (x for x in ast.walk(tree) if isinstance(x, ast.stmt))
+        self.parsed |= {name for name, value, _ in assignments(named) if last_name(value) == "FLAGS"}
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
         odd = next(filter(self._is_parsing_otherwise, ast.walk(tree)), None)
         on = odd.value if isinstance(odd, ast.Attribute) and isinstance(odd.value, ast.Name) else odd
@@ -214,17 +220,11 @@ class Forms(Syntax):
                 full = self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else ""
                 if isinstance(node, ast.alias):
                     full = f"{above.module or ''}.{found}" if isinstance(above, ast.ImportFrom) else found
-                    name = name or (found if full == PurePath(self.source.path).stem else "")
                 module, _, part = full.rpartition(".")
                 is_odd = module in _PARTS and part not in _PARTS[module]
-                if full in _PARTS and not isinstance(node, ast.alias):
-                    asked = getattr(above, "args", [0, 0])
-                    is_odd = not isinstance(above, ast.Attribute) and not (
-                        last_name(above) in {"hasattr", "getattr"} and text_in(asked[1])
-                    )
-                if full == "sys.modules":
-                    is_odd = not isinstance(above, ast.Compare)
-                name = name or (full if is_odd or not _PARTS.get(full, {1}) else "")
+                is_odd = is_odd or full == PurePath(self.source.path).stem or _PARTS.get(full) == set()
+                is_bare = full in _PARTS and not isinstance(above, ast.Attribute | ast.Import | ast.ImportFrom)
+                name = name or (full if is_odd or is_bare else "")
         return f"line {getattr(node, 'lineno', 0)} has `{shortened(name)}`, which may bind any name" if name else ""
 
     def _strange(self, form: Form, *keys: Key) -> str:
@@ -306,7 +306,7 @@ class Forms(Syntax):
         return None if keys is None else [(form, key) for key in keys]
 
     def _kept(self, expr: ast.AST, form: Form) -> Names:
-        """Return the names to which a place of a list or dictionary hands it, or its parts; None if it may change it."""
+        """Return the names to which a place of a list or dictionary hands it or its parts; None if it may change it."""
         above, is_flat = self.above[id(expr)], form == self._of_flat
         call = above if isinstance(above, ast.Call) else self.above.get(id(above))
         match above:
@@ -323,11 +323,8 @@ class Forms(Syntax):
                     return []
                 return self._kept(above, form)
             case ast.Call() | ast.keyword(arg=str()) if isinstance(call, ast.Call) and call.func is not expr:
-                handed, name, is_only = (
-                    self._handed_on(expr, form),
-                    last_name(call),
-                    [*call.args, *call.keywords] == [expr],
-                )
+                handed, name = self._handed_on(expr, form), last_name(call)
+                is_only = [*call.args, *call.keywords] == [expr]
                 is_builtin = isinstance(call.func, ast.Name) and not self._bound(self.key[id(call.func)])
                 if handed or handed is None or (is_flat and is_only and name == "update"):
                     return handed
@@ -357,7 +354,7 @@ class Forms(Syntax):
         return self._handed_on(expr, form)
 
     def _only_reads(self, call: ast.Call) -> bool:
-        """Return True if a function of elsewhere is none that is known to change what it gets, keep it, or call others."""
+        """Return True if a function of elsewhere is not known to change what it gets, to keep it, or to call others."""
         name = last_name(call)
         if isinstance(call.func, ast.Name) and name in BUILTINS and name not in self.imports:
             return name in _READERS
@@ -401,19 +398,29 @@ class Forms(Syntax):
                 is_whole = bool(names) and len(texts_in(names)) == len(names) and "**" not in given
                 return not (is_whole and isinstance(self.above[id(call)], ast.Expr))
             case ast.Attribute() if name == "argv":
-                names = self._kept(node, self._of_flat) if isinstance(node.ctx, ast.Load) else None
-                return names is None or bool(self._traced(names))
+                kept = self._kept(node, self._of_flat) if isinstance(node.ctx, ast.Load) else None
+                return kept is None or bool(self._traced(kept))
             case ast.alias(name="argv") | ast.Constant(value="argv"):
                 return True
             case ast.Name() | ast.Attribute() if self._dotted(node) == "absl.app":
                 return getattr(above, "attr", "") not in {"run", "UsageError"}
             case ast.Name() | ast.Attribute() if self._dotted(node) == "absl.app.run":
                 return call is None or len(call.args) > 1
+            case ast.Name() | ast.Attribute() if name.startswith("DEFINE_"):
+                named = given.get("name") or next(iter(getattr(call, "args", ())), None)
+                is_made = (
+                    isinstance(self.above.get(id(call)), ast.Expr | ast.Assign | ast.AnnAssign) and "**" not in given
+                )
+                return name == "DEFINE_alias" or not is_made or (text_in(named) is None and "config" not in name)
+            case ast.Name() | ast.Attribute() if self._dotted(node).endswith("absl.flags"):
+                return not (getattr(above, "attr", "") == "FLAGS" or getattr(above, "attr", "").startswith("DEFINE_"))
             case ast.Attribute() if name in PARSING:
                 return call is None or not self._is_argv_given(call)
             case ast.Attribute() | ast.Constant() if name in _GIVING:
                 return name != "register" or text_in(next(iter(getattr(call, "args", ())), None)) in {"type", "action"}
-            case ast.Attribute(ctx=ast.Store()) if name in {"default", "const"}:
+            case ast.Attribute(ctx=ast.Store()) if name in {"default", "const"} or (
+                name == "value" and "absl" in self.libraries
+            ):
                 return not self._is_self(node.value)
             case ast.Attribute() if (
                 name[0] == "_" and name[:2] != "__" and last_name(on) not in {"self", "cls", "super"}
@@ -425,7 +432,7 @@ class Forms(Syntax):
                 return not self._is_argv(keywords_of(node)["argv"])
             case ast.Call() if self._called(node) in _ANY:
                 return "**" in keywords_of(node) or any(text_in(x) is None for x in node.args)
-            case ast.Name(ctx=ast.Load()) if name in self.parsed:
+            case ast.Name(ctx=ast.Load()) | ast.Attribute(attr="FLAGS") if name in self.parsed:
                 return not self._is_args_read(node)
             case ast.Name() if name in self.parsed:
                 value = self._bound_to(node)
@@ -437,42 +444,41 @@ class Forms(Syntax):
                 return not self.parsed.isdisjoint(names_of(node))
         return False
 
-    def _is_args_read(self, node: ast.Name) -> bool:
-        """Return True where the object of parsed flags has none of its methods called, and no key that is not written."""
+    def _is_args_read(self, node: ast.Name | ast.Attribute) -> bool:
+        """Return True where parsed flags have no method called, and get no value at a key that is not written."""
         match above := self.above[id(node)]:
             case ast.Attribute(attr=attr):
                 is_called = getattr(self.above[id(above)], "func", None) is above
                 return not is_called or attr in _READING or attr.startswith(("get_", "main_process"))
-            case ast.Subscript(slice=at, ctx=ctx):
+            case ast.Subscript(slice=at, ctx=ctx) if "absl" not in self.libraries:
                 return isinstance(ctx, ast.Load) or text_in(at) is not None
-        return not isinstance(above, ast.Dict | ast.NamedExpr | ast.BinOp) or isinstance(
-            getattr(above, "op", None), ast.Mod
-        )
+            case ast.Subscript():  # of absl
+                match self.above[id(above)]:
+                    case ast.Attribute(attr="value" | "default", ctx=ast.Load()):
+                        return True
+                return False
+            case ast.Call(func=func) if func is node:
+                return self._is_argv_given(above)
+            case ast.BinOp(op=how):
+                return isinstance(how, ast.Mod)
+        return "absl" not in self.libraries or not isinstance(above, ast.Dict | ast.List | ast.Tuple | ast.NamedExpr)
 
-    def _gives_args(self, value: ast.expr | None, depth: int = 0) -> bool:
+    def _gives_args(self, value: ast.expr | None) -> bool:
         """Return True for code that gives the object of parsed flags, or a copy of it."""
         match value:
             case ast.Tuple(elts=[first, *_]):
-                return self._gives_args(first, depth)
-            case ast.Name(id=name):
-                return name in self.parsed
-            case ast.Call(args=args) if depth < 5:
+                return self._gives_args(first)
+            case ast.Name() | ast.Attribute(attr="FLAGS"):
+                return last_name(value) in self.parsed
+            case ast.Call(func=ast.Name(id="vars") | ast.Attribute(attr="copy" | "deepcopy"), args=[only]):
+                return self._gives_args(only)
+            case ast.Call():
                 name = last_name(value)
-                returned = [
-                    x.value
-                    for y in self.defined.get(name, ())
-                    for x in ast.walk(y)
-                    if isinstance(x, ast.Return) and x.value
-                ]
-                is_copied = (
-                    name in {"vars", "copy", "deepcopy"} and len(args) == 1 and self._gives_args(args[0], depth + 1)
-                )
-                return (
-                    name in PARSING
-                    or is_copied
-                    or bool(returned)
-                    and all(self._gives_args(x, depth + 1) for x in returned)
-                )
+                if name not in self.giving:  # a function of the file, all that it returns
+                    self.giving[name] = name in PARSING
+                    inside = [x for y in self.defined.get(name, ()) for x in ast.walk(y) if isinstance(x, ast.Return)]
+                    self.giving[name] |= bool(inside) and all(self._gives_args(x.value) for x in inside)
+                return self.giving[name]
         return False
 
     def _is_argv_given(self, call: ast.Call) -> bool:
@@ -530,41 +536,6 @@ class Forms(Syntax):
         context = keywords_of(call).get("context_settings", ast.Dict(keys=[], values=[]))
         is_plain = isinstance(context, ast.Dict) and {text_in(key) for key in context.keys if key} <= _CONTEXT
         return is_plain and None not in context.keys and keywords_of(call).keys() <= _COMMAND  # type: ignore[attr-defined]
-
-    def _of_flags(self, node: ast.AST) -> Names:
-        """Form of absl's module `flags`, of `FLAGS`, and of what DEFINE_float and the like return."""
-        above = self.above[id(node)]
-        match node, above, self.above.get(id(above)):
-            case ast.alias(), _, _:
-                return [] if self.imports[names_of(node)[0]].split(".")[0] in {"absl", "tensorflow"} else None
-            case ast.arg(), _, _:
-                return [] if self._is_unset(node) else None
-            case ((ast.Name() | ast.Attribute()), ast.Assign(value=value), _) if not isinstance(node.ctx, ast.Load):
-                return [] if last_name(value) in {"flags", "FLAGS"} or last_name(value).startswith("DEFINE_") else None
-            case _, ast.Attribute(attr="FLAGS"), _:
-                return self._of_flags(above)
-            case _, ast.Attribute(attr=attr), ast.Call(func=func) as call if func is above:
-                if not attr.startswith("DEFINE_") or attr == "DEFINE_alias" or "**" in keywords_of(call):
-                    return [] if attr in _READING else None
-                name = keywords_of(call).get("name") or next(iter(call.args), None)
-                is_plain = text_in(name) is not None or "config" in attr
-                outer = self.above[id(call)]
-                found = [] if isinstance(outer, ast.Expr) else self._handed_on(call, self._of_flags)
-                return found if is_plain and isinstance(outer, ast.Expr | ast.Assign | ast.AnnAssign) else None
-            case _, ast.Call(func=func) as call, _ if func is node:
-                return [] if self._is_argv_given(call) else None
-            case _, (ast.Attribute() | ast.For() | ast.comprehension()), _:
-                return []
-            case _, ast.Subscript(), outer:
-                return (
-                    []
-                    if isinstance(outer, ast.Attribute)
-                    and isinstance(outer.ctx, ast.Load)
-                    and outer.attr in {"value", "default"}
-                    else None
-                )
-        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-        return self._handed_on(node, self._of_flags) if is_read else None
 
     def _of_class(self, node: ast.AST) -> Names:
         """Form of a class: made without values of its own, named in types, and given to HfArgumentParser."""
