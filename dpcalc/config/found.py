@@ -168,10 +168,10 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
     critics, is_of_clients = list[str](), False
     for name in names:
         document = references.document(name)
-        for path, node in walk(document.tree, ""):
-            own, number = plain_word(path.rpartition(".")[2]), scalars.number_of(node)
-            critics += [path] if own in SHARED["critic"] and number != 1 else []
-            if _OF_CLIENTS.search(plain_word(path)) and number:
+        for where, node in walk(document.tree, ""):
+            own, number = plain_word(where.rpartition(".")[2]), scalars.number_of(node)
+            critics += [where] if own in SHARED["critic"] and number != 1 else []
+            if _OF_CLIENTS.search(plain_word(where)) and number:
                 about = (meaning("", own) or key_suggestion("", own)).key
                 is_of_clients = is_of_clients or about == "noise_multiplier"
         if not isinstance(document.tree, Section):

@@ -15,6 +15,7 @@ from dpcalc.config.python_names import (
     ALL_BUILTINS,
     ATTRIBUTE,
     MODULE,
+    TELLING,
     Function,
     Key,
     Syntax,
@@ -37,14 +38,14 @@ BUILTINS = ALL_BUILTINS - words_in("exec eval globals locals setattr delattr com
 _DUNDERS = {f"__{name}__" for name in words_in(
     "name main file doc version all future author init post_init call len iter next enter exit repr str "
     "dict class del getitem eq ne lt le gt ge hash add sub mul contains bool float int format "
-    "version_info copyright license"
+    "version_info copyright license slots"
 )}  # fmt: skip
 # What is of Python itself among names with such underscores: of objects, classes, functions and modules.
 _SPECIAL = {name for kind in (object, type, dict, type(len), ast.parse, ast) for name in dir(kind) if name[:2] == "__"}
 _SPECIAL |= {"__builtins__", "__import__", "__set_name__", "__wrapped__", "__self__", "__func__", "__mro_entries__"}
 _FRAMES = words_in(  # these reach names by texts, too
     "f_globals f_locals f_builtins f_back tb_frame gi_frame cr_frame currentframe getmembers setitem delitem setattr "
-    "delattr attrgetter methodcaller execv execve execvp execvpe execl execle execlp spawnv spawnl spawnvp posix_spawn"
+    "delattr attrgetter methodcaller"
 )
 # Modules that run texts or change names of others, each with the parts that do not.
 _PARTS = {name: set[str]() for name in words_in(
@@ -57,7 +58,6 @@ _PARTS = {name: set[str]() for name in words_in(
         "exc_info setrecursionlimit"
     ),
 }  # fmt: skip
-_PATHS = words_in("join dirname abspath realpath basename relpath splitext Path PurePath print")  # take `__file__`
 _READING = words_in("items keys values get copy index count flag_values_dict flags_into_string to_dict")  # methods
 COPYING = words_in("vars dict copy deepcopy EasyDict AttrDict DotDict")  # calls
 # Functions of Python itself that read a list or dictionary, and those that hand it or a part of it on; methods that
@@ -123,6 +123,12 @@ class Forms(Syntax):
         self.parsed |= {name for name, full in self.imports.items() if full.endswith("flags.FLAGS")} | {"FLAGS"}
         named = (x for x in ast.walk(tree) if isinstance(x, ast.stmt))
         self.parsed |= {name for name, value, _ in assignments(named) if last_name(value) == "FLAGS"}
+        # Whether other programs are started, of which the file itself may be one.
+        self.starts = "subprocess" in self.libraries or any(
+            self._dotted(x).startswith(("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn"))
+            for x in ast.walk(tree)
+            if isinstance(x, ast.Name | ast.Attribute)
+        )
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
         odd = next(filter(self._is_parsing_otherwise, ast.walk(tree)), None)
         on = odd.value if isinstance(odd, ast.Attribute) and isinstance(odd.value, ast.Name) else odd
@@ -174,7 +180,7 @@ class Forms(Syntax):
 
     def _dynamic(self, node: ast.AST) -> str:
         """Return what in a node may bind a name that is not written there; "" for nothing."""
-        name, above = "", self.above.get(id(node))
+        name, above, ctx = "", self.above.get(id(node)), getattr(node, "ctx", None)
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]):
                 binding = ast.Assign | ast.AnnAssign | ast.ClassDef | ast.FunctionDef
@@ -194,8 +200,6 @@ class Forms(Syntax):
                 name = self._written(node) if names is None or self._traced(names) else ""
             case ast.Name(id="vars"):
                 name = "" if getattr(above, "func", None) is node else "vars"
-            case ast.Name(id="__file__"):
-                name = "" if last_name(above) in _PATHS else "__file__"
             case ast.Attribute(attr="__init__", value=on):  # `super().__init__()`, `Base.__init__(self)`
                 first = next(iter(getattr(above, "args", ())), None)
                 name = "" if last_name(on) == "super" or self._is_self(first) else self._written(node)
@@ -214,7 +218,11 @@ class Forms(Syntax):
                 | ast.FunctionDef(name=found)
                 | ast.Constant(value=str(found))
             ):
-                is_special = found in _SPECIAL or (found[:2] == "__" and isinstance(node, ast.FunctionDef))
+                is_special = found in _SPECIAL or (
+                    found.strip("_")
+                    and found[:2] == found[-2:] == "__"
+                    and (isinstance(node, ast.FunctionDef) or isinstance(ctx, ast.Store))
+                )
                 name = found if (is_special and found not in _DUNDERS) or found in _FRAMES else ""
                 # A module that runs texts: only its harmless parts, and no other name of it; the file itself, too.
                 full = self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else ""
@@ -276,13 +284,15 @@ class Forms(Syntax):
         for function in self.defined.get(name, ()):
             given = function.args
             is_method = isinstance(self.above[id(function)], ast.ClassDef)
-            is_bound = is_method and "staticmethod" not in map(last_name, function.decorator_list)
+            decorated = set(map(last_name, function.decorator_list))
+            is_bound = is_method and "staticmethod" not in decorated and base_of(call.func) not in self.class_of
+            is_bound = is_bound or (is_method and "classmethod" in decorated)
             names = [*given.posonlyargs, *given.args][is_bound:]
             if isinstance(node, ast.keyword):
                 names = [each for each, _ in parameters_of(function) if each.arg == node.arg]
             else:
                 names = names[call.args.index(node) :]  # type: ignore[arg-type]
-            if not names or any(isinstance(each, ast.Starred) for each in call.args):
+            if not names or not decorated.isdisjoint(self.own) or any(isinstance(x, ast.Starred) for x in call.args):
                 return None
             found.append(self.key[id(names[0])])
         return found
@@ -362,7 +372,8 @@ class Forms(Syntax):
             return False
         given = (*call.args, *keywords_of(call).values())
         calls_others = any(
-            isinstance(x, ast.Lambda) or last_name(x) in self.defined or base_of(x) in BUILTINS for x in given
+            isinstance(x, ast.Lambda) or last_name(x) in {*self.defined, *self.class_of} or base_of(x) in BUILTINS
+            for x in given
         )
         return name not in _KEEPING and not calls_others and self._dotted(call.func).split(".")[0] not in _NOT_READING
 
@@ -397,6 +408,12 @@ class Forms(Syntax):
                 names = [*(call.args if call else ()), *filter(None, [given.get("dest")])]
                 is_whole = bool(names) and len(texts_in(names)) == len(names) and "**" not in given
                 return not (is_whole and isinstance(self.above[id(call)], ast.Expr))
+            case ast.Name(id="__file__"):
+                return self.starts
+            case ast.Constant(value=str(text)) if self.starts and PurePath(self.source.path).name in text:
+                return not isinstance(above, ast.Expr) and getattr(above, "arg", "") not in TELLING
+            case ast.Attribute() if name == "argv" and self.starts and is_constant(getattr(above, "slice", None), 0):
+                return True
             case ast.Attribute() if name == "argv":
                 kept = self._kept(node, self._of_flat) if isinstance(node.ctx, ast.Load) else None
                 return kept is None or bool(self._traced(kept))
@@ -430,6 +447,9 @@ class Forms(Syntax):
                 return isinstance(above, ast.ClassDef)
             case ast.Call() if "argv" in keywords_of(node):
                 return not self._is_argv(keywords_of(node)["argv"])
+            case ast.Name() | ast.Attribute() if call is None and self._dotted(node).rpartition(".")[2] in _ANY:
+                is_asked = isinstance(above, ast.Call) and last_name(above) == "isinstance"
+                return not is_asked and not isinstance(above, ast.arg | ast.AnnAssign | Function)
             case ast.Call() if self._called(node) in _ANY:
                 return "**" in keywords_of(node) or any(text_in(x) is None for x in node.args)
             case ast.Name(ctx=ast.Load()) | ast.Attribute(attr="FLAGS") if name in self.parsed:
@@ -487,7 +507,9 @@ class Forms(Syntax):
             match self._bound(self.key[id(each)]) if isinstance(each, ast.Name) else []:
                 case [ast.arg() as argument] if self._is_unset(argument):
                     function = self._around(argument)
-                    is_only = isinstance(function, Function) and not self._strange(self._of_main, self._key(function))
+                    is_only = isinstance(function, Function) and not self._strange(
+                        self._of_main, *self._function_of(function)
+                    )
                     if not is_only or self._strange(self._of_flat, self.key[id(argument)]):
                         return False
                 case _ if not (self._is_argv(each) or is_constant(each, None, True, False)):
