@@ -228,7 +228,8 @@ def _load(
                 solver = f"dpcalc solve-sigma {visible(shlex.quote(path)) if path != STDIN else 'FILE'}"
                 own = hint if each.message == noise else "noise divided by the clip norm"
                 hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
-                hint += "; where a library finds it, `noise_multiplier: {calibrated_to: {epsilon: E}, by: opacus.prv}`"
+                hint += "; where a library finds it, `noise_multiplier: {calibrated_to: {epsilon: E}, by: "
+                hint += "LIBRARY.ACCOUNTANT}` (docs/configs.md)"
             if each.code == "DPC103" and each.message.endswith(" is missing"):
                 hint = "; ".join(filter(None, (hint, *(note.message for note in notes))))
             errors[at] = _with_origin(replace(each, hint=hint), references.origins)
