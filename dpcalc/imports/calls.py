@@ -380,5 +380,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:
     """Return what the user gave, by the argument of a call that each stands for."""
-    stated = {name: getattr(terms, "examples" if name == "n" else name) for name in OPTIONS if name != "delta"}
-    return {argument: number for argument, number in stated.items() if number is not None}
+    stated = {"n" if name == "examples" else name: number for name, number in vars(terms).items()}
+    return {
+        name: number for name, number in stated.items() if number is not None and name not in {"delta", "adjacency"}
+    }
