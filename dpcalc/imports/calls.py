@@ -272,7 +272,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         "cycle_length": "each group of examples has its own steps; state the banded strategy by hand",
         "batch_size_scale_schedule": "state a phase for each size",
     }.items():
-        if given.get(argument) not in {None, Fraction(1)}:
+        if given.get(argument) not in (None, 1):  # a list has no hash
             raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
     method, loader, adjacency = given.get("sampling_method"), given.get("loader", "poisson"), _ADJACENCY
     draws = _OPACUS_SAMPLING if library == "Opacus" else _FIT.format(loader=loader) if asks_loader else _TF_SAMPLING
@@ -355,7 +355,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
             f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
             "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
         )
-    if engine in {"rdp", "prv", "pld"}:
+    if engine in ("rdp", "prv", "pld"):  # a list has no hash
         accountant = str(engine)
     elif name not in {"compute_noise", "DPKerasConfig"}:
         unknown.append(f"accountant: {accountant} with its own settings is assumed; rdp finds no less noise")
