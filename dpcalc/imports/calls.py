@@ -274,7 +274,9 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     }.items():
         if given.get(argument) not in (None, 1):  # a list has no hash
             raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
-    method, loader, adjacency = given.get("sampling_method"), given.get("loader", "poisson"), _ADJACENCY
+    has_draws = library in {"JAX-Privacy", "Keras"}  # functions of the others do not have these arguments
+    method, cap = (given.get(each) if has_draws else None for each in ("sampling_method", "truncated_batch_size"))
+    loader, adjacency = given.get("loader", "poisson"), _ADJACENCY
     draws = _OPACUS_SAMPLING if library == "Opacus" else _FIT.format(loader=loader) if asks_loader else _TF_SAMPLING
     is_fixed = isinstance(method, Expression) and method.text.endswith(".FIXED_BATCH_SIZE")
     if is_fixed:
@@ -290,7 +292,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     else:
         examples = whole_number(given["n"], "number of examples")
         batch = finite_number(given["batch_size"], "batch_size", low=1, high=examples)
-        rate, cap = batch / examples, given.get("truncated_batch_size")
+        rate = batch / examples
         sampling = "" if cap is None else f", max_batch_size: {whole_number(cap, 'truncated_batch_size')}"
         if sampling and loader != "poisson":
             raise InputError(f"{name} truncated_batch_size: expected Poisson sampling with it, got {loader} batches")
