@@ -199,7 +199,7 @@ def _merge(base: Section, over: Section) -> Section:
 
 
 def _overlay(base: Section, item: Assignment, start: int = 0) -> Section:
-    """Return `base` with one setting below its first keys as its only content; mappings on the path keep their places."""
+    """Return `base` with one setting, below its first keys, alone in it; the mappings on its path keep their places."""
     head, value = str(item.keys[start]), item.value
     if start + 1 < len(item.keys):
         present, mark = base.entries.get(head), item.marks[start]
