@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.gate import Report, gate_answer, max_epsilon_limit, reports
+from dpcalc.cli.gate import Report, gate_answer, reports
 from dpcalc.cli.options import given
 from dpcalc.cli.output import INTERRUPTED, CommandResult, on_terminal, width
 from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
@@ -66,7 +66,7 @@ def check(
         chosen_reports = reports(report or (), as_json=as_json)
         if against and (base or not configs):
             raise InputError("--against: expected CONFIG beside it and no --base, as in `check --against OLD.yaml -`")
-        own = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
+        own = Policy(max_epsilon=max_epsilon, require_budget=require_budget, strict=strict)
         demanded = own.combined_with(effective_policy(policy, Path.cwd(), base or ""))
         held = read_lock(lock_path(Path.cwd())) if locked else None
         paths, losses = _announced_scope(configs, base)

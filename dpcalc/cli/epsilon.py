@@ -105,9 +105,16 @@ def epsilon(
             why = reasons(composition, evaluation.guarantee.direction or "")
             output = explained(output, evaluation, why, other_choices(composition))
         budget = loaded.plan.budget
-        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded, budget.epsilon)):
-            output = replace(output, rows=[("to fit", text), *output.rows])
-            notes += [] if on_terminal() else [f"to fit: {text}"]
+        if is_shown and budget is not None and evaluation.guarantee.epsilon > budget.epsilon:
+            values: list[float | None] = []  # the noise and the steps that would fit, as `check` says them
+            for question in fits(loaded.plan, budget.epsilon):
+                values.append(None)
+                with suppress(DpcalcError):
+                    found = compute_answer(question)
+                    values[-1] = None if isinstance(found, Guarantee) else found
+            if text := fit_text(values, loaded):
+                output = replace(output, rows=[("to fit", text), *output.rows])
+                notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
             from dpcalc.pate.view import WARNING, votes_json, votes_text
 
@@ -116,20 +123,6 @@ def epsilon(
             warnings = (f"warning: {WARNING}",)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
     return answer(output, findings, notes, form=request.form, quiet=quiet, asides=warnings, errors=errors)
-
-
-def _what_fits(evaluation: Evaluation, loaded: Loaded, limit: float) -> str:
-    """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
-
-    if evaluation.guarantee.epsilon <= limit:
-        return ""
-    values: list[float | None] = []
-    for question in fits(loaded.plan, limit):
-        values.append(None)
-        with suppress(DpcalcError):
-            found = compute_answer(question)
-            values[-1] = None if isinstance(found, Guarantee) else found
-    return fit_text(values, loaded)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
+from dpcalc.cli.gate import gate_answer, reports
 from dpcalc.cli.options import given, nonnegative
 from dpcalc.cli.output import CommandResult, answer
 from dpcalc.cli.progress import costs_in_time
@@ -118,7 +118,7 @@ def check(
     from dpcalc.gate.ledger import check_ledger
 
     chosen_reports = reports(report or (), as_json=as_json)
-    policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon))
+    policy = Policy(max_epsilon=max_epsilon)
     with costs_in_time(timeout, memory_limit) as costs:
         result = check_ledger(ledger, base=base or "", policy=policy, costs=costs)
     return gate_answer("check", [result], reports=chosen_reports, verbose=False)

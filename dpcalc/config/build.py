@@ -6,7 +6,7 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -197,7 +197,14 @@ class _Reader:
         stated_privacy = self.required(root, "privacy")
         if isinstance(stated_privacy, Section) and isinstance(entry(stated_privacy, "delta"), Section):
             try:
-                units = 2 if data is None else self.fewest(root, data.levels, tree)
+                units: int | None = 2  # the fewest protected ones that the data can have, where the data are right
+                if data is not None:
+                    unit, names = text_at(stated_privacy, "unit"), [level.name for level in data.levels]
+                    number = names.index(unit) + 1 if unit in names else 1
+                    counts = [level.count or level.min for level in data.levels[:number]]
+                    counts = [sum(tree.sizes[number - 1])] if tree else counts
+                    is_known = all(counts) and not has_assumed_sizes(root) and (unit in names or len(names) == 1)
+                    units = prod(counts) if is_known else None
                 delta = delta_written_out(stated_privacy.entries["delta"], units)
                 stated_privacy = with_entries(stated_privacy, {"delta": delta} if delta else {})
             except ConfigError as cause:
@@ -226,18 +233,6 @@ class _Reader:
             partition=partition,
             runs=all_runs,
         )
-
-    def fewest(self, root: Section, levels: Sequence[SimpleNamespace], tree: Tree | None) -> int | None:
-        """Return the fewest protected units that the data can have; None if nobody knows."""
-        unit = text_at(root.entries.get("privacy"), "unit")
-        names = [level.name for level in levels]
-        if has_assumed_sizes(root) or (unit not in names and len(names) > 1):
-            return None
-        number = names.index(unit) + 1 if unit in names else 1
-        if tree is not None:
-            return sum(tree.sizes[number - 1])
-        counts = [level.count or level.min for level in levels[:number]]
-        return prod(counts) if all(counts) else None
 
     # Values by their declaration.
 

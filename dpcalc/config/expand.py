@@ -198,13 +198,13 @@ def _merge(base: Section, over: Section) -> Section:
     return replace(over, entries=entries)
 
 
-def _overlay(base: Section, item: Assignment) -> Section:
-    """Return `base` with one setting as its only content; the mappings on its path keep their places."""
-    head, value = str(item.keys[0]), item.value
-    if len(item.keys) > 1:
-        present = base.entries.get(head)
-        fresh = Section(entries={}, mark=item.marks[0], key=item.marks[0], path=join(base.path, head))
-        value = _overlay(present if isinstance(present, Section) else fresh, item.below(1))
+def _overlay(base: Section, item: Assignment, start: int = 0) -> Section:
+    """Return `base` with one setting, below its first keys, alone in it; the mappings on its path keep their places."""
+    head, value = str(item.keys[start]), item.value
+    if start + 1 < len(item.keys):
+        present, mark = base.entries.get(head), item.marks[start]
+        fresh = Section(entries={}, mark=mark, key=mark, path=join(base.path, head))
+        value = _overlay(present if isinstance(present, Section) else fresh, item, start + 1)
     return replace(base, entries={head: value})
 
 
@@ -232,15 +232,15 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
-    above, below = item.keys[:start], item.below(start)
+    above = item.keys[:start]
     target = node_at(root, *above)
-    if target is not None and not below.keys:
+    if target is not None and start == len(item.keys):
         return replace_in(root, above, item.value)
     if not isinstance(target, Section):
         lost = _first_missing(root, above)
         at = start if lost is None else lost
         return _no_place_error(item.keys[at], item.marks[at])
-    merged = _merge(target, _long_runs(_overlay(target, below), names))
+    merged = _merge(target, _long_runs(_overlay(target, item, start), names))
     changed = replace_in(root, above, merged)
     new = item.value.text if isinstance(item.value, Scalar) else ""
     before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])

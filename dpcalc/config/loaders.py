@@ -60,11 +60,13 @@ _ACCUMULATES = (
 
 def _whole_batch(node: Section) -> tuple[int, int, bool]:
     """Return (units of a part on all devices, parts, whether each is a draw) of a batch; ConfigError if it is wrong."""
-    missing = "a number that may stand in a launcher has no default: say 1 where there is one"
-    extra = "is no part of a batch", "a batch is {{per_device: 16, devices: 8, accumulation: 4, accumulates: physical}}"
+    stated = entries_of(node)
+    extra = next((each for key, each in stated.items() if key not in _PARTS), None)
+    if extra is not None:
+        hint = "a batch is {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}"
+        raise extra.config_error("DPC101", "is no part of a batch", hint)
     when = {"accumulates": ("accumulation", lambda parts: parts > 1)}
-    needs = ("per_device", "devices", "accumulation")
-    values = _arguments(node, entries_of(node), _PARTS, needs, when=when, of="", missing=missing, extra=extra)
+    values = _arguments(node, stated, _PARTS, ("per_device", "devices", "accumulation"), when=when)
     parts = values["accumulation"]
     return values["per_device"] * values["devices"], parts, parts > 1 and values["accumulates"] == "draws"
 
@@ -76,17 +78,15 @@ def _arguments(
     needs: Sequence[str],
     *,
     when: Mapping[str, tuple[str, Callable[[Any], bool]]],
-    of: str,
-    missing: str,
-    extra: tuple[str, str],
+    of: str = "",
 ) -> dict[str, Any]:
     """Return the values of what a loader or a batch needs, of which some depends `when` on others; else ConfigError."""
-    values, errors, needs = dict[str, Any](), [], [*needs, *({"order", "accumulates"} & stated.keys())]
+    values, errors, lacking = dict[str, Any](), [], []
+    needs = [*needs, *({"order", "accumulates"} & stated.keys())]
     for needed in needs:
         value = stated.get(needed)
         if value is None:
-            hint = _ACCUMULATES if needed == "accumulates" else missing
-            errors.append(node.fault("DPC103", f"lacks `{needed}`{of}", hint))
+            lacking.append(f"`{needed}`")
             continue
         try:
             values[needed] = scalars.checked(kinds[needed], value)
@@ -96,8 +96,18 @@ def _arguments(
             continue
         more = [each for each, (other, is_so) in when.items() if other == needed and is_so(values[needed])]
         needs += [each for each in more if each not in needs]
-    unknown = (stated[key] for key in stated.keys() - {*needs})
-    errors += [node.fault("DPC101", extra[0], extra[1].format(", ".join(needs))) for node in unknown]
+    if of:
+        hint = "what decides how it draws has no default here: state it as the code has it"
+        errors += [node.fault("DPC103", f"lacks {each} of {of}", hint) for each in lacking]
+        hint = f"known of it are {', '.join(needs)}; if it changes which units a batch holds, state the scheme that "
+        hint += "results, else leave it out"
+        unknown = (stated[key] for key in stated.keys() - {*needs})
+        problem = "is an argument of which dpcalc does not know what it does"
+        errors += [node.fault("DPC101", problem, hint) for node in unknown]
+    elif lacking:
+        hint = "a number that may stand in a launcher has no default: say 1 where there is one"
+        hint = _ACCUMULATES if lacking == ["`accumulates`"] else hint
+        errors.append(node.fault("DPC103", f"lacks {' and '.join(lacking)}", hint))
     if errors:
         raise ConfigError(errors)
     return values
@@ -497,19 +507,7 @@ def written_out(draw: Node, count: Node | None, adjacency: str) -> Node:
     if loader.has_parts and isinstance(batch, Section):
         size, parts, are_draws = _whole_batch(batch)
         devices, whole = scalars.number_of(entry(batch, "devices")), {BATCH_SIZE: _scalar(batch, size)}
-    values = _arguments(
-        draw,
-        stated | whole,
-        _KINDS,
-        loader.needs,
-        when=loader.when,
-        of=f" of {names[0]}",
-        missing="what decides how it draws has no default here: state it as the code has it",
-        extra=(
-            "is an argument of which dpcalc does not know what it does",
-            "known of it are {}; if it changes which units a batch holds, state the scheme, else leave it out",
-        ),
-    )
+    values = _arguments(draw, stated | whole, _KINDS, loader.needs, when=loader.when, of=names[0])
     number = scalars.number_of(count)
     units = number.numerator if number is not None and number.denominator == 1 and number >= 1 else None
     said = _Said(values=values, parts=parts, are_draws=are_draws, count=units, adjacency=adjacency)

@@ -42,10 +42,6 @@ class Assignment:
         """The dotted path."""
         return dotted(self.keys)
 
-    def below(self, start: int) -> "Assignment":
-        """Return the same value at the path without its first `start` keys."""
-        return replace(self, keys=self.keys[start:], marks=self.marks[start:])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:

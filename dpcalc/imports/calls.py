@@ -272,9 +272,11 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
         "cycle_length": "each group of examples has its own steps; state the banded strategy by hand",
         "batch_size_scale_schedule": "state a phase for each size",
     }.items():
-        if given.get(argument) not in {None, Fraction(1)}:
+        if given.get(argument) not in (None, 1):  # a list has no hash
             raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
-    method, loader, adjacency = given.get("sampling_method"), given.get("loader", "poisson"), _ADJACENCY
+    has_draws = library in {"JAX-Privacy", "Keras"}  # functions of the others do not have these arguments
+    method, cap = (given.get(each) if has_draws else None for each in ("sampling_method", "truncated_batch_size"))
+    loader, adjacency = given.get("loader", "poisson"), _ADJACENCY
     draws = _OPACUS_SAMPLING if library == "Opacus" else _FIT.format(loader=loader) if asks_loader else _TF_SAMPLING
     is_fixed = isinstance(method, Expression) and method.text.endswith(".FIXED_BATCH_SIZE")
     if is_fixed:
@@ -290,7 +292,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     else:
         examples = whole_number(given["n"], "number of examples")
         batch = finite_number(given["batch_size"], "batch_size", low=1, high=examples)
-        rate, cap = batch / examples, given.get("truncated_batch_size")
+        rate = batch / examples
         sampling = "" if cap is None else f", max_batch_size: {whole_number(cap, 'truncated_batch_size')}"
         if sampling and loader != "poisson":
             raise InputError(f"{name} truncated_batch_size: expected Poisson sampling with it, got {loader} batches")
@@ -355,7 +357,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
             f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
             "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
         )
-    if engine in {"rdp", "prv", "pld"}:
+    if engine in ("rdp", "prv", "pld"):  # a list has no hash
         accountant = str(engine)
     elif name not in {"compute_noise", "DPKerasConfig"}:
         unknown.append(f"accountant: {accountant} with its own settings is assumed; rdp finds no less noise")
@@ -380,5 +382,7 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:
     """Return what the user gave, by the argument of a call that each stands for."""
-    stated = {name: getattr(terms, "examples" if name == "n" else name) for name in OPTIONS if name != "delta"}
-    return {argument: number for argument, number in stated.items() if number is not None}
+    stated = {"n" if name == "examples" else name: number for name, number in vars(terms).items()}
+    return {
+        name: number for name, number in stated.items() if number is not None and name not in {"delta", "adjacency"}
+    }

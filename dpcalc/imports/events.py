@@ -61,6 +61,7 @@ _WITH_OWN_DRAW = {
     "MixtureOfGaussiansDpEvent",
     "SingleEpochTreeAggregationDpEvent",
 }
+_ON_ONE_SAMPLE = {"NoOpDpEvent", "ComposedDpEvent", "SelfComposedDpEvent", "GaussianDpEvent"}
 _ANY_ORDER = "{scheme: any-order}"
 _OPTIONAL = {"xi": Fraction(0), "sensitivity": Fraction(1), "dimension": None}
 
@@ -72,6 +73,7 @@ class _Draw(NamedTuple):
     event_name: str = ""  # class of the event that draws, for messages; "" without sampling
     rate: Fraction | None = None  # of a Poisson draw
     examples: int | None = None  # size of the data, where the event states it
+    is_shared: bool = False  # whether what it draws is one sample for several events
 
 
 _ALL = _Draw("{scheme: all}")
@@ -129,6 +131,11 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name, steps = _field_values(event), event.name, count
+    if draw.is_shared and name not in _ON_ONE_SAMPLE:
+        raise InputError(
+            f"{draw.event_name}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
+            f"{name} beside others; sample for each of them, or state a phase by hand"
+        )
     # A Poisson draw of a Poisson draw is one at the product of the rates; no other draws are a single one.
     is_poisson = name == "PoissonSampledDpEvent"
     if draw.event_name and ((is_poisson and draw.rate is None) or name.startswith("SampledWith")):
@@ -144,17 +151,30 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
     match name:
         case "NoOpDpEvent":
             return
-        case "ComposedDpEvent" | "SelfComposedDpEvent" if draw.event_name:
+        case "ComposedDpEvent" | "SelfComposedDpEvent":
+            inner, times = fields.get("events", [fields.get("event")]), 1
+            if not isinstance(inner, list):
+                raise InputError(f"{name} events: expected a list of events, got {shown(inner)}")
+            if name == "SelfComposedDpEvent":
+                times = whole_number(fields["count"], f"{name} count", low=0)
             # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
-            noises = _noises_on_one_sample(event, draw.event_name)
+            begins_sample = bool(draw.event_name) and not draw.is_shared
+            within, times = draw._replace(is_shared=bool(draw.event_name)), times if begins_sample else count * times
+            parts = (part for each in inner for part in _parts(_inner_event(each, name), within, times, depth + 1))
+            if not begins_sample:
+                yield from parts
+                return
+            noises: list[str] = []
+            for part in parts:
+                number = part.steps or 0
+                if len(noises) + number > _MAX_SUMS:
+                    raise InputError(
+                        f"{draw.event_name}: expected at most {_MAX_SUMS} mechanisms on one sample, got more"
+                    )
+                noises += [part.mechanism] * number
             if not noises:
                 return
-            also = ", ".join(f"{{{noise}}}" for noise in noises[1:])
-            mechanism = f"{noises[0]}{f', also: [{also}]' if also else ''}"
-        case "ComposedDpEvent" | "SelfComposedDpEvent":
-            for inner, times in _composed_events(event, fields):
-                yield from _parts(inner, draw, count * times, depth + 1)
-            return
+            mechanism = noises[0][1:-1] + (f", also: [{', '.join(noises[1:])}]" if noises[1:] else "")
         case "PoissonSampledDpEvent" | "SampledWithReplacementDpEvent" | "SampledWithoutReplacementDpEvent":
             inner = _inner_event(fields["event"], name)
             if is_poisson:
@@ -236,38 +256,6 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
         case _:
             raise InputError(f"{name}: expected an event that dpcalc has a mechanism for, got one that it has none for")
     yield Part(sampling=draw.sampling, mechanism=f"{{{mechanism}}}", steps=steps, examples=draw.examples)
-
-
-def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
-    """Yield (event, how often) for the direct parts of a (self-)composition; InputError for a part that is no event."""
-    if event.name == "SelfComposedDpEvent":
-        yield _inner_event(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
-        return
-    if not isinstance(fields["events"], list):
-        raise InputError(f"ComposedDpEvent events: expected a list of events, got {shown(fields['events'])}")
-    for inner in fields["events"]:
-        yield _inner_event(inner, event.name), 1
-
-
-def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
-    """Return the noise of every Gaussian in nested compositions; InputError for other mechanisms or over 100."""
-    noises: list[str] = []
-    pending = [(composition, 1)]
-    while pending:
-        inner, times = pending.pop()
-        fields = _field_values(inner)
-        if inner.name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
-            pending += reversed([(each, times * number) for each, number in _composed_events(inner, fields)])
-        elif inner.name == "GaussianDpEvent" and len(noises) + times <= _MAX_SUMS:
-            noises += [_noise_key(fields["noise_multiplier"], "noise_multiplier")] * times
-        elif inner.name != "NoOpDpEvent":
-            raise InputError(
-                f"{draw_name}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
-                f"{inner.name} beside others; sample for each of them, or state a phase by hand"
-            )
-        if len(pending) > _MAX_SUMS:
-            raise InputError(f"{draw_name}: expected at most {_MAX_SUMS} mechanisms on one sample, got more")
-    return noises
 
 
 def _noise_key(noise: Any, where: str = "noise multiplier") -> str:
