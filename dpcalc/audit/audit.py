@@ -61,7 +61,8 @@ class _PhaseAudit:
     def add(self, block: Block, log: str) -> None:
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
         steps = (block.steps[begin:end] - self.first) * self.tasks
-        columns, lines = list(block.paths[begin:end].T), block.lines[begin:end]
+        columns = list(block.paths[begin:end].T)
+        lines = block.lines[begin:end]
 
         def check(index: IntArray, sizes: IntArray, name: str) -> None:
             if np.any(index >= sizes):
@@ -248,7 +249,9 @@ def _entry_probability(hierarchy: Hierarchy, schemes: Sequence[Scheme], place: i
     shown = _entry_probability(hierarchy, schemes, place + 1)
     if shown is None:
         return None
-    level, below, scheme = hierarchy.levels[place], hierarchy.levels[place + 1], schemes[place + 1]
+    level = hierarchy.levels[place]
+    below = hierarchy.levels[place + 1]
+    scheme = schemes[place + 1]
     # Of draws that show any unit. It varies where units choose their steps, and where passes, copies or cut batches
     # hold units without an entry.
     nonempty = set()

@@ -25,10 +25,17 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
     """Return a sentence on the first pattern of a loader that fits the log, else on its least likely test."""
     # In the order of how much a pattern explains: entries that all stand twice, for example, make sizes and passes
     # wrong too, and the reader should hear of the cause.
-    level, counts, draws = logged.level, logged.counts, logged.draws
-    scheme, name, declared = level.scheme, level.name, f"`{level.scheme.name}`"
-    sizes, units, kinds = draws.sizes, f"units of level {level.name}", {test.kind for test in contradicted}
-    low, high = int(sizes.min(initial=0 if not sizes.size else sizes[0])), int(sizes.max(initial=0))
+    level = logged.level
+    counts = logged.counts
+    draws = logged.draws
+    scheme = level.scheme
+    name = level.name
+    declared = f"`{level.scheme.name}`"
+    sizes = draws.sizes
+    units = f"units of level {level.name}"
+    kinds = {test.kind for test in contradicted}
+    low = int(sizes.min(initial=0 if not sizes.size else sizes[0]))
+    high = int(sizes.max(initial=0))
     usual = float(np.bincount(sizes).max() / sizes.size) if sizes.size else 1.0  # share of the commonest size
     varies = _varies_as_poisson(logged, sizes)
     is_poisson = scheme.is_independent or scheme.is_cut
@@ -94,7 +101,8 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
         repeats = f"{logged.repeats.number:,} times one {name} stands several times in a batch {where}"
         return f"{repeats}: {_repeats_within_steps(logged)}"
 
-    never, mean = np.flatnonzero(counts == 0), float(counts.mean())
+    never = np.flatnonzero(counts == 0)
+    mean = float(counts.mean())
     by_chance = counts.size * math.exp(-mean)
     if kinds & {Kind.SPREAD, Kind.RAREST} and never.size > _MIN_EXPECTED + 2 * by_chance:
         return f"{never.size:,} {units} are never drawn, first {logged.place(-1, int(never[0]))}"
@@ -127,7 +135,8 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
         maximum = scheme.limit or math.inf
         if high > maximum:
             return f"batches hold up to {high} {units}, more than `max_batch_size: {maximum}`"
-        top, below = int((sizes == high).sum()), int((sizes == high - 1).sum())
+        top = int((sizes == high).sum())
+        below = int((sizes == high - 1).sum())
         # A law without a maximum has ever fewer draws of ever larger sizes: four times as many at the end are a pile.
         if high < maximum and top >= _MIN_EXPECTED and top > 4 * below:
             return f"{top:,} batches hold {high} {units} and none holds more: they are cut to a maximum"
@@ -140,9 +149,11 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
                 divide="ignore"
             ):  # log(0) = -inf for rate 1 leaves the probability of a nonempty draw at 1
                 means = means / np.maximum(-np.expm1(frames * np.log1p(-rate)), rate)
-        total, expected_total = float((shown * number).sum()), float((means * number).sum())
+        total = float((shown * number).sum())
+        expected_total = float((means * number).sum())
         if abs(total - expected_total) >= _MIN_DEVIATIONS * np.sqrt(expected_total):
-            mean, stated = total / number.sum(), expected_total / number.sum()
+            mean = total / number.sum()
+            stated = expected_total / number.sum()
             change = f"{100 * (mean / stated - 1):+.3g}%"
             return f"a batch holds {mean:.5g} {units} on average, and {stated:.5g} are declared ({change}){hint}"
 
@@ -152,7 +163,8 @@ def diagnosis(logged: LoggedLevel, contradicted: Sequence[Statistic]) -> str:
 
 def _varies_as_poisson(logged: LoggedLevel, numbers: IntArray) -> bool:
     """Return True if the numbers of units or entries of the draws vary as Poisson draws, or several added up, do."""
-    level, frames = logged.level, logged.draws.frames.astype(float)
+    level = logged.level
+    frames = logged.draws.frames.astype(float)
     if level.is_every and isinstance(level.sizes, int):
         numbers = np.append(numbers, np.zeros(level.parents * level.times - numbers.size, dtype=np.int64))
         frames = np.full(numbers.size, float(level.sizes))
@@ -185,7 +197,8 @@ def _repeats_within_steps(logged: LoggedLevel) -> str:
     by_chance = float((draws.entries * (draws.entries - 1.0) / (2 * draws.frames)).sum())
     equal = float(draws.twice.sum())
     # So the equal pairs are 1 - 1/k of those with replacement, here to within three deviations.
-    least, most = (equal - 3 * math.sqrt(equal)) / by_chance, (equal + 3 * math.sqrt(equal)) / by_chance
+    least = (equal - 3 * math.sqrt(equal)) / by_chance
+    most = (equal + 3 * math.sqrt(equal)) / by_chance
     if (
         most < 1 / 2 or least > 1 or draws.sizes.size < _MIN_EXPECTED
     ):  # fewer than of two batches, or more than by chance
@@ -228,7 +241,8 @@ def _parts_of_a_step(logged: LoggedLevel) -> str:
     if (scheme.has_stand_in or scheme.is_shuffled) and (sizes == usual).mean() >= _MAJORITY:
         declared = float(scheme.size)
     elif scheme.is_independent:
-        declared, usual = float(scheme.probability) * float(logged.draws.frames.mean()), float(sizes.mean())
+        declared = float(scheme.probability) * float(logged.draws.frames.mean())
+        usual = float(sizes.mean())
         doubt = _MIN_DEVIATIONS / math.sqrt(float(sizes.sum()))
     else:
         return ""

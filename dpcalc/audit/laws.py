@@ -41,7 +41,8 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
         yield certain_test(Kind.REPEATS, "repeats within a step", logged.repeats.number, sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
     if isinstance(scheme, CyclicPoisson):  # units keep their groups, then `max_batch_size` or else the rate
-        sizes, cycles = logged.draws.sizes, level.times // scheme.groups
+        sizes = logged.draws.sizes
+        cycles = level.times // scheme.groups
         yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
         if scheme.max_batch_size is not None:
             # How often a batch is cut depends on the sizes of groups, which the log does not tell.
@@ -50,15 +51,19 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
             yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
         elif level.has_known_law and cycles:
             # Each unit is drawn in each cycle with one probability, whatever its group.
-            every, rate = level.units * cycles, float(scheme.probability) * (level.shown or 0.0)
+            every = level.units * cycles
+            rate = float(scheme.probability) * (level.shown or 0.0)
             yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * rate, every))
             yield _spread_test(logged, cycles)
             window = level.window // scheme.groups
             yield _repeats_in_windows_test(logged, cycles, window, lambda number, of: binom.sf(number - 1, of, rate))
     elif scheme.spans_steps:
-        limits, counts, close = level.limits, logged.counts, logged.close
+        limits = level.limits
+        counts = logged.counts
+        close = logged.close
         if limits is not None:  # each unit keeps to its number of steps, separation and epochs
-            most, unit = limits.times(level.times), int(counts.argmax())
+            most = limits.times(level.times)
+            unit = int(counts.argmax())
             sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
             yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
             sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
@@ -129,7 +134,8 @@ def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     if shown >= CERTAIN and not scheme.is_cut:
         yield _wrong_size_test(logged, np.minimum(logged.draws.frames, most), int(number[sizes == 0].sum()))
         return
-    tried, draws = frames if scheme.is_cut else np.minimum(frames, most), float(number.sum())
+    tried = frames if scheme.is_cut else np.minimum(frames, most)
+    draws = float(number.sum())
     if level.is_every and not scheme.is_cut:
         every = float((tried * number).sum())
         total = Count(float((sizes * number).sum()), every * shown, every)
@@ -204,7 +210,9 @@ def all_draws(logged: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
 
 def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of which units are drawn, given the sizes of draws; none without a known law."""
-    level, draws, counts = logged.level, logged.draws, logged.counts
+    level = logged.level
+    draws = logged.draws
+    counts = logged.counts
     if not level.has_known_law:
         return
     frames = draws.frames.astype(float)
@@ -244,7 +252,8 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     for begin in range(0, counts.size, _UNITS_AT_ONCE):
         observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
         parents = level.parents_of(np.arange(begin, begin + observed.size))
-        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
+        expected = np.minimum(mean, trials)[parents]
+        tried = trials[parents]
         # `log_tail` of many counts at once, which loses digits where trials are many.
         failures = tried - observed
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -294,7 +303,8 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     shares = np.where(is_whole, 0.0, draws.sizes / draws.frames)
     odds = shares / (1 - shares)
     none = np.exp(np.add.reduceat(np.log1p(-shares), begins))
-    first, second = np.add.reduceat(odds, begins), np.add.reduceat(odds**2, begins)
+    first = np.add.reduceat(odds, begins)
+    second = np.add.reduceat(odds**2, begins)
     whole = np.add.reduceat(is_whole.astype(np.int64), begins)
     exactly = (none, none * first, none * (first**2 - second) / 2)
     counts = []
@@ -307,7 +317,9 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
 
 def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
-    level, scheme, counts = logged.level, logged.level.scheme, logged.counts
+    level = logged.level
+    scheme = logged.level.scheme
+    counts = logged.counts
     frames, parents = level.frames
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
     rates = [scheme.probability if isinstance(scheme, CyclicPoisson) else scheme.rate(int(frame)) for frame in frames]
@@ -340,11 +352,15 @@ def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
 
 def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of passes in secret order: no batch is that of the pass before, and none that of a public seed."""
-    level, draws, known = logged.level, logged.draws, logged.public
-    frames, sizes = draws.frames.astype(float), draws.sizes.astype(float)
+    level = logged.level
+    draws = logged.draws
+    known = logged.public
+    frames = draws.frames.astype(float)
+    sizes = draws.sizes.astype(float)
     # The log of the chance that two batches of a size are equal.
     chances = gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
-    first, others = draws.numbers % level.window == 0, draws.previous == draws.sizes
+    first = draws.numbers % level.window == 0
+    others = draws.previous == draws.sizes
     again = others & (draws.repeated == draws.sizes)
     public = chances[first & np.isin(sizes, [size for _, size in known])]
 
@@ -374,7 +390,8 @@ def _repeats_in_windows_test(
     logged: LoggedLevel, draws: int, window: int, chance: Callable[[int, IntArray], Array]
 ) -> Statistic:
     """Return the test of repeats in windows, where `chance(n, lengths)` is Pr[n draws of a unit or more]."""
-    level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
+    level = logged.level
+    lengths = np.diff([*range(0, draws, window), draws])
     repeats = []
     for number in range(2, OCCURRENCES + 1):
         expected = level.units * float(chance(number, lengths).sum())
@@ -384,7 +401,9 @@ def _repeats_in_windows_test(
 
 def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
     """Yield tests of balls-in-bins: no repeats in a pass, held steps, and choices of bins if the law is known."""
-    level, draws, bins = logged.level, logged.draws, scheme.bins
+    level = logged.level
+    draws = logged.draws
+    bins = scheme.bins
     yield _no_repeats_in_a_pass_test(logged)
     if scheme.is_held:
         yield _moved_test(logged, "is not at its step of the pass before")
@@ -393,7 +412,8 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
     if level.is_shown:
         whole = level.times - level.times % bins
         sentence = f"not every unit of level {level.name} is drawn in each pass of {bins} batches"
-        drawn, every = int(draws.sizes[draws.numbers < whole].sum()), level.units * (whole // bins)
+        drawn = int(draws.sizes[draws.numbers < whole].sum())
+        every = level.units * (whole // bins)
         yield certain_test(Kind.TOTAL, "units drawn in whole passes", drawn, sentence, every)
     independent, times = copy(logged), level.times
     if scheme.is_held:  # held choices repeat the first pass: its draws alone are independent of each other
@@ -401,14 +421,16 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
         independent.level, independent.draws = replace(level, times=times), replace(draws, **columns)
     yield from _size_tests(independent)
-    chance, pairs = (level.shown or 0.0) / bins, level.neighbours
+    chance = (level.shown or 0.0) / bins
+    pairs = level.neighbours
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
         return
     # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
     is_second = draws.numbers // bins % 2 == 1
     followed = draws.sizes[~is_second & (draws.numbers < level.times - bins)]
-    repeated, previous = draws.repeated[is_second], draws.previous[is_second]
+    repeated = draws.repeated[is_second]
+    previous = draws.previous[is_second]
     trials = int(followed.sum())
     same = Count(int(repeated.sum()), trials * chance, trials)
     yield count_test(Kind.OVERLAP, "units at the same step of the next pass", same)
@@ -422,7 +444,9 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
 
 def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statistic]:
     """Yield tests of random allocation: draws of each unit; sizes if the law is known; overlaps if all is shown."""
-    level, counts, steps = logged.level, logged.counts, logged.level.times
+    level = logged.level
+    counts = logged.counts
+    steps = logged.level.times
     wrong = counts != times if level.is_shown else counts > times
     unit = int(np.argmax(wrong))
     sentence = f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}"
@@ -432,7 +456,9 @@ def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statis
     yield from _size_tests(logged)
     if not level.is_shown:
         return
-    units, pairs, chance = level.units, level.neighbours, times / steps
+    units = level.units
+    pairs = level.neighbours
+    chance = times / steps
     successive = Count(int(logged.draws.repeated.sum()), units * chance * (times - 1), units * (times - 1))
     yield count_test(Kind.OVERLAP, "units that the previous draw has too", successive)
     yield _neighbours_test(logged, expected=pairs * chance * times, trials=pairs * times)

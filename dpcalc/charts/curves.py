@@ -227,7 +227,8 @@ def _axis_and_grid(kind: str, request: CurveRequest) -> tuple[Axis, tuple[float,
     if grid:
         grid = values(grid)
     else:
-        own, limit = float(_sampled_level(first)[2].scheme.amount or 0), min(limits)
+        own = float(_sampled_level(first)[2].scheme.amount or 0)
+        limit = min(limits)
         around = np.geomspace(min(own / _RATE_FACTOR, limit), min(own * _RATE_FACTOR, limit), POINTS)
         covered = [x for x in values(around) if all(has_bound(plan, x) for plan in request.runs)]
         grid = tuple(covered) or (own,)
@@ -370,7 +371,8 @@ def _profile(request: CurveRequest) -> Chart:
             request.on_progress((number + index / len(grid)) / len(request.plans))
         about = differing_facts(plan, request.runs, without=("delta",))
         methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
-        name, upper = request.line_name(label, "delta"), tuple(answer.delta for answer in answers)
+        name = request.line_name(label, "delta")
+        upper = tuple(answer.delta for answer in answers)
         series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=upper, method=methods, about=about))
         lower = tuple(answer.delta_lower for answer in answers)
         if any(delta is not None for delta in lower):
@@ -397,7 +399,8 @@ def _tradeoff(request: CurveRequest) -> Chart:
         present, absent = true_positive_rates(require_pld_method(plan), grid)
         about = differing_facts(plan, request.runs, without=("delta",))
         for detected, rates in (("in the data", present), ("not in the data", absent)):
-            name, ys = request.line_name(label, detected), tuple(map(float, rates))
+            name = request.line_name(label, detected)
+            ys = tuple(map(float, rates))
             series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, method="pld", about=about))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     claims = 'the attacker claims "in the data", or "not in the data", and is right or wrong'
