@@ -141,7 +141,8 @@ def read_lock(path: Path) -> Lock:
     try:
         data = read_bytes(str(path), limit=_MAX_BYTES)
         content: Any = json_content(decode(data, str(path), shows_lines=False, limit=_MAX_BYTES).text)
-        version, configs = content["version"], {str(name): entry for name, entry in content["configs"].items()}
+        version = content["version"]
+        configs = {str(name): entry for name, entry in content["configs"].items()}
     except RepeatedKeyError as cause:
         raise InputError(f"{shown}: {cause}, or {_REMOVE}") from None
     except InputError:
