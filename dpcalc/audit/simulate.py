@@ -28,7 +28,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.planner.composition import ProtectedUnit, composed
 from dpcalc.planner.plan import Plan
-from dpcalc.report.output import Json, Output, Table, config_json, lines, origin_json, yes_no
+from dpcalc.report.output import Json, Output, Table, config_output, lines, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric, mixture
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -311,16 +311,11 @@ def simulation_output(checks: Sequence[Json], notes: Sequence[str], seed: int, l
         end = "" if check["agrees"] else "; NOT the same"
         texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {draws} draws{note}{end}")
     summary = {"agrees": not contradicted, "seed": seed, "doubt": MISS_PROBABILITY}
-    return Output(
-        command="simulate",
-        result={
-            "config": config_json(loaded),
-            **summary,
-            "checks": list(checks),
-            "notes": list(notes),
-            **origin_json(loaded),
-        },
-        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)],
+    return config_output(
+        "simulate",
+        loaded,
+        {**summary, "checks": list(checks), "notes": list(notes)},
+        lines=[*lines(summary), *(("checks", text) for text in texts)],
         table=Table(
             headline=f"{verdict}   seed {seed}, intervals miss with probability <= {as_given(MISS_PROBABILITY)}",
             columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),

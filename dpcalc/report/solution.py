@@ -25,7 +25,7 @@ from dpcalc.report.guarantees import (
     protects_row,
     unit_json,
 )
-from dpcalc.report.output import Json, Output, config_json, diagnostics_json, lines, origin_json
+from dpcalc.report.output import Json, Output, config_json, config_output, diagnostics_json, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up, rounded_up_within
 
 NOISE = "noise_multiplier"
@@ -311,12 +311,12 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         "gdp": gdp_json(risk.gdp, plan.bound_kind),
         "reconstructions": [{"baseline": baseline, "success": success} for baseline, success in risk.reconstructions],
     }
-    return Output(
-        command="risk",
-        result={"config": config_json(loaded), "risk": result, **origin_json(loaded)},
+    return config_output(
+        "risk",
+        loaded,
+        {"risk": result},
         headline=f"advantage <= {rounded_up(risk.advantage)}   (detections minus false alarms of the best attacker)",
         lines=[
-            ("name", visible(plan.name)),
             *lines(result, advantage=rounded_up, detections="", belief="", gdp="", reconstructions=""),
             *posteriors,
             ("belief", f"{rounded_up(risk.belief)}, exception {exception}"),
