@@ -67,8 +67,7 @@ def epsilon(
     if steps is not None:
         return guarantee(first_steps(run, steps), method=method)
     composition = composed(run)
-    upper = guarantee(composition, method=method)
-    return with_lower_bound(composition, upper) if upper.finite else upper
+    return with_lower_bound(composition, guarantee(composition, method=method))
 
 
 def solve(

@@ -42,6 +42,8 @@ class _Fields(NamedTuple):
 
     signature: inspect.Signature  # of the constructor; a field with a factory has it as its default
     taken: frozenset[str]  # the arguments of the constructor
+    needed: frozenset[str]  # of these, those without a default
+    defaults: Mapping[str, Any]
     names: tuple[str, ...]  # the fields that it sets
     factories: Mapping[str, Callable[[], Any]]
     key: Callable[[Any], tuple[Any, ...]]  # returns the values that are compared
@@ -58,10 +60,15 @@ def _fields(cls: Any) -> _Fields:
         if field.init:
             parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
     taken = frozenset(parameter.name for parameter in parameters)
+    defaults = {
+        field.name: field.default for field in fields if field.default is not dataclasses.MISSING and field.init
+    }
     compared = [field.name for field in fields if field.compare]
     cls._record_fields = _Fields(
         signature=inspect.Signature(parameters, return_annotation=None),
         taken=taken,
+        needed=taken - defaults.keys() - factories.keys(),
+        defaults=defaults,
         names=tuple(field.name for field in fields if field.name in taken or field.name in factories),
         factories=factories,
         # an attrgetter of one name returns the value alone, of two or more a tuple
@@ -77,14 +84,14 @@ def _init(self: Any, *args: Any, **values: Any) -> None:
     fields = self._record_fields or _fields(type(self))
     # Most calls give all fields by name: then nothing is merged.
     if args or values.keys() != fields.taken or len(fields.taken) < len(fields.names):
-        try:
-            given = fields.signature.bind(*args, **values)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__qualname__}: {error}") from None
-        given.apply_defaults()
-        values = given.arguments
+        if args or not fields.needed <= values.keys() <= fields.taken:
+            try:
+                values = fields.signature.bind(*args, **values).arguments
+            except TypeError as error:
+                raise TypeError(f"{type(self).__qualname__}: {error}") from None
+        values = {**fields.defaults, **values}
         for name, factory in fields.factories.items():
-            if values.get(name, factory) is factory:
+            if name not in values:
                 values[name] = factory()
     for name in fields.names:
         object.__setattr__(self, name, values[name])

@@ -2,19 +2,22 @@
 
 import math
 import re
+import sys
 from bisect import bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple, Never
 
 from dpcalc.config.normal import fingerprint
-from dpcalc.errors import InputError, counted, require_whole
+from dpcalc.errors import InputError, NoSolution, counted, require_whole
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.planner.search import EpsilonGoal, largest_whole
 from dpcalc.planner.vary import with_total_steps
 from dpcalc.plans import Number, Source, exact_number, plan, plan_of, real_number, refuse_unknown, with_hints
 from dpcalc.report.rounding import as_given, rounded_up
@@ -328,14 +331,13 @@ class Accountant:
             ConvergenceError: there is no certified answer.
         """
         composition = self._composed(self._recorded_plan())
-        upper = guarantee(composition)
-        return with_lower_bound(composition, upper) if upper.finite else upper
+        return with_lower_bound(composition, guarantee(composition))
 
     @property
     def steps_left(self) -> int:
         """Number of further steps within the budget at the plan's settings; InputError if there is no budget.
 
-        Found once by some ten compositions, then counted down; anew after steps with other settings. The length of the
+        Found once by a few compositions, then counted down; anew after steps with other settings. The length of the
         plan is no limit, unless its cost depends on it.
 
         Raises:
@@ -345,7 +347,12 @@ class Accountant:
         if self.budget is None:
             raise InputError("target_epsilon: expected a budget, got none; pass one, or state `budget.epsilon`")
         if self._last_step is None:
-            self._last_step = self._steps + self._fitting_steps(self.budget)
+            self._last_step = self._steps
+            limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else self._plan.steps - self._steps
+            goal = EpsilonGoal(limit=max(self.budget, sys.float_info.min))
+            with suppress(NoSolution):
+                if limit > 0:
+                    self._last_step += largest_whole(self._continued, (1, limit), goal, "steps")[0]
             self._certified = (0, 0.0)  # its count may lie beyond the last step
         return max(0, self._last_step - self._steps)
 
@@ -354,40 +361,14 @@ class Accountant:
         """True if one step more would exceed the budget; InputError and ConvergenceError as for `steps_left`."""
         return self.steps_left == 0
 
-    def _fitting_steps(self, budget: float) -> int:
-        """Return the largest number of further steps within a budget, at most as many as the plan allows."""
-        limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
-        fits, fails = 0, limit + 1
-        known: tuple[int, float] | None = None  # steps of a run, and epsilon
-        ahead = min(limit, max(1, self._plan.steps - self._steps))
-        while fails - fits > 1:
-            # The recorded steps, followed by the next steps of the plan itself.
-            steps = self._steps + ahead
-            phases = with_total_steps(self._plan, steps).phases
-            if not all(setting.is_of_plan for setting, _ in self._history):
-                done = with_total_steps(self._plan, self._steps).phases
-                rest = (replace(each, steps=each.steps - old.steps) for each, old in zip(phases, done, strict=True))
-                phases = (*self._recorded_plan().phases, *rest)
-            run = replace(self._plan, phases=tuple(phase for phase in phases if phase.steps))
-            epsilon = guarantee(self._composed(run)).epsilon
-            if epsilon <= budget:
-                fits = ahead
-            else:
-                fails = ahead
-            guess = 0.0
-            if 0 < epsilon < math.inf:
-                # Epsilon grows about as a power of the steps: a secant in logarithms comes close to the end.
-                power = 0.5
-                if known is not None and known[0] != steps and known[1] != epsilon:
-                    power = math.log(epsilon / known[1]) / math.log(steps / known[0])
-                guess = steps * (budget / epsilon) ** (1 / max(power, 0.1)) - self._steps
-                known = steps, epsilon
-            # The guess, if it lies strictly between, else about the geometric mean.
-            if fits < guess < fails:
-                ahead = min(max(int(guess), fits + 1), fails - 1)
-            else:
-                ahead = max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
-        return fits
+    def _continued(self, more: int) -> Composition:
+        """Return the recorded steps, followed by the next `more` steps of the plan itself."""
+        phases = with_total_steps(self._plan, self._steps + more).phases
+        if not all(setting.is_of_plan for setting, _ in self._history):
+            done = with_total_steps(self._plan, self._steps).phases
+            rest = (replace(each, steps=each.steps - old.steps) for each, old in zip(phases, done, strict=True))
+            phases = (*self._recorded_plan().phases, *rest)
+        return self._composed(replace(self._plan, phases=tuple(phase for phase in phases if phase.steps)))
 
     def state_dict(self) -> dict[str, object]:
         """Return the recorded steps as a dict for JSON, with the hash and the text of the plan."""

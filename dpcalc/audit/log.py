@@ -91,7 +91,9 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
             continue
         text = _decoded(name, line, waiting + head + newline, is_begin=is_begin)
         yield line, text
-        line, waiting, is_begin = line + text.count("\n"), tail, False
+        line = line + text.count("\n")
+        waiting = tail
+        is_begin = False
     if waiting:
         yield line, _decoded(name, line, waiting, is_begin=is_begin)
 
@@ -158,7 +160,10 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], names: Sequence[s
         lines.append(line)
         if len(values) >= _BLOCK_ROWS * levels or len(sizes) >= _BLOCK_STEPS:
             yield block()
-            first, values, sizes, lines = first + len(sizes), [], [], []
+            first = first + len(sizes)
+            values = []
+            sizes = []
+            lines = []
     if sizes:
         yield block()
     if first + len(sizes) < steps:
@@ -183,7 +188,8 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], names: Sequence[st
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
-    named, expected = [unquoted(cell) for cell in header.split(delimiter)], ["step", *names]
+    named = [unquoted(cell) for cell in header.split(delimiter)]
+    expected = ["step", *names]
     if named != expected and (len(names) > 1 or named != ["step", "index"]):
         got = short(header) or "nothing"
         raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {got}")

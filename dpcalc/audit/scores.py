@@ -77,7 +77,8 @@ def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
     table = plain_table(text, len(columns), "+-.eE", np.float64)
     if table is not None:
-        members, scores = table[:, columns.index(MEMBER)], table[:, columns.index(SCORE)]
+        members = table[:, columns.index(MEMBER)]
+        scores = table[:, columns.index(SCORE)]
         runs = table[:, columns.index(RUN)] if RUN in columns else np.zeros(1)
         are_whole = (runs >= 0) & (runs < 1e15) & (runs == np.floor(runs))
         if np.all((members == 0) | (members == 1)) and np.all(np.isfinite(scores)) and np.all(are_whole):
@@ -175,7 +176,8 @@ def audit_scores(
         notes.append(ROUGH_NOTE)
     if not profiles:
         notes.append("without noise nothing is certified that scores could contradict")
-    ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
+    ins = np.sort(scores.scores[scores.included])
+    outs = np.sort(scores.scores[~scores.included])
     roc: tuple[tuple[float, float, float], ...] = ()
     share = doubt = 0.0
     if len(ins) and len(outs):
@@ -229,7 +231,8 @@ def audit_scores(
 
 def _one_run_guesses(scores: Scores, pairs: Sequence[tuple[int, int]]) -> list[tuple[str, Guesses]]:
     """Return (rule, guesses) for each pair of numbers guessed; InputError for too many guesses or unfair coins."""
-    canaries, included = len(scores.scores), int(scores.included.sum())
+    canaries = len(scores.scores)
+    included = int(scores.included.sum())
     # With unfair coins, guessing "in" (or "out") would often be right by itself.
     if log_tail(Count(included, canaries / 2, canaries)) < math.log(FALSE_ALARM / 2):
         raise InputError(
@@ -239,7 +242,8 @@ def _one_run_guesses(scores: Scores, pairs: Sequence[tuple[int, int]]) -> list[t
     # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _CANARIES_PER_GUESS)
     order = np.argsort(scores.scores)
-    ordered, members = scores.scores[order], scores.included[order]
+    ordered = scores.scores[order]
+    members = scores.included[order]
     guesses = []
     for high, low in pairs or ((default - default // 2, default // 2),):
         if high + low > canaries:
@@ -256,7 +260,8 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
     if not number:
         return 0
     edge = ordered[-number]
-    begin, end = np.searchsorted(ordered, edge), np.searchsorted(ordered, edge, side="right")
+    begin = np.searchsorted(ordered, edge)
+    end = np.searchsorted(ordered, edge, side="right")
     wrong = int(np.count_nonzero(~right[begin:end]))
     tied = number - (len(ordered) - int(end))
     return int(np.count_nonzero(right[end:])) + max(0, tied - wrong)
@@ -269,7 +274,8 @@ def _alarms(scores: Scores, thresholds: Sequence[float], delta: float, false_ala
         return [(f"score >= {number!r}", _counted_alarms(scores, everything, number)) for number in thresholds]
     # A threshold that is chosen on the runs that test it profits from their noise: one half chooses, the other tests.
     order = np.random.Generator(np.random.PCG64(_HELD_OUT_SEED)).permutation(len(scores.scores))
-    choosing, tested = order[: len(order) // 2], order[len(order) // 2 :]
+    choosing = order[: len(order) // 2]
+    tested = order[len(order) // 2 :]
     values = np.unique(scores.scores[choosing])
     candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
 
@@ -284,7 +290,8 @@ def _alarms(scores: Scores, thresholds: Sequence[float], delta: float, false_ala
 
 
 def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarms:
-    included, alarm = scores.included[places], scores.scores[places] >= threshold
+    included = scores.included[places]
+    alarm = scores.scores[places] >= threshold
     counts = Alarms(
         included=int(included.sum()),
         detected=int(np.count_nonzero(alarm & included)),

@@ -28,7 +28,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.planner.composition import ProtectedUnit, composed
 from dpcalc.planner.plan import Plan
-from dpcalc.report.output import Json, Output, Table, config_json, lines, origin_json, yes_no
+from dpcalc.report.output import Json, Output, Table, config_output, lines, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric, mixture
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -56,7 +56,8 @@ def simulate_plan(
     equal where it is exact, beside its estimate, with an interval that contains the true value but for MISS_PROBABILITY
     (of equal ends where nothing is random).
     """
-    protected, rng = composed(plan).likeliest, np.random.default_rng(seed)
+    protected = composed(plan).likeliest
+    rng = np.random.default_rng(seed)
     checks, notes = list[Json](), list[str]()
     for index, phase in enumerate(plan.phases):
         if phase.hierarchy.spans_steps:  # the training code decides who is in which step
@@ -80,7 +81,8 @@ def _phase_checks(
     on_progress: Callable[[float], None],
 ) -> Iterator[Json]:
     phase = plan.phases[index]
-    hierarchy, name = phase.hierarchy, phase.name if len(plan.phases) > 1 else ""
+    hierarchy = phase.hierarchy
+    name = phase.name if len(plan.phases) > 1 else ""
     copies, schemes = drawn_schemes(hierarchy)
     totals, members = draw_rounds(
         hierarchy,
@@ -133,7 +135,8 @@ def _phase_checks(
         offered = sum(size * times for size, times in total.frames.items())
         if (scheme.is_independent or scheme.is_summed) and offered:
             offered *= scheme.tried(1)[0]  # once in each of the draws that are added up
-            rate, share = float(scheme.probability), total.drawn / offered
+            rate = float(scheme.probability)
+            share = total.drawn / offered
             ends.append(_interval(share, offered))
             quantity = f"share of {level.name} drawn"
             yield check(quantity, (rate, rate), share, ends[-1], offered)
@@ -142,7 +145,8 @@ def _phase_checks(
         expected = Fraction(0)
         for size, times in total.frames.items():
             expected += times * expected_draws(scheme, size) * scheme.steps_of_a_pass(size) / frames
-        mean, computed = total.drawn / max(frames, 1), (float(expected), float(expected))
+        mean = total.drawn / max(frames, 1)
+        computed = (float(expected), float(expected))
         ends.append((mean, mean))
         if scheme.is_cut and scheme.limit:
             ends[-1] = _interval(mean, max(frames, 1), largest=scheme.limit)
@@ -163,12 +167,14 @@ def _phase_checks(
         for level, scheme, _, (low_each, high_each) in levels:
             is_share = scheme.is_independent or scheme.is_summed
             factor = (scheme.tried(level.count)[0] if is_share else 1) / scheme.steps_of_a_pass(level.count)
-            low, high = low * low_each * factor, high * high_each * factor
+            low = low * low_each * factor
+            high = high * high_each * factor
     else:
         largest = copies * math.prod(scheme.max_drawn(level.count) for level, scheme, *_ in levels)
         low, high = _interval(float(batches.mean()), batches.size, largest=largest)
     batch = _expected_batch(hierarchy, copies, schemes[:depth])
-    quantity, note = f"batch size ({hierarchy.level(depth).name})", f"from {min(total.sizes)} to {max(total.sizes)}"
+    quantity = f"batch size ({hierarchy.level(depth).name})"
+    note = f"from {min(total.sizes)} to {max(total.sizes)}"
     yield check(quantity, (batch, batch), float(batches.mean()), (low, high), batches.size, note)
 
 
@@ -205,7 +211,8 @@ def member_distribution(
     An inexact one is an upper bound in stochastic order. Then the probability that some step of a round draws the unit,
     None where it is not computed.
     """
-    hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
+    hierarchy = plan.phases[index].hierarchy
+    path = protected.paths[index]
     episodes = hierarchy.episodes
     if episodes is not None:
         if plan.unit == 1:
@@ -294,23 +301,21 @@ def simulation_output(checks: Sequence[Json], notes: Sequence[str], seed: int, l
         low, high = ends[2:]
         phase, quantity, note = (visible(str(check[name])) for name in ("phase", "quantity", "note"))
         quantity = f"{phase}: {quantity}" if phase else quantity
-        computed, drawn, note = _between(*ends[:2]), _shown(observed), f" ({note})" if note else ""
-        interval, draws = "" if low == high else _between(low, high), str(check["draws"])
+        computed = _between(*ends[:2])
+        drawn = _shown(observed)
+        note = f" ({note})" if note else ""
+        interval = "" if low == high else _between(low, high)
+        draws = str(check["draws"])
         rows.append((quantity, computed, f"{drawn}{note}", interval, draws, yes_no(bool(check["agrees"])), ""))
         between = "" if low == high else f", so between {_shown(low, rounded_down)} and {_shown(high)}"
         end = "" if check["agrees"] else "; NOT the same"
         texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {draws} draws{note}{end}")
     summary = {"agrees": not contradicted, "seed": seed, "doubt": MISS_PROBABILITY}
-    return Output(
-        command="simulate",
-        result={
-            "config": config_json(loaded),
-            **summary,
-            "checks": list(checks),
-            "notes": list(notes),
-            **origin_json(loaded),
-        },
-        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)],
+    return config_output(
+        "simulate",
+        loaded,
+        {**summary, "checks": list(checks), "notes": list(notes)},
+        lines=[*lines(summary), *(("checks", text) for text in texts)],
         table=Table(
             headline=f"{verdict}   seed {seed}, intervals miss with probability <= {as_given(MISS_PROBABILITY)}",
             columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),

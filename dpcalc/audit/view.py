@@ -12,7 +12,7 @@ from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
 from dpcalc.planner.words import shared_facts
 from dpcalc.report.guarantees import assumes_rows, epsilon_text, unit_json
-from dpcalc.report.output import Json, Output, Table, config_json, lines, origin_json, yes_no
+from dpcalc.report.output import Json, Output, Table, config_output, lines, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
@@ -56,17 +56,11 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
         "entries": result.entries,
         "false_alarm": FALSE_ALARM,
     }
-    return Output(
-        command="audit-sampler",
-        result={
-            "config": config_json(loaded),
-            "log": log,
-            **summary,
-            "tests": tests,
-            "notes": list(result.notes),
-            **origin_json(loaded),
-        },
-        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("tests", text) for text in texts)],
+    return config_output(
+        "audit-sampler",
+        loaded,
+        {"log": log, **summary, "tests": tests, "notes": list(result.notes)},
+        lines=[*lines(summary), *(("tests", text) for text in texts)],
         table=Table(
             headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
             f"contradicted with probability <= {FALSE_ALARM:g}",
@@ -116,21 +110,16 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
         "assumptions": list(result.assumptions),
     }
     facts = lines({**summary, "rules": texts}, p_value=_bound_text, epsilon_lower=rounded_down, epsilon=rounded_up)
-    return Output(
-        command="audit",
-        result={
-            "config": config_json(loaded),
-            "scores": path,
-            **summary,
-            "roc": [
-                {"false_positive_rate": false, "true_positive_rate": true, "certified": certified}
-                for false, true, certified in result.roc
-            ],
-            "notes": list(result.notes),
-            **origin_json(loaded),
-        },
+    roc = [
+        {"false_positive_rate": false, "true_positive_rate": true, "certified": certified}
+        for false, true, certified in result.roc
+    ]
+    return config_output(
+        "audit",
+        loaded,
+        {"scores": path, **summary, "roc": roc, "notes": list(result.notes)},
         headline=f"{verdict}: p-value {_bound_text(result.p_value)}",
-        lines=[("name", visible(loaded.plan.name)), *facts],
+        lines=facts,
         rows=[
             ("run", visible(loaded.plan.name)),
             ("test", str(summary["test"])),

@@ -88,6 +88,24 @@ class CurveRequest:
             lines += [f"{label}: {text}"] if text else []
         return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
 
+    def line(
+        self,
+        label: str,
+        plan: Plan,
+        quantity: str,
+        xs: Iterable[float],
+        ys: Iterable[float | None],
+        *,
+        kind: Kind | None = None,
+        method: str = "",
+    ) -> Series:
+        """Return a line of one plan; its kind is by default that of the plan's bounds."""
+        about = differing_facts(plan, self.runs, without=("delta",))
+        name, values = self.line_name(label, quantity), tuple(ys)
+        return Series(
+            name=name, kind=kind or plan.bound_kind, xs=tuple(map(float, xs)), ys=values, method=method, about=about
+        )
+
     def line_name(self, label: str, quantity: str) -> str:
         return f"{label}, {quantity}" if len(self.plans) > 1 else quantity
 
@@ -227,7 +245,8 @@ def _axis_and_grid(kind: str, request: CurveRequest) -> tuple[Axis, tuple[float,
     if grid:
         grid = values(grid)
     else:
-        own, limit = float(_sampled_level(first)[2].scheme.amount or 0), min(limits)
+        own = float(_sampled_level(first)[2].scheme.amount or 0)
+        limit = min(limits)
         around = np.geomspace(min(own / _RATE_FACTOR, limit), min(own * _RATE_FACTOR, limit), POINTS)
         covered = [x for x in values(around) if all(has_bound(plan, x) for plan in request.runs)]
         grid = tuple(covered) or (own,)
@@ -368,14 +387,11 @@ def _profile(request: CurveRequest) -> Chart:
         for index, epsilon in enumerate(grid, start=1):
             answers.append(delta_of(require_pld_method(plan), epsilon=epsilon))
             request.on_progress((number + index / len(grid)) / len(request.plans))
-        about = differing_facts(plan, request.runs, without=("delta",))
         methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
-        name, upper = request.line_name(label, "delta"), tuple(answer.delta for answer in answers)
-        series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=upper, method=methods, about=about))
-        lower = tuple(answer.delta_lower for answer in answers)
+        series.append(request.line(label, plan, "delta", grid, [answer.delta for answer in answers], method=methods))
+        lower = [answer.delta_lower for answer in answers]
         if any(delta is not None for delta in lower):
-            name = request.line_name(label, "delta, lower bound")
-            series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about))
+            series.append(request.line(label, plan, "delta, lower bound", grid, lower, kind=Kind.LOWER))
     budgets = dict.fromkeys(plan.budget.epsilon for plan in request.runs if plan.budget)
     return Chart(
         title="delta over epsilon",
@@ -395,10 +411,8 @@ def _tradeoff(request: CurveRequest) -> Chart:
     series = []
     for label, plan in request.plans:
         present, absent = true_positive_rates(require_pld_method(plan), grid)
-        about = differing_facts(plan, request.runs, without=("delta",))
         for detected, rates in (("in the data", present), ("not in the data", absent)):
-            name, ys = request.line_name(label, detected), tuple(map(float, rates))
-            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, method="pld", about=about))
+            series.append(request.line(label, plan, detected, grid, map(float, rates), method="pld"))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     claims = 'the attacker claims "in the data", or "not in the data", and is right or wrong'
     return Chart(
@@ -420,15 +434,17 @@ def _divergences(request: CurveRequest) -> Chart:
     for label, plan in request.plans:
         if is_noiseless(plan):
             raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
-        about = differing_facts(plan, request.runs, without=("delta",))
-        ys = tuple(map(_finite_or_none, _divergence_bounds(plan, np.array(grid) - 1)))
-        if any(y is not None for y in ys):
-            name = request.line_name(label, "rdp")
-            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, about=about))
-        for published in published_rdp_bounds(plan):
-            name = request.line_name(label, published.name)
-            ys = tuple(_finite_or_none(published.divergence(order)) for order in whole)
-            series.append(Series(name=name, kind=published.kind, xs=tuple(map(float, whole)), ys=ys, about=about))
+        bounds = _divergence_bounds(plan, np.array(grid) - 1)
+        lines = [("rdp", plan.bound_kind, grid, [float(bound) for bound in bounds])]
+        lines += [
+            (each.name, each.kind, tuple(map(float, whole)), list(map(each.divergence, whole)))
+            for each in published_rdp_bounds(plan)
+        ]
+        for name, line_kind, orders, values in lines:
+            # UNKNOWN is the mark of no finite bound.
+            ys = [value if value < UNKNOWN else None for value in values]
+            if name != "rdp" or any(y is not None for y in ys):
+                series.append(request.line(label, plan, name, orders, ys, kind=line_kind))
     if not series:
         words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")
@@ -455,11 +471,6 @@ def _divergence_bounds(plan: Plan, z: Array) -> Array:
             value, _ = composed_moments(counts, max_order=float(z.max())).cumulants(z)
             divergence = np.maximum(divergence, sum_rounded_up(value) / z)
     return divergence
-
-
-def _finite_or_none(value: float) -> float | None:
-    """Return a divergence, or None where it is as large as UNKNOWN, the mark of no finite bound."""
-    return float(value) if value < UNKNOWN else None
 
 
 KINDS = ("steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp")

@@ -155,7 +155,8 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
             if is_second_end and above is not None and not _differ(above, line, _ONE_LINE):
                 labels[-1:] = [(f"{text}, tight", *more) for text, *more in labels[-1:]]
                 continue
-            dashes, width = _STYLES[line.kind] if is_bound else ":", 1.2 if line.is_reference else 1.8
+            dashes = _STYLES[line.kind] if is_bound else ":"
+            width = 1.2 if line.is_reference else 1.8
             ys = np.array(line.ys, dtype=float)
             ys[~np.isfinite(ys)] = math.nan
             axes.plot(line.xs, ys, gid=f"series-{number}", color=colors[number], linestyle=dashes, linewidth=width)
@@ -281,7 +282,8 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
     ticks: tuple[float, ...] = ()
     if is_log and high > low * 10**_DECADES:
         # The logarithm of a power of ten may be a last digit off.
-        first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+        first = math.ceil(math.log10(low) - 1e-9)
+        last = math.floor(math.log10(high) + 1e-9)
         spacing = max(1, math.ceil((last - first + 1) / max_ticks))
         ticks = tuple(float(f"1e{power}") for power in range(first, last + 1) if power % spacing == 0)
     else:
@@ -289,7 +291,8 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
         power = math.floor(math.log10((high - low) / max_ticks))
         for part in _STEPS:
             step = part * 10.0**power
-            first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+            first = math.ceil(low / step - 1e-9)
+            last = math.floor(high / step + 1e-9)
             if last - first < max_ticks:
                 ticks = tuple(float(f"{number * step:.12g}") for number in range(first, last + 1))
                 break
@@ -310,7 +313,8 @@ class _Scale:
         """Return the scale that covers the values; a linear one from 0 on if min / max of them is below `from_zero`."""
         is_log = axis.scale == LOG
         shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
-        low, high = min(shown, default=0.0), max(shown, default=1.0)
+        low = min(shown, default=0.0)
+        high = max(shown, default=1.0)
         if not is_log and 0 <= low < from_zero * high:
             low = 0.0
         # A line of one value has no length: it is put in the middle of an axis around it.

@@ -145,7 +145,9 @@ def _judgement(
         mark = new.mark("budget.epsilon")
     if not guarantee.finite:
         causes = (note.removeprefix(INFINITE) for note in guarantee.notes if note.startswith(INFINITE))
-        code, message, mark = "DPC205", ": ".join((f"there is no finite epsilon {claim}", *causes)), None
+        code = "DPC205"
+        message = ": ".join((f"there is no finite epsilon {claim}", *causes))
+        mark = None
     elif limit is None:
         pass
     elif not epsilon <= limit.value and is_fallback(new.plan, guarantee) and (lower is None or lower <= limit.value):

@@ -343,7 +343,8 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
         except (ConfigError, Refusal) as cause:
             # An error: the base has a config there, and a change that makes it incomparable would pass with a warning.
             first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
-            severity, reason = Severity.ERROR, f"cannot be read in {revision.name}: {first}"
+            severity = Severity.ERROR
+            reason = f"cannot be read in {revision.name}: {first}"
         else:
             if old is not None:
                 return compared(revision.name, old, new, path)

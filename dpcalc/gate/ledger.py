@@ -58,8 +58,7 @@ def account(path: str) -> Account:
     """Return a ledger with an upper bound for each run and, if it is finite, both bounds for all runs together."""
     loaded = load(path)
     evaluated = _account_of(loaded, _runs(loaded.plan))
-    whole = evaluated.guarantee
-    return replace(evaluated, guarantee=with_lower_bound(loaded.plan, whole)) if whole.finite else evaluated
+    return replace(evaluated, guarantee=with_lower_bound(loaded.plan, evaluated.guarantee))
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:

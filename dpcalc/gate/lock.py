@@ -104,32 +104,21 @@ def _is_number(value: object, max_value: float) -> bool:
     return type(value) in {int, float} and 0 <= value <= max_value  # type: ignore[operator]  # NaN fails here
 
 
-# What an entry's fields are expected to be, in the order in which they are checked.
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+# What an entry's fields are expected to be, in the order of the file.
 _ENTRY_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "config_hash": ("a text", _is_text),
     "epsilon": ("a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max)),
     "delta": ("a number from 0 to 1", lambda x: _is_number(x, 1.0)),
+    "unit": ("a text", _is_text),
+    "adjacency": ("a text", _is_text),
     "group_size": ("a whole number", lambda x: type(x) is int),
-    "sources": (
-        "texts by key",
-        lambda x: x is None or (isinstance(x, dict) and all(isinstance(place, str) for place in x.values())),
-    ),
-    "config_hash": ("a text", lambda x: isinstance(x, str)),
-    "unit": ("a text", lambda x: isinstance(x, str)),
-    "adjacency": ("a text", lambda x: isinstance(x, str)),
-    "kind": ("a text", lambda x: isinstance(x, str)),
+    "kind": ("a text", _is_text),
+    "sources": ("texts by key", lambda x: x is None or (isinstance(x, dict) and all(map(_is_text, x.values())))),
 }
-
-
-_WRITTEN = (
-    "config_hash",
-    "epsilon",
-    "delta",
-    "unit",
-    "adjacency",
-    "group_size",
-    "kind",
-    "sources",
-)  # in the file's order
 _ABSENT = {"sources": None, "kind": str(Kind.UPPER)}  # what an entry without such a field says
 
 
@@ -141,7 +130,8 @@ def read_lock(path: Path) -> Lock:
     try:
         data = read_bytes(str(path), limit=_MAX_BYTES)
         content: Any = json_content(decode(data, str(path), shows_lines=False, limit=_MAX_BYTES).text)
-        version, configs = content["version"], {str(name): entry for name, entry in content["configs"].items()}
+        version = content["version"]
+        configs = {str(name): entry for name, entry in content["configs"].items()}
     except RepeatedKeyError as cause:
         raise InputError(f"{shown}: {cause}, or {_REMOVE}") from None
     except InputError:
@@ -160,7 +150,7 @@ def read_lock(path: Path) -> Lock:
                 raise InputError(f"{shown}: {visible(name)}.{key}: expected {expected}, got {got}; {_REMOVE}")
         epsilon = math.inf if fields["epsilon"] is None else float(fields["epsilon"])
         checked = {**fields, "epsilon": epsilon, "delta": float(fields["delta"])}
-        entries[name] = {key: checked[key] for key in _WRITTEN if (key, checked[key]) not in _ABSENT.items()}
+        entries[name] = {key: checked[key] for key in _ENTRY_FIELDS if (key, checked[key]) not in _ABSENT.items()}
     return Lock(path=str(path), entries=entries)
 
 

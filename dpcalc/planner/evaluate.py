@@ -336,7 +336,7 @@ def evaluate(plan: Plan | Composition) -> Evaluation:
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
     """Return the guarantee with its certified lower bound, or a note if that fails; unchanged if none is known."""
     composition = composed(plan)
-    if composition.plan.tuning is not None or composition.plan.parts:
+    if not main.finite or composition.plan.tuning is not None or composition.plan.parts:
         return main
     if main.epsilon == 0:
         return main.with_lower(0.0)

@@ -54,7 +54,9 @@ def evaluation_output(
     verbose: bool = False,
 ) -> Output:
     """Return the result of `epsilon` on one config; `checks`, `errors` and `verbose` are for `-v`."""
-    guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
+    guarantee = evaluation.guarantee
+    limit = budget_limit(loaded.plan)
+    phases = evaluation.phases
     # The other valid accountants of the same one-step bound: else the difference would not be that of the accountants.
     bounds, accountants = [guarantee.bound], [method_name(guarantee.method)]
     for row in evaluation.alternatives:

@@ -28,7 +28,9 @@ def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
     """Return the runs alone and composed, with their sum; of `ledger add` (`is_added` or not) the new one alone."""
     from dpcalc.planner.words import assumptions
 
-    plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
+    plan = account.loaded.plan
+    guarantee = account.guarantee
+    limit = budget_limit(account.loaded.plan)
     runs, run_lines, run_rows = [], list[tuple[str, str]](), []
     label = "run" if is_added is None else "added" if is_added else "not added"
     for name, part, steps, alone in account.runs:

@@ -231,6 +231,16 @@ def origin_json(loaded: Loaded) -> Json:
     return {"diagnostics": diagnostics_json(loaded.diagnostics), "config_hash": loaded.config_hash}
 
 
+def config_output(command: str, loaded: Loaded, result: Json, lines: Lines, **forms: Any) -> Output:
+    """Return a result on one config: the name of the config comes first, what was found in it and its hash last."""
+    return Output(
+        command=command,
+        result={"config": config_json(loaded), **result, **origin_json(loaded)},
+        lines=[("name", visible(loaded.plan.name)), *lines],
+        **forms,
+    )
+
+
 def error_json(errors: Sequence[tuple[Exception, str, int]]) -> Json:
     """Return exit code and rule of the gravest of (exception, message, exit code), all messages and findings."""
     worst, _, exit_code = max(errors, key=lambda each: each[2])

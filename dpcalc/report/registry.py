@@ -43,7 +43,8 @@ def registry_fields(view: StatementView) -> dict[str, Any]:
         None if guarantee[name] is None else float(rounded_up(guarantee[name], digits=BARE_DIGITS))
         for name in ("epsilon", "delta")
     )
-    tuning, training = row("How it is released", "tuning"), row("Sampling and training", "training")
+    tuning = row("How it is released", "tuning")
+    training = row("Sampling and training", "training")
     fields: dict[str, Any] = {
         # In lower case, words joined by hyphens.
         "url_slug": re.sub(r"[^a-z0-9]+", "-", view.name.lower()).strip("-") or "run",

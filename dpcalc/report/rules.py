@@ -325,7 +325,8 @@ def rule_address(code: str) -> str:
             origin = json.loads(distribution("dpcalc-privacy").read_text("direct_url.json") or "{}")
         except (PackageNotFoundError, OSError, ValueError):
             return ""
-        commit, url = origin.get("vcs_info", {}).get("commit_id"), str(origin.get("url", "")).removesuffix(".git")
+        commit = origin.get("vcs_info", {}).get("commit_id")
+        url = str(origin.get("url", "")).removesuffix(".git")
         page = f"{url}/blob/{commit}/docs/rules.md" if commit else ""
     anchor = re.sub("[^a-z0-9]+", "-", RULES[code].title)
     is_safe = re.fullmatch(r"https://[\w./:-]+", page)

@@ -52,7 +52,8 @@ UNTUNED = "not covered: settings are chosen without these data, or every run tha
 DEPLOYMENT = {"trust model": TRUST, "release": RELEASE, "who sees what": OBSERVERS, "tuning": UNTUNED}
 """What the guarantee takes for granted of the deployment: text by label."""
 AMPLIFIED = "Part of the guarantee comes from {}; it is lost if batches are not drawn as stated."
-LEFT_OUT, HIDDEN = "the chance that a draw leaves the unit out", "an order of the batches that nobody knows"
+LEFT_OUT = "the chance that a draw leaves the unit out"
+HIDDEN = "an order of the batches that nobody knows"
 GROUPS = (
     "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, and "
     "rarely tight."
@@ -91,7 +92,9 @@ class StatementView:
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
     """Return a statement as sections and JSON; attacks, groups and coverage only with a finite epsilon."""
-    name, plan, evaluation = visible(loaded.plan.name or loaded.path), loaded.plan, statement.evaluation
+    name = visible(loaded.plan.name or loaded.path)
+    plan = loaded.plan
+    evaluation = statement.evaluation
     guarantee, attack = evaluation.guarantee, statement.attack
     protected, limit = units_text(guarantee.unit, guarantee.group_size), budget_limit(plan)
 
@@ -135,7 +138,8 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
         ]
         for false_positive_rate, true_positive_rate in attack.detection:
-            guessed, detected = f"{100 * false_positive_rate:g}%", _percent(true_positive_rate)
+            guessed = f"{100 * false_positive_rate:g}%"
+            detected = _percent(true_positive_rate)
             gains.append((f"{guessed} false alarms", f"detects at most {detected}, where guessing detects {guessed}"))
         words = (
             f"The best attacker there can be, who knows everything but {protected} and must tell which of the two data "
