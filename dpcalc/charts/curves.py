@@ -448,10 +448,10 @@ def _divergences(request: CurveRequest) -> Chart:
         if any(y is not None for y in ys):
             name = request.line_name(label, "rdp")
             series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, about=about))
-        for published in published_rdp_bounds(plan):
-            name = request.line_name(label, published.name)
-            ys = tuple(_finite_or_none(published.divergence(order)) for order in whole)
-            series.append(Series(name=name, kind=published.kind, xs=tuple(map(float, whole)), ys=ys, about=about))
+        for theorem, (kind, divergence) in published_rdp_bounds(plan).items():
+            name = request.line_name(label, theorem)
+            ys = tuple(_finite_or_none(divergence(order)) for order in whole)
+            series.append(Series(name=name, kind=kind, xs=tuple(map(float, whole)), ys=ys, about=about))
     if not series:
         words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")

@@ -33,7 +33,6 @@ from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.schemes import (
     RandomAllocation,
@@ -314,17 +313,13 @@ UPPER, LOWER = "general upper bound", "general lower bound"
 SIGNS_KNOWN = "general upper bound, odd moments nonnegative"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedRdpBound:
-    """A general bound on the Renyi divergences of a run of sampled steps."""
-
-    name: str
-    kind: Kind  # UPPER or LOWER where the theorem speaks of the run's relation, else as published
-    divergence: Callable[[int], float]  # of all steps, by whole order >= 2; infinite where nothing is known
+PublishedRdpBound = tuple[Kind, Callable[[int], float]]
+"""(UPPER or LOWER where the theorem speaks of the run's relation, else as published; Renyi divergence of all steps by
+whole order >= 2, infinite where nothing is known)"""
 
 
-def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return the published Renyi bounds of a plan with one flat phase, upper ones first; () if none applies."""
+def published_rdp_bounds(plan: Plan) -> dict[str, PublishedRdpBound]:
+    """Return the published Renyi bounds of a plan with one flat phase by name, upper ones first."""
     # For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3 where
     # its condition is proved (Gaussian and Laplace noise) or stated; and a lower bound, the divergence of an actual
     # pair, where the mechanism is not known by upper bounds alone.
@@ -332,11 +327,11 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     # and Proposition 11; Zhu, Wang 2019 (PMLR 97), Theorems 5 and 6 for Poisson draws.
     phases, replaces = releasing_phases(plan), plan.adjacency is Adjacency.REPLACE_ONE
     if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
-        return ()
+        return {}
     (phase,) = phases
     level, mechanism = phase.hierarchy.level(1), phase.mechanism
     if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
-        return ()
+        return {}
     change = change_of(mechanism, plan.adjacency)
     is_promise, is_fixed = isinstance(mechanism, Promise), level.scheme.has_stand_in
     # Each with the distance at which it takes the batch's divergence.
@@ -354,7 +349,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
         if is_stated or isinstance(mechanism, (Gaussian, Laplace)):
             theorems.insert(1, (SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
     else:
-        return ()
+        return {}
 
     rate = float(level.rate)
 
@@ -362,7 +357,7 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
         whole = base(float(order))
         return phase.steps * (whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order)))
 
-    bounds = []
+    bounds = dict[str, PublishedRdpBound]()
     for name, kind, theorem, shift in theorems:
         match mechanism:
             case Gaussian() | Laplace() | DiscreteGaussian():
@@ -377,20 +372,21 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
                 continue
         if is_promise and is_fixed and kind is not Kind.LOWER:
             base = partial(group_divergence, base, change.exchange)
-        bounds.append(PublishedRdpBound(name=name, kind=kind, divergence=partial(amplified, base, theorem)))
-    return tuple(bounds)
+        bounds[name] = kind, partial(amplified, base, theorem)
+    return bounds
 
 
 def general_rdp_row(plan: Plan) -> Row | None:
     """Return the row, by rdp, of the sharper published upper bound; None if there is none, or it is infinite."""
-    upper = [bound for bound in published_rdp_bounds(plan) if bound.name in {UPPER, SIGNS_KNOWN}]
-    if not upper:
+    bounds = published_rdp_bounds(plan)
+    name = SIGNS_KNOWN if SIGNS_KNOWN in bounds else UPPER
+    if name not in bounds:
         return None
-    best = upper[-1]
-    points = finite_points(lambda order: best.divergence(int(order)), range(2, LARGEST_ORDER + 1))
+    kind, divergence = bounds[name]
+    points = finite_points(lambda order: divergence(int(order)), range(2, LARGEST_ORDER + 1))
     if not points:
         return None
-    curve = RdpCurve(name=f"{best.name} of {plan.phases!r}, {plan.adjacency}", points=points)
+    curve = RdpCurve(name=f"{name} of {plan.phases!r}, {plan.adjacency}", points=points)
     answer = rdp({curve: 1}, delta=plan.delta)
-    valid = best.kind is Kind.UPPER
-    return Row(method="rdp", bound=best.name, epsilon=answer.epsilon, kind=best.kind, valid=valid, note=answer.note)
+    valid = kind is Kind.UPPER
+    return Row(method="rdp", bound=name, epsilon=answer.epsilon, kind=kind, valid=valid, note=answer.note)
