@@ -437,8 +437,8 @@ def _divergences(request: CurveRequest) -> Chart:
         bounds = _divergence_bounds(plan, np.array(grid) - 1)
         lines = [("rdp", plan.bound_kind, grid, [float(bound) for bound in bounds])]
         lines += [
-            (each.name, each.kind, tuple(map(float, whole)), list(map(each.divergence, whole)))
-            for each in published_rdp_bounds(plan)
+            (name, kind, tuple(map(float, whole)), list(map(divergence, whole)))
+            for name, (kind, divergence) in published_rdp_bounds(plan).items()
         ]
         for name, line_kind, orders, values in lines:
             # UNKNOWN is the mark of no finite bound.

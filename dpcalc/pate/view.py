@@ -41,10 +41,10 @@ def pate_output(
     *,
     queries: int,
     delta: float,
-    target: float | None = None,
-    rng: np.random.Generator | None = None,
-    verbose: bool = False,
-    with_csv: bool = False,
+    target: float | None,
+    rng: np.random.Generator | None,
+    verbose: bool,
+    with_csv: bool,
 ) -> Output:
     """Return all results for an ensemble, led by the data-independent epsilon; `csv` is a table of the queries.
 

@@ -38,7 +38,7 @@ def run(kind, noise, scheme, steps=1):
 
 
 def lines(kind, noise, scheme):
-    return {one.name: one.divergence for one in published_rdp_bounds(run(kind, noise, scheme))}
+    return {name: divergence for name, (_, divergence) in published_rdp_bounds(run(kind, noise, scheme)).items()}
 
 
 FIXED, POISSON = Fixed(size=10), Poisson(probability=RATE)
