@@ -47,7 +47,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK = 8.0 * SECOND, 2.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK = 10.0 * SECOND, 2.0 * SECOND
 _FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -186,9 +186,10 @@ def _most(
     names: tuple[str, str],
     *,
     growth: int = 16,
+    ranked: Composition | None = None,
 ) -> Solution:
     """Return the largest whole number that meets a goal as a solution with (name, config key)."""
-    value, fails_at = largest_whole(with_value, ends, goal, name, growth=growth)
+    value, fails_at = largest_whole(with_value, ends, goal, name, growth=growth, ranked=ranked)
     return _solution(with_value(value), (value, fails_at), names, goal)
 
 
@@ -325,6 +326,7 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         goal,
         "steps",
         ("steps", "steps"),
+        ranked=None if plan.parts else base,
     )
 
 
