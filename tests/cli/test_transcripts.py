@@ -43,8 +43,8 @@ def body_of(line, text):
 class Session:
     """A folder in which files are written and commands run."""
 
-    def __init__(self, folder, run, chdir):
-        self.folder, self.run, self.chdir = folder, run, chdir
+    def __init__(self, folder, run, monkeypatch):
+        self.folder, self.run, self.monkeypatch = folder, run, monkeypatch
 
     def written(self, name, text):
         path = self.folder / name
@@ -64,7 +64,7 @@ class Session:
                 tree.git(*rest, *(["--quiet", "--initial-branch=main"] if rest == ["init"] else []))
             return 0, ""
         if name == "cd":
-            self.chdir(self.folder / rest[0])
+            self.monkeypatch.chdir(self.folder / rest[0])
             return 0, ""
         if name in {"mv", "rm", "ln", "mkdir"}:
             {
@@ -73,6 +73,9 @@ class Session:
                 "ln": lambda target, link: (self.folder / link).symlink_to(target),
                 "mkdir": lambda new: (self.folder / new).mkdir(parents=True),
             }[name](*rest)
+            return 0, ""
+        if name == "export":
+            self.monkeypatch.setenv(*rest[0].split("=", 1))
             return 0, ""
         if name == "cat":
             return 0, (self.folder / rest[0]).read_text(encoding="utf-8")
@@ -113,7 +116,7 @@ def test_a_session_goes_as_it_is_written(dpcalc, tmp_path, monkeypatch, request,
     text = path.read_text(encoding="utf-8")
     sections = re.split(r"(?m)^(?=# )", text)
     (at,) = (number for number, each in enumerate(sections) if each.startswith(f"# {title}\n"))
-    found = renewed(sections[at], Session(tmp_path, dpcalc, monkeypatch.chdir))
+    found = renewed(sections[at], Session(tmp_path, dpcalc, monkeypatch))
     if request.config.getoption("renew"):
         sections[at] = found + "\n" * (at + 1 < len(sections))
         path.write_text("".join(sections), encoding="utf-8")
