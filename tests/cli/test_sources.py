@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-RUN = ("--sample-rate", "0.004", "--noise-multiplier", "1.1", "--steps", "1400", "--delta", "1e-5")
-
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
