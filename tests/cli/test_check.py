@@ -309,6 +309,7 @@ def test_worker_processes_say_the_same_as_this_one(real, written):
     assert len({one["guarantee"]["epsilon"] for one in together}) == 3
 
 
+@pytest.mark.heavy
 def test_the_same_bounds_as_epsilon(real, written):
     path = written(budget=9)
     ended = real("check", path, "--json", "--timeout", "60")
