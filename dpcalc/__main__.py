@@ -26,29 +26,19 @@ if _INTERRUPT is signal.default_int_handler:
 
 def main() -> None:
     """Run the command in sys.argv and exit with its code; signals to stop end it in an orderly way."""
-    _raise_stopped_on_signals()
-    _escape_unencodable_output()
-    sys.exit(run(sys.argv[1:]))
 
+    def stop(number: int, _: object) -> None:  # takes back what is half done, temporary files and worker processes
+        raise Stopped(number)
 
-def _raise_stopped_on_signals() -> None:
-    """Let SIGTERM and SIGHUP raise Stopped, for an orderly end, unless they are ignored or handled already."""
     for name in ("SIGTERM", "SIGHUP"):
-        number = getattr(signal, name, None)  # Windows has no SIGHUP
-        if number is not None and signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
-            signal.signal(number, _stop)
-
-
-def _escape_unencodable_output() -> None:
-    """Let standard output and error write characters that they cannot encode as escapes."""
+        signal_number = getattr(signal, name, None)  # Windows has no SIGHUP
+        # Unless they are ignored, as by nohup, or handled already.
+        if signal_number is not None and signal.getsignal(signal_number) is signal.SIG_DFL:
+            signal.signal(signal_number, stop)
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:  # a closed one is None
+        if stream is not None:  # a closed one is None; what one cannot encode is escaped
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # the real streams have it
-
-
-def _stop(number: int, _: object) -> None:
-    """Take back what is half done, temporary files and worker processes, before the process ends."""
-    raise Stopped(number)
+    sys.exit(run(sys.argv[1:]))
 
 
 if __name__ == "__main__":

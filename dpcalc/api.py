@@ -67,8 +67,7 @@ def epsilon(
     if steps is not None:
         return guarantee(first_steps(run, steps), method=method)
     composition = composed(run)
-    upper = guarantee(composition, method=method)
-    return with_lower_bound(composition, upper) if upper.finite else upper
+    return with_lower_bound(composition, guarantee(composition, method=method))
 
 
 def solve(
@@ -273,12 +272,14 @@ def curve(
         >>> line.ys[0] < line.ys[1] == epsilon(run).epsilon
         True
     """
-    from dpcalc.charts.curves import CURVES, CurveRequest
+    from dpcalc.charts import curves
 
-    if kind not in CURVES:
-        raise one_of("kind", CURVES, kind, noise="sigma", noise_multiplier="sigma", epsilon="profile", roc="tradeoff")
+    if kind not in curves.KINDS:
+        raise one_of(
+            "kind", curves.KINDS, kind, noise="sigma", noise_multiplier="sigma", epsilon="profile", roc="tradeoff"
+        )
     run = plan_of(plan, unit=unit, group_size=group_size)
     points = real_numbers(grid, "grid")
     if isinstance(methods, str) or not isinstance(methods, Sequence):
         raise InputError(f"methods: expected a sequence of names such as ['pld'], got {methods!r}")
-    return CURVES[kind](CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))
+    return curves.curve(kind, curves.CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))

@@ -7,16 +7,15 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from numbers import Rational
 from typing import Any, TypeVar
 
 from dpcalc.config.files import config_folder
-from dpcalc.config.load import Loaded, load_from_flags, load_text
 from dpcalc.config.load import load as load_config
+from dpcalc.config.load import load_from_flags, load_text
 from dpcalc.config.messages import key_suggestion, nearest
 from dpcalc.config.overrides import FLAGS, SCHEME_QUESTION, Overrides, missing_flags
 from dpcalc.config.scalars import decimal_text, parse_number, parse_quotient
@@ -67,7 +66,10 @@ def load(
     Raises:
         ConfigError: the file cannot be used; the text holds all errors, each with its line, column and way out.
     """
-    return _plan_with_warnings(_loaded(path, key, unit=unit, group_size=group_size))
+    if not isinstance(path, str | os.PathLike | Mapping):
+        raise InputError(f"path: expected the name of a config file, or a mapping, got {path!r}")
+    given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
+    return _read(path, Overrides(flags=_flags(given)), key)
 
 
 def plan(
@@ -142,70 +144,74 @@ def plan(
     }
     has_noise = noise_multiplier is not None
     if levels is not None or sampling is not None:
-        loaded = _loaded(_nested_config(given, levels or {}, sampling or {}, unit=unit, clip=clip))
-    elif unit is not None or clip is not None:
-        raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
-    else:
-        overrides = Overrides(flags=_flags(given), assumed=() if has_noise else (NO_NOISE,))
-        if missing := missing_flags(overrides):
-            question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
-            told = f"plan: expected {' and '.join(missing)} too, got none; add it{question}"
-            if "--set" in told:  # an amount of a scheme that no argument states
-                key = missing[0].removeprefix("--set ").removesuffix("=N").rpartition(".")[2]
-                told = (
-                    f"plan: expected {key} of {scheme}, which is no argument; give levels={{'example': N}}, "
-                    f"sampling={{'example': {{'scheme': {scheme!r}, {key!r}: N}}}} and unit='example'"
-                )
-            raise InputError(_with_argument_names(told))
-        with _errors_about_arguments():
-            loaded = load_from_flags(overrides)
-    # Zero noise (DPC207) is worth a warning only if it was stated.
-    findings = tuple(finding for finding in loaded.diagnostics if has_noise or finding.code != "DPC207")
-    return _plan_with_warnings(replace(loaded, diagnostics=findings))
-
-
-def _nested_config(
-    given: Mapping[str, Any], levels: Any, sampling: Any, *, unit: str | None, clip: str | None
-) -> dict[str, object]:
-    """Return the config, not validated, of nested levels; InputError unless both are mappings, without flat options."""
-    for name, section in (("levels", levels), ("sampling", sampling)):
-        if not isinstance(section, Mapping):
-            raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
-    for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
-        if given[option] is not None:
-            argument = _with_argument_names(option)
-            raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
-    noise = given["--noise-multiplier"]
-
-    def stated(section: Mapping[str, object]) -> dict[str, object]:
-        pairs = ((key, stated(value) if isinstance(value, Mapping) else value) for key, value in section.items())
-        return {key: value for key, value in pairs if value is not None}
-
-    return stated(
-        {
+        for name, section in (("levels", levels or {}), ("sampling", sampling or {})):
+            if not isinstance(section, Mapping):
+                raise InputError(f"{name}: expected a mapping with a key for each level, got {section!r}")
+        for option in ("--sample-rate", "--batch-size", "--dataset-size", "--scheme"):
+            if given[option] is not None:
+                argument = _with_argument_names(option)
+                raise InputError(f"plan: expected {argument} in `levels` or `sampling`, got it beside them; move it")
+        config = {
             "version": 1,
-            "data": {"levels": [{"name": name, "count": count} for name, count in levels.items()]},
-            "sampling": sampling,
-            "mechanism": {"noise_multiplier": 0 if noise is None else noise, "clip": clip},
-            "training": {"steps": given["--steps"], "epochs": given["--epochs"]},
-            "privacy": {
-                "unit": unit,
-                "adjacency": given["--adjacency"],
-                "delta": given["--delta"],
-                "group_size": given["--group-size"],
-            },
-            "accounting": {"method": given["--method"]},
+            "data": {"levels": [{"name": name, "count": count} for name, count in (levels or {}).items()]},
+            "sampling": sampling or {},
+            "mechanism": {"noise_multiplier": noise_multiplier if has_noise else 0, "clip": clip},
+            "training": {"steps": steps, "epochs": epochs},
+            "privacy": {"unit": unit, "adjacency": adjacency, "delta": delta, "group_size": group_size},
+            "accounting": {"method": method},
         }
-    )
+        return _read(_stated(config), Overrides(), warns_of_noise=has_noise)
+    if unit is not None or clip is not None:
+        raise InputError("plan: expected `levels` beside `unit` or `clip`, got none; without them there is one level")
+    overrides = Overrides(flags=_flags(given), assumed=() if has_noise else (NO_NOISE,))
+    if missing := missing_flags(overrides):
+        question = f"; {SCHEME_QUESTION}" if "--scheme" in missing else ""
+        told = f"plan: expected {' and '.join(missing)} too, got none; add it{question}"
+        if "--set" in told:  # an amount of a scheme that no argument states
+            key = missing[0].removeprefix("--set ").removesuffix("=N").rpartition(".")[2]
+            told = (
+                f"plan: expected {key} of {scheme}, which is no argument; give levels={{'example': N}}, "
+                f"sampling={{'example': {{'scheme': {scheme!r}, {key!r}: N}}}} and unit='example'"
+            )
+        raise InputError(_with_argument_names(told))
+    return _read(None, overrides, warns_of_noise=has_noise)
 
 
-@contextmanager
-def _errors_about_arguments() -> Iterator[None]:
-    """Context in which a ConfigError speaks of arguments instead of options."""
+def _read(
+    source: str | os.PathLike[str] | Mapping[str, object] | None,
+    overrides: Overrides,
+    key: str = "",
+    *,
+    warns_of_noise: bool = True,
+) -> Plan:
+    """Return the plan of a file, a mapping, or options alone, and issue its warnings; InputError if it is wrong.
+
+    Errors and warnings speak of arguments in the place of options. Zero noise is worth one only if it was stated.
+    """
     try:
-        yield
+        if source is None:
+            loaded = load_from_flags(overrides)
+        elif isinstance(source, Mapping):
+            text = json.dumps(source, default=_as_json)
+            loaded = load_text(text, path=MAPPING, key=key, overrides=overrides, files=config_folder("-"))
+        else:
+            loaded = load_config(os.fspath(source), key=key, overrides=overrides)
     except ConfigError as cause:
         raise ConfigError(map(_about_argument, cause.diagnostics)) from None
+    # At the user's line: the first one outside of dpcalc.
+    level, frame = 1, sys._getframe()
+    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "dpcalc":
+        level, frame = level + 1, frame.f_back
+    for finding in loaded.diagnostics:
+        if finding.severity is Severity.WARNING and (warns_of_noise or finding.code != "DPC207"):
+            warnings.warn(_about_argument(finding).format(), stacklevel=level)
+    return loaded.plan
+
+
+def _stated(section: Mapping[str, object]) -> dict[str, object]:
+    """Return a mapping and those in it without what is None."""
+    pairs = ((key, _stated(value) if isinstance(value, Mapping) else value) for key, value in section.items())
+    return {key: value for key, value in pairs if value is not None}
 
 
 def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -216,7 +222,7 @@ def _flags(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan:
     """Return a plan, loaded with warnings if need be, with unit and group size if stated; InputError if it is none."""
     if isinstance(source, str | os.PathLike | Mapping):
-        return _plan_with_warnings(_loaded(source, unit=unit, group_size=group_size))
+        return load(source, unit=unit, group_size=group_size)
     if not isinstance(source, Plan):
         raise InputError(f"plan: expected a plan of `load` or `plan`, or the path of a config, got {source!r}")
     if unit is not None:
@@ -233,25 +239,6 @@ def plan_of(source: Source, *, unit: str | None, group_size: int | None) -> Plan
             )
         source = replace(source, group_size=group_size)
     return source
-
-
-def _loaded(
-    path: str | os.PathLike[str] | Mapping[str, object],
-    key: str = "",
-    *,
-    unit: str | None = None,
-    group_size: int | None = None,
-) -> Loaded:
-    """Return the config of a file or mapping, with unit and group size if stated; InputError if it is wrong."""
-    given = {"--unit": None if unit is None else json.dumps(unit), "--group-size": group_size}
-    overrides = Overrides(flags=_flags(given))
-    if not isinstance(path, str | os.PathLike | Mapping):
-        raise InputError(f"path: expected the name of a config file, or a mapping, got {path!r}")
-    with _errors_about_arguments():
-        if isinstance(path, Mapping):
-            text = json.dumps(path, default=_as_json)
-            return load_text(text, path=MAPPING, key=key, overrides=overrides, files=config_folder("-"))
-        return load_config(os.fspath(path), key=key, overrides=overrides)
 
 
 def refuse_unknown(function: Callable[..., object], unknown: Mapping[str, object], *, own: str = "") -> None:
@@ -324,17 +311,6 @@ def _as_json(value: object) -> object:
         return real_number(value, "config")  # NumPy's numbers among them, which are no Rational
     except InputError:
         raise InputError(f"config: expected words, numbers, lists and mappings, got {value!r}") from None
-
-
-def _plan_with_warnings(loaded: Loaded) -> Plan:
-    """Return the plan of a config, and issue its warnings at the user's line: the first one outside of dpcalc."""
-    level, frame = 1, sys._getframe()
-    while frame.f_back and str(frame.f_globals.get("__name__")).partition(".")[0] == "dpcalc":
-        level, frame = level + 1, frame.f_back
-    for finding in loaded.diagnostics:
-        if finding.severity is Severity.WARNING:
-            warnings.warn(_about_argument(finding).format(), stacklevel=level)
-    return loaded.plan
 
 
 def _option_text(value: Number | Mapping[str, object], name: str) -> str:

@@ -40,55 +40,59 @@ else:
 class _Fields(NamedTuple):
     """Fields of one class, sorted out when it is first used."""
 
-    names: tuple[str, ...]  # those that the constructor sets
-    taken: frozenset[str]  # of these, those that it takes as arguments
-    positional: tuple[str, ...]  # those that it takes by position too
+    signature: inspect.Signature  # of the constructor; a field with a factory has it as its default
+    taken: frozenset[str]  # the arguments of the constructor
+    needed: frozenset[str]  # of these, those without a default
     defaults: Mapping[str, Any]
+    names: tuple[str, ...]  # the fields that it sets
     factories: Mapping[str, Callable[[], Any]]
     key: Callable[[Any], tuple[Any, ...]]  # returns the values that are compared
 
 
 def _fields(cls: Any) -> _Fields:
     """Return the fields of a class by their role, and store them in the class."""
-    fields = dataclasses.fields(cls)
-    taken = [field for field in fields if field.init]
+    fields, parameters = dataclasses.fields(cls), []
     factories = {each.name: each.default_factory for each in fields if each.default_factory is not dataclasses.MISSING}
+    for field in sorted(fields, key=lambda each: bool(each.kw_only)):  # keyword-only ones last
+        kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
+        default = factories.get(field.name, field.default)
+        default = inspect.Parameter.empty if default is dataclasses.MISSING else default
+        if field.init:
+            parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
+    taken = frozenset(parameter.name for parameter in parameters)
+    defaults = {
+        field.name: field.default for field in fields if field.default is not dataclasses.MISSING and field.init
+    }
     compared = [field.name for field in fields if field.compare]
     cls._record_fields = _Fields(
-        names=tuple(field.name for field in fields if field.init or field.name in factories),
-        taken=frozenset(field.name for field in taken),
-        positional=tuple(field.name for field in taken if not field.kw_only),
-        defaults={field.name: field.default for field in taken if field.default is not dataclasses.MISSING},
+        signature=inspect.Signature(parameters, return_annotation=None),
+        taken=taken,
+        needed=taken - defaults.keys() - factories.keys(),
+        defaults=defaults,
+        names=tuple(field.name for field in fields if field.name in taken or field.name in factories),
         factories=factories,
         # an attrgetter of one name returns the value alone, of two or more a tuple
         key=attrgetter(*compared)
         if len(compared) > 1
         else lambda self: tuple(getattr(self, name) for name in compared),
     )
-    return cls._record_fields  # type: ignore[no-any-return]
+    return cls._record_fields
 
 
 def _init(self: Any, *args: Any, **values: Any) -> None:
     """Set all fields and run `__post_init__`; TypeError for missing, unknown or repeated arguments."""
-    cls = type(self)
-    fields = self._record_fields or _fields(cls)
-    if args:
-        if len(args) > len(fields.positional):
-            raise TypeError(f"{cls.__qualname__} takes {len(fields.positional)} positional arguments, got {len(args)}")
-        by_position = dict(zip(fields.positional, args, strict=False))
-        if twice := by_position.keys() & values.keys():
-            raise TypeError(f"{cls.__qualname__} got multiple values for argument {min(twice)!r}")
-        values = {**by_position, **values}
-    # Most calls give all fields: then nothing is merged.
-    if values.keys() != fields.taken or len(fields.taken) < len(fields.names):
-        if unknown := values.keys() - fields.taken:
-            raise TypeError(f"{cls.__qualname__} got an unexpected keyword argument {min(unknown)!r}")
+    fields = self._record_fields or _fields(type(self))
+    # Most calls give all fields by name: then nothing is merged.
+    if args or values.keys() != fields.taken or len(fields.taken) < len(fields.names):
+        if args or not fields.needed <= values.keys() <= fields.taken:
+            try:
+                values = fields.signature.bind(*args, **values).arguments
+            except TypeError as error:
+                raise TypeError(f"{type(self).__qualname__}: {error}") from None
         values = {**fields.defaults, **values}
         for name, factory in fields.factories.items():
             if name not in values:
                 values[name] = factory()
-        if missing := fields.taken - values.keys():
-            raise TypeError(f"{cls.__qualname__} missing required arguments: {', '.join(sorted(missing))}")
     for name in fields.names:
         object.__setattr__(self, name, values[name])
     if (post_init := getattr(self, "__post_init__", None)) is not None:
@@ -122,17 +126,9 @@ def _delattr(self: object, name: str) -> None:  # noqa: ARG001  likewise
 
 
 class _Signature:
-    """The signature of the constructor, for `help` and `inspect.signature`; keyword-only fields last."""
+    """The signature of the constructor, for `help` and `inspect.signature`."""
 
-    def __get__(self, instance: object, owner: type) -> inspect.Signature:
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
         if instance is not None:
             raise AttributeError("__signature__")  # a callable instance has the signature of its `__call__`
-        parameters = []
-        for field in sorted(dataclasses.fields(owner), key=lambda each: bool(each.kw_only)):
-            default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
-            if field.default_factory is not dataclasses.MISSING:
-                default = field.default_factory
-            kind = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
-            if field.init:
-                parameters.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
-        return inspect.Signature(parameters, return_annotation=None)
+        return (owner._record_fields or _fields(owner)).signature

@@ -1,19 +1,23 @@
 """Privacy accounting inside a training loop: `Accountant`."""
 
 import math
-import operator
 import re
+import sys
+from bisect import bisect_right
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
+from itertools import accumulate
 from typing import Any, NamedTuple, Never
 
 from dpcalc.config.normal import fingerprint
-from dpcalc.errors import InputError, counted, require_whole
+from dpcalc.errors import InputError, NoSolution, counted, require_whole
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
+from dpcalc.planner.search import EpsilonGoal, largest_whole
 from dpcalc.planner.vary import with_total_steps
 from dpcalc.plans import Number, Source, exact_number, plan, plan_of, real_number, refuse_unknown, with_hints
 from dpcalc.report.rounding import as_given, rounded_up
@@ -156,15 +160,32 @@ class Accountant:
         chance = None if rate is None else exact_number(rate, "rate")
         # All is looked at before anything is recorded: a refused call changes nothing.
         pairs: list[tuple[_Setting, int]] = []  # one for each phase
-        steps = self._steps
+        steps, last = self._steps, self._plan.phases[-1]
+        ends = list(accumulate(phase.steps for phase in self._plan.phases))
         while count:
-            place, left = self._position_after(steps)
+            place = min(bisect_right(ends, steps), len(ends) - 1)  # of the phase of the next step
+            left = ends[place] - steps
+            if place == len(ends) - 1 and _goes_on(last):
+                left = count
+            if left <= 0:
+                raise InputError(
+                    f"step: expected at most {ends[-1]} steps, since the cost of {last.name} depends on their number, "
+                    "got more; state a longer run in the config"
+                )
             setting, number = _Setting(place, noise, chance), min(count, left)
             self._phase(setting)
             pairs.append((setting, number))
             steps, count = steps + number, count - number
         for setting, number in pairs:
-            self._add(setting, number)
+            if self._history and self._history[-1][0] == setting:
+                self._history[-1] = (setting, self._history[-1][1] + number)
+            else:  # certified results do not hold for it
+                self._history.append((setting, number))
+                self._certified = (0, 0.0)
+            # The last step within the budget was found for steps as the plan has them.
+            if not setting.is_of_plan:
+                self._last_step = None
+        self._steps = steps
 
     def require(
         self,
@@ -223,32 +244,6 @@ class Accountant:
                 stated = batch_size if is_same else f"{as_given(float(rate * count * draws))} on average"
             compare("batch_size", batch_size, stated)
 
-    def _position_after(self, steps: int) -> tuple[int, int]:
-        """Return (phase of the next step, its steps left, 10^12 if it may go on); InputError at the end."""
-        for place, phase in enumerate(self._plan.phases[:-1]):
-            if steps < phase.steps:
-                return place, phase.steps - steps
-            steps -= phase.steps
-        last = self._plan.phases[-1]
-        if not _goes_on(last) and steps >= last.steps:
-            raise InputError(
-                f"step: expected at most {self._plan.steps} steps, since the cost of {last.name} depends on their "
-                "number, got more; state a longer run in the config"
-            )
-        return len(self._plan.phases) - 1, _MAX_STEPS if _goes_on(last) else last.steps - steps
-
-    def _add(self, setting: _Setting, count: int) -> None:
-        """Record `count` steps of a setting, and forget certified results that do not hold for it."""
-        if self._history and self._history[-1][0] == setting:
-            self._history[-1] = (setting, self._history[-1][1] + count)
-        else:
-            self._history.append((setting, count))
-            self._certified = (0, 0.0)
-        # The last step within the budget was found for steps as the plan has them.
-        if not setting.is_of_plan:
-            self._last_step = None
-        self._steps += count
-
     def _phase(self, setting: _Setting) -> Phase:
         """Return the plan's phase with the noise and rate of a setting; InputError if it cannot have them."""
         if setting in self._phases:
@@ -285,10 +280,6 @@ class Accountant:
         counts[key] += more
         phases = tuple(replace(self._phase(setting), steps=steps) for (_, setting), steps in counts.items())
         return replace(self._plan, phases=phases)
-
-    def _bound(self, run: Plan) -> float:
-        """Return the certified upper bound on epsilon of a run."""
-        return guarantee(self._composed(run)).epsilon
 
     def _composed(self, run: Plan) -> Composition:
         """Return the composition of a run, which shares work with earlier ones if the draws are the same."""
@@ -331,7 +322,7 @@ class Accountant:
             others = self._steps - count
             known = [end - others for end in ends if end is not None and end - others >= count]
             ahead = min([-(-count // spacing) * spacing, *known])
-        return ahead, self._bound(self._recorded_plan(ahead - count))
+        return ahead, guarantee(self._composed(self._recorded_plan(ahead - count))).epsilon
 
     def guarantee(self) -> Guarantee:
         """Return the guarantee for exactly the steps so far, with a lower bound if it is finite.
@@ -340,14 +331,13 @@ class Accountant:
             ConvergenceError: there is no certified answer.
         """
         composition = self._composed(self._recorded_plan())
-        upper = guarantee(composition)
-        return with_lower_bound(composition, upper) if upper.finite else upper
+        return with_lower_bound(composition, guarantee(composition))
 
     @property
     def steps_left(self) -> int:
         """Number of further steps within the budget at the plan's settings; InputError if there is no budget.
 
-        Found once by some ten compositions, then counted down; anew after steps with other settings. The length of the
+        Found once by a few compositions, then counted down; anew after steps with other settings. The length of the
         plan is no limit, unless its cost depends on it.
 
         Raises:
@@ -357,7 +347,12 @@ class Accountant:
         if self.budget is None:
             raise InputError("target_epsilon: expected a budget, got none; pass one, or state `budget.epsilon`")
         if self._last_step is None:
-            self._last_step = self._steps + self._fitting_steps(self.budget)
+            self._last_step = self._steps
+            limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else self._plan.steps - self._steps
+            goal = EpsilonGoal(limit=max(self.budget, sys.float_info.min))
+            with suppress(NoSolution):
+                if limit > 0:
+                    self._last_step += largest_whole(self._continued, (1, limit), goal, "steps")[0]
             self._certified = (0, 0.0)  # its count may lie beyond the last step
         return max(0, self._last_step - self._steps)
 
@@ -366,42 +361,14 @@ class Accountant:
         """True if one step more would exceed the budget; InputError and ConvergenceError as for `steps_left`."""
         return self.steps_left == 0
 
-    def _fitting_steps(self, budget: float) -> int:
-        """Return the largest number of further steps within a budget, at most as many as the plan allows."""
-        limit = _MAX_STEPS if _goes_on(self._plan.phases[-1]) else max(0, self._plan.steps - self._steps)
-        fits, fails = 0, limit + 1
-        known: tuple[int, float] | None = None  # steps of a run, and epsilon
-        ahead = min(limit, max(1, self._plan.steps - self._steps))
-        while fails - fits > 1:
-            steps, epsilon = self._steps + ahead, self._bound(self._continued_plan(ahead))
-            if epsilon <= budget:
-                fits = ahead
-            else:
-                fails = ahead
-            guess = 0.0
-            if 0 < epsilon < math.inf:
-                # Epsilon grows about as a power of the steps: a secant in logarithms comes close to the end.
-                power = 0.5
-                if known is not None and known[0] != steps and known[1] != epsilon:
-                    power = math.log(epsilon / known[1]) / math.log(steps / known[0])
-                guess = steps * (budget / epsilon) ** (1 / max(power, 0.1)) - self._steps
-                known = steps, epsilon
-            # The guess, if it lies strictly between, else about the geometric mean.
-            if fits < guess < fails:
-                ahead = min(max(int(guess), fits + 1), fails - 1)
-            else:
-                ahead = max(fits + 1, min(fails - 1, math.isqrt(max(1, fits) * fails)))
-        return fits
-
-    def _continued_plan(self, more: int) -> Plan:
-        """Return the plan of the recorded steps, followed by the next `more` steps of the plan itself."""
-        whole = with_total_steps(self._plan, self._steps + more).phases
-        if all(setting.is_of_plan for setting, _ in self._history):
-            return replace(self._plan, phases=tuple(phase for phase in whole if phase.steps))
-        done = with_total_steps(self._plan, self._steps).phases
-        ahead = (replace(phase, steps=phase.steps - old.steps) for phase, old in zip(whole, done, strict=True))
-        phases = (*self._recorded_plan().phases, *(phase for phase in ahead if phase.steps))
-        return replace(self._plan, phases=phases)
+    def _continued(self, more: int) -> Composition:
+        """Return the recorded steps, followed by the next `more` steps of the plan itself."""
+        phases = with_total_steps(self._plan, self._steps + more).phases
+        if not all(setting.is_of_plan for setting, _ in self._history):
+            done = with_total_steps(self._plan, self._steps).phases
+            rest = (replace(each, steps=each.steps - old.steps) for each, old in zip(phases, done, strict=True))
+            phases = (*self._recorded_plan().phases, *rest)
+        return self._composed(replace(self._plan, phases=tuple(phase for phase in phases if phase.steps)))
 
     def state_dict(self) -> dict[str, object]:
         """Return the recorded steps as a dict for JSON, with the hash and the text of the plan."""
@@ -431,20 +398,18 @@ class Accountant:
                 f"state: expected one of {self._plan!r}, {self._run_hash()}, got one of {state.get('plan')!s:.300}, "
                 f"{state.get('config')!s:.80}; its steps belong to another config: load it with that one"
             )
-        # Into a fresh accountant first, so that a wrong state changes nothing.
+        # Steps are those of a state if a fresh accountant that records them has it too; a wrong state changes nothing.
         taken_up = Accountant(self._plan)
         try:
-            for place, noise, rate, count in state["history"]:
+            for _, noise, rate, count in state["history"]:
                 # As `state_dict` writes it: of "1e999999999" Fraction would write out a billion digits.
                 if rate is not None and not re.fullmatch("[0-9]+(/[0-9]+)?", rate):
                     raise ValueError(f"the rate {rate:.40}")
-                setting = _Setting(place, noise, None if rate is None else Fraction(rate))
-                expected, left = taken_up._position_after(taken_up._steps)
-                is_bool = isinstance(noise, bool) or isinstance(count, bool)
-                if place != expected or is_bool or not 1 <= operator.index(count) <= left:
-                    raise ValueError("steps that the plan does not have")
-                taken_up._phase(setting)
-                taken_up._add(setting, count)
+                if count > _MAX_STEPS:
+                    raise ValueError(f"{count} steps")
+                taken_up.step(noise_multiplier=noise, rate=rate, count=count)
+            if taken_up.state_dict()["history"] != list(map(list, state["history"])):
+                raise ValueError("steps that the plan does not have")
         except (KeyError, TypeError, IndexError, ArithmeticError, ValueError) as error:
             raise InputError(f"state: expected a history as `state_dict` writes it, got another one: {error}") from None
         self._history, self._steps, self._phases = taken_up._history, taken_up._steps, taken_up._phases

@@ -9,10 +9,10 @@ from dpcalc.work import cached_with_cost
 
 def _shared(function):
     """Return a function of counts and more that computes each result once, and charges its work as if it had again."""
-    known = cached_with_cost(max_entries=64)(lambda items, *more: function(dict(items), *more))
+    known = cached_with_cost(max_entries=64)(lambda items, *more, **named: function(dict(items), *more, **named))
 
-    def call(counts, *more):
-        return known(tuple(counts.items()), *more)
+    def call(counts, *more, **named):
+        return known(tuple(counts.items()), *more, **named)
 
     call.cache_clear = known.cache_clear  # tests that patch what is computed with begin with empty caches
     return call
@@ -20,7 +20,7 @@ def _shared(function):
 
 SHARED = [
     (module, name, _shared(getattr(module, name)))
-    for module, name in [(pld, "grid_epsilon_bounds"), (rdp, "_best_epsilon")]
+    for module, name in [(pld, "grid_epsilon_bounds"), (rdp, "_best_order")]
 ]
 for name in ("evaluate", "compare", "statement", "risk"):
     module = importlib.import_module(f"dpcalc.planner.{name}")

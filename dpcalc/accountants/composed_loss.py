@@ -138,7 +138,19 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
     if delta_at(last) > delta:
         return EpsilonBound(epsilon=math.inf if side is UPPER else 0.0)
     # The last point at which delta is above `delta`: from a rough one by steps that double, then by halving.
-    above = below = _rough_crossing_index(losses, plain, error, delta, _EXTRA_POINTS + int(np.argmax(pmf.mass)))
+    # The discounted sums are taken in blocks of e^LARGE, relative to the block's first loss: no exponent overflows.
+    all_above = np.cumsum(plain[::-1])[::-1] - plain
+    all_discounted = np.zeros(losses.size)  # at each loss the sum of what lies above it, times e^(loss - its own)
+    end, mass_above = losses.size, 0.0
+    while end:
+        first = int(np.searchsorted(losses[:end], losses[end - 1] - LARGE))
+        distances = losses[first:end] - losses[first]
+        weight = plain[first:end] * np.exp(-distances)
+        sums = np.cumsum(weight[::-1])[::-1] + mass_above * math.exp(-distances[-1])
+        all_discounted[first:end] = np.exp(distances) * (sums - weight)
+        end, mass_above = first, float(sums[0]) * math.exp(losses[first - 1] - losses[first]) if first else 0.0
+    larger = np.flatnonzero(all_above - all_discounted + error > delta)
+    above = below = int(larger[-1]) if larger.size else _EXTRA_POINTS + int(np.argmax(pmf.mass))
     step = 1
     while below < last and delta_at(below) > delta:
         above, below, step = below, min(last, below + step), 2 * step
@@ -170,23 +182,6 @@ def epsilon_at_delta(composed: ComposedLoss, delta: float, side: BoundSide) -> E
         roundoff=abs(error_above) / delta,
         excess=math.exp(min(log_moment_bound - math.log(delta), LARGE)),
     )
-
-
-def _rough_crossing_index(losses: Array, plain: Array, error: Array, delta: float, start: int) -> int:
-    """Return roughly the last index at which delta is above `delta`, by running sums; `start` if there is none."""
-    # The discounted sums are taken in blocks of e^LARGE, relative to the block's first loss: no exponent overflows.
-    above = np.cumsum(plain[::-1])[::-1] - plain
-    discounted = np.zeros(losses.size)  # at each loss the sum of what lies above it, times e^(loss - its own)
-    end, mass_above = losses.size, 0.0
-    while end:
-        first = int(np.searchsorted(losses[:end], losses[end - 1] - LARGE))
-        distances = losses[first:end] - losses[first]
-        weight = plain[first:end] * np.exp(-distances)
-        sums = np.cumsum(weight[::-1])[::-1] + mass_above * math.exp(-distances[-1])
-        discounted[first:end] = np.exp(distances) * (sums - weight)
-        end, mass_above = first, float(sums[0]) * math.exp(losses[first - 1] - losses[first]) if first else 0.0
-    larger = np.flatnonzero(above - discounted + error > delta)
-    return int(larger[-1]) if larger.size else start
 
 
 def delta_at_epsilon(composed: ComposedLoss, epsilon: float, side: BoundSide) -> float:

@@ -13,16 +13,12 @@ Source: docs/theory.md, Theorem 9.8 and Theorem 3.1.
 import math
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from statistics import NormalDist
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair, half_line_terms, set_terms
 from dpcalc.numerics.roots import bracket_root
-from dpcalc.numerics.special import mills_ratio, normal_cdf, normal_log_cdf
+from dpcalc.numerics.special import mills_ratio, normal_log_cdf
 
 _UNIT = 2.0**-53  # unit round-off
 _CERTAIN = 30.0  # deviations beyond which a normal variable has a mass below e^-450
@@ -41,7 +37,13 @@ def closed_form_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: 
         epsilon = form(counts, delta=delta, is_upper=is_upper)
         if epsilon is not None:
             return epsilon
-    return zero_epsilon(counts, delta=delta)
+    # 0 if all steps are of atoms or two halves whose deltas at epsilon 0 sum to at most `delta`.
+    total = 0.0
+    for curve, count in counts.items():
+        if not isinstance(curve, Loss) or curve.is_drawn or len(curve.segments) == 1:
+            return None
+        total += count * curve.delta(0.0)
+    return 0.0 if total <= delta * (1 - _MAX_ROUNDOFF) else None
 
 
 def closed_form_delta(counts: Mapping[Curve, int], *, epsilon: float, is_upper: bool) -> float | None:
@@ -131,16 +133,6 @@ def one_step_epsilon(counts: Mapping[Curve, int], *, delta: float, is_upper: boo
             epsilon = curve.epsilon(delta - 2 * error if is_upper else delta + 2 * error)
             return epsilon if is_upper else epsilon * (1 - _LOWER_MARGIN)
     return None
-
-
-def zero_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float | None:
-    """Return 0 if all steps are of atoms or two halves whose deltas at epsilon 0 sum to at most `delta`; else None."""
-    total = 0.0
-    for curve, count in counts.items():
-        if not isinstance(curve, Loss) or curve.is_drawn or len(curve.segments) == 1:
-            return None
-        total += count * curve.delta(0.0)
-    return 0.0 if total <= delta * (1 - _MAX_ROUNDOFF) else None
 
 
 def _only_step(counts: Mapping[Curve, int]) -> Curve | None:
@@ -236,11 +228,3 @@ def gaussian_mu(epsilon: float, *, delta: float) -> float:
         if high > 1e6:
             return math.inf
     return bracket_root(excess, 1e-12, high, tolerance=1e-9)[1]
-
-
-def gaussian_true_positive_rates(mu: float, rates: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return Phi(Phi^-1(rate) + mu), the best test's true positive rate at each false positive rate; 1 if mu is inf."""
-    normal = NormalDist()
-    if math.isinf(mu):
-        return np.ones(rates.shape)
-    return np.array([normal_cdf(normal.inv_cdf(float(rate)) + mu) for rate in rates])

@@ -10,14 +10,16 @@ Source: docs/theory.md, Theorem 9.9.
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import field
+from operator import attrgetter
 
 import numpy as np
 
 from dpcalc.accountants.rdp import MomentBound, best_epsilon
+from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
-    ComposedMoments,
     Curve,
     PublicDraw,
     Steps,
@@ -42,48 +44,28 @@ _MAX_WORK = 4_000_000  # terms times quadrature nodes
 
 
 @dataclass(frozen=True)
-class Contour:
-    """The integrand's part that does not depend on epsilon, at the nodes of the trapezoid sum."""
-
-    z: Complex  # nodes c + i k step, k = 0, 1, ..., shape (n,)
-    log_moment: Complex  # K(z), shape (n,)
-    step: float
-
-    def delta_and_slope(self, epsilon: float) -> tuple[float, float]:
-        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
-        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
-        terms = np.exp(self.log_moment - epsilon * self.z) / (self.z + 1)
-        terms[0] /= 2
-        delta = float((terms / self.z).real.sum()) * self.step / math.pi
-        slope = -float(terms.real.sum()) * self.step / math.pi
-        tail = float(np.abs((terms / self.z)[-4:]).max()) * self.step
-        if not tail <= _CONVERGED * max(delta, 1e-300):
-            raise ConvergenceError(
-                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
-            )
-        return delta, slope
-
-
-@dataclass(frozen=True)
 class InversionResult:
-    """An estimate of epsilon >= 0, and the contour integral that it was read from."""
+    """An estimate of epsilon >= 0, and the integrand at the nodes of the trapezoid sum that it was read from."""
 
     epsilon: float
-    contour: Contour | None = None  # at which delta(epsilon) is as wanted; None where epsilon is not from an integral
+    step: float = 0.0  # distance of the nodes; 0 where epsilon is not from an integral
+    z: Complex = field(default_factory=lambda: np.zeros(0, dtype=np.complex128))  # nodes c + i k step, k = 0, 1, ...
+    log_moment: Complex = field(default_factory=lambda: np.zeros(0, dtype=np.complex128))  # K(z)
     truncated_mass: float = 0.0  # P mass that each end of a segment may leave out
 
     def epsilon_change(self, counts: Steps) -> float:
-        """Return the first-order change of epsilon if `counts` replaces the steps; nan without a contour."""
+        """Return the first-order change of epsilon if `counts` replaces the steps; nan without an integral."""
         # d epsilon = -(d delta / d K) dK / (d delta / d epsilon), on the same contour.
-        if self.contour is None:
+        if not self.step:
             return math.nan
-        z, step = self.contour.z, self.contour.step
-        order, count = float(z[0].real), len(z)
-        moments = composed_moments(counts, max_order=order, truncated_mass=self.truncated_mass, frequency=step * count)
-        change = moments.cumulants_on_line(order, step=step, count=count) - self.contour.log_moment
-        terms = np.exp(self.contour.log_moment - self.epsilon * z) / (z + 1)
+        order, count = float(self.z[0].real), len(self.z)
+        moments = composed_moments(
+            counts, max_order=order, truncated_mass=self.truncated_mass, frequency=self.step * count
+        )
+        change = moments.cumulants_on_line(order, step=self.step, count=count) - self.log_moment
+        terms = np.exp(self.log_moment - self.epsilon * self.z) / (self.z + 1)
         terms[0] /= 2
-        return float((terms / z * change).real.sum() / terms.real.sum())
+        return float((terms / self.z * change).real.sum() / terms.real.sum())
 
 
 def inversion(counts: Steps, *, delta: float) -> float:
@@ -97,29 +79,33 @@ def largest_inversion(
     releases: Mapping[str, Steps], *, delta: float, otherwise: Callable[[Steps], float] | None = None
 ) -> tuple[InversionResult, str]:
     """Return the largest estimate of epsilon and its release's name; by `otherwise` where inversion fails."""
-    # Epsilon 0 of "" without any step.
-    # From the highest moment bound down: once a bound is below the largest estimate no later release can cost more.
-    starts: dict[str, MomentBound | None] = {}  # None if a step has few losses or the infinity mass uses up delta
-    for name, counts in releases.items():
-        if counts:
+    # Epsilon 0 of "" without any step. What no moments bound, as a step has few losses or the infinity mass uses up
+    # delta, comes first.
+    starts = dict[int, MomentBound | None]()  # by id of the steps
+
+    def start_of(counts: Steps) -> MomentBound | None:
+        if id(counts) not in starts:
             left = 0.0 if any(map(_has_few_losses, counts)) else delta - total_infinity_mass(counts)
             truncated_mass = _truncated_mass(counts, left)
-            best = best_epsilon(counts, delta=delta, truncated_mass=truncated_mass) if left > 0 else None
-            starts[name] = best
-    bounds = {name: math.inf if start is None else start.value for name, start in starts.items()}
-    largest, costliest = InversionResult(0.0), ""
-    for name in sorted(starts, key=lambda name: -bounds[name]):
-        if costliest and bounds[name] <= largest.epsilon:
-            break
+            starts[id(counts)] = best_epsilon(counts, delta=delta, truncated_mass=truncated_mass) if left > 0 else None
+        return starts[id(counts)]
+
+    def answer(counts: Steps) -> InversionResult:
         try:
-            result = _invert(releases[name], starts[name], delta)
+            return _invert(counts, start_of(counts), delta)
         except ConvergenceError:
             if otherwise is None:
                 raise
-            result = InversionResult(otherwise(releases[name]))
-        if not costliest or result.epsilon > largest.epsilon:
-            largest, costliest = result, name
-    return largest, costliest
+            return InversionResult(otherwise(counts))
+
+    def ceiling(counts: Steps) -> float:
+        start = start_of(counts)
+        return math.inf if start is None else start.value
+
+    some = {name: counts for name, counts in releases.items() if counts}
+    if not some:
+        return InversionResult(0.0), ""
+    return costliest_release(some, answer=answer, cost=attrgetter("epsilon"), ceiling=ceiling)
 
 
 def _truncated_mass(counts: Steps, delta: float) -> float:
@@ -144,6 +130,7 @@ def _invert(counts: Steps, start: MomentBound | None, delta: float) -> Inversion
     truncated_mass = _truncated_mass(counts, delta)
     if start.value <= 0:
         return InversionResult(0.0)
+    order = start.order
     # How far from epsilon tilted losses still matter for delta. What lies `reach` above weighs at most exp(K(c + u) -
     # K(c) - u (epsilon + reach)) for every u > 0, what lies as far below at most e^{-c reach}.
     orders, moments = start.order * np.array([1.0, 1.05, 1.1, 1.2, 1.4, 1.8, 2.5]), start.moments
@@ -154,33 +141,11 @@ def _invert(counts: Steps, start: MomentBound | None, delta: float) -> Inversion
     value, _ = moments.cumulants(orders)
     above = float(((value[1:] - value[0] + _ALIASING) / (orders[1:] - orders[0])).min()) - 0.5 * start.value
     step = 2 * math.pi / max(above, (_ALIASING - math.log(delta)) / start.order)
-    contour = _contour(counts, start, step, moments, truncated_mass)
 
-    # Newton's method for log delta, which is nearly linear.
-    epsilon = start.value
-    for _ in range(60):
-        value_there, slope = contour.delta_and_slope(epsilon)
-        if value_there <= 0 or slope >= 0:
-            break
-        move = value_there / slope * math.log(value_there / delta)
-        epsilon -= move
-        if epsilon <= 0:
-            if contour.delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
-                return InversionResult(0.0, contour, truncated_mass)
-            break
-        if abs(move) <= 1e-13 * epsilon:
-            return InversionResult(epsilon, contour, truncated_mass)
-    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")
-
-
-def _contour(
-    counts: Steps, start: MomentBound, step: float, moments: ComposedMoments, truncated_mass: float
-) -> Contour:
-    """Return a contour so long that the last terms of its sum vanish for good; ConvergenceError if it is too long."""
-    order = start.order
-    # Nine inverse deviations of the tilted loss far the transform has fallen off. Where few rare large losses make the
-    # sum it revives at higher frequencies: if they are nearly equal, as large jumps are, their sum is nearly on a
-    # lattice, and the transform comes back at multiples of 2 pi over such a loss, E[L^2] / |E[L]|.
+    # A line so long that the last terms of the sum vanish for good. Nine inverse deviations of the tilted loss far the
+    # transform has fallen off. Where few rare large losses make the sum it revives at higher frequencies: if they are
+    # nearly equal, as large jumps are, their sum is nearly on a lattice, and the transform comes back at multiples of 2
+    # pi over such a loss, E[L^2] / |E[L]|.
     variance, fourth = moments.tilted_moments(order)
     is_rare = fourth / max(variance**2, 1e-300) > _RARE_KURTOSIS  # excess kurtosis
     frequency = (_REVIVALS if is_rare else 1) * 9 / math.sqrt(max(variance, 1e-300))
@@ -211,5 +176,34 @@ def _contour(
             alive = (frequencies > covered) & (sizes > _CONVERGED)
             again = 1.1 * float(frequencies[alive].max()) if alive.any() else 0.0
         if converged and not again:
-            return Contour(z, log_moment, step)
+            break
         frequency = max(2 * frequency, again)
+
+    def delta_and_slope(epsilon: float) -> tuple[float, float]:
+        """Return (delta, d delta / d epsilon) by the trapezoid sum; ConvergenceError if its last terms are large."""
+        # The integrand at the conjugate nodes is the conjugate: twice the real part of half the sum.
+        terms = np.exp(log_moment - epsilon * z) / (z + 1)
+        terms[0] /= 2
+        value = float((terms / z).real.sum()) * step / math.pi
+        tail = float(np.abs((terms / z)[-4:]).max()) * step
+        if not tail <= _CONVERGED * max(value, 1e-300):
+            raise ConvergenceError(
+                "inversion: no estimate, since the last terms of its sum are not small; pld needs no such sum"
+            )
+        return value, -float(terms.real.sum()) * step / math.pi
+
+    # Newton's method for log delta, which is nearly linear.
+    epsilon = start.value
+    for _ in range(60):
+        value_there, slope = delta_and_slope(epsilon)
+        if value_there <= 0 or slope >= 0:
+            break
+        move = value_there / slope * math.log(value_there / delta)
+        epsilon -= move
+        if epsilon <= 0:
+            if delta_and_slope(0.0)[0] <= delta * (1 + 1e-9):
+                return InversionResult(0.0, step, z, log_moment, truncated_mass)
+            break
+        if abs(move) <= 1e-13 * epsilon:
+            return InversionResult(epsilon, step, z, log_moment, truncated_mass)
+    raise ConvergenceError("inversion: expected Newton's iteration to converge, it does not; try --method pld")

@@ -74,8 +74,7 @@ def closed_form_profile(counts: Steps, epsilons: Array) -> Array:
     for order, constant in zip(orders, value, strict=True):
         bound = constant - order * epsilons
         np.minimum(log_delta, bound + _ROUNDED * (1 + abs(constant) + order * epsilons), out=log_delta)
-    profile: Array = np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts), 1.0)
-    return profile
+    return np.minimum(np.exp(np.minimum(log_delta, 0.0)) + total_infinity_mass(counts), 1.0)
 
 
 def closed_form_cumulants(counts: Steps) -> LogMoment:
@@ -130,7 +129,7 @@ def _log_moment(curve: Curve) -> LogMoment:
     def log_moment(orders: Array) -> Array:  # log(1 + sum of mass (e^(z (z + 1) distance^2 / 2) - 1))
         exponent = np.minimum((orders * (orders + 1))[:, None] * half_squares, _HUGE)
         gain = np.logaddexp.reduce(log_masses + _log_expm1(exponent), axis=1, initial=-math.inf)
-        return np.asarray(np.logaddexp(0.0, gain), dtype=np.float64)
+        return np.logaddexp(0.0, gain)
 
     return log_moment
 
@@ -150,7 +149,7 @@ def _log_moment_of_atoms(atoms: Loss) -> LogMoment:
         if atoms.is_drawn:  # of a rare draw 1 + sum of mass (e^(z loss) - 1) would lose what is beside the 1
             growth = np.exp(logs) * np.expm1(np.minimum(orders[:, None] * losses, _LARGEST))
             value = np.where(value < 1, np.log1p(growth.sum(axis=1) - atoms.infinity_mass), value)
-        return np.asarray(np.maximum(value, 0.0) + 1e-15 * losses.size * drawn, dtype=np.float64)
+        return np.maximum(value, 0.0) + 1e-15 * losses.size * drawn
 
     return log_moment
 

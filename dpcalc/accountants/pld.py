@@ -33,7 +33,7 @@ from dpcalc.accountants.composed_loss import (
     untilted_masses,
 )
 from dpcalc.accountants.gaussian import closed_form_delta, closed_form_epsilon
-from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, delta_of_finite_losses, find_rare_events, refine_epsilon
+from dpcalc.accountants.rare_events import NEGLECTED, ROUNDED, delta_of_finite_losses, rare_event_bounds
 from dpcalc.accountants.rdp import best_delta, best_epsilon, rdp, rdp_classic, trimmed_epsilon
 from dpcalc.accountants.result import Accountant, AccountantResult, costliest_release
 from dpcalc.arrays import Array
@@ -80,11 +80,17 @@ def grid_epsilon_bounds(
         return tuple(math.inf if side is UPPER else 0.0 for side in sides)
     if best.value <= 0:
         return tuple(0.0 for _ in sides)
-    rare_events = find_rare_events(
-        counts, best.moments, delta=delta, truncated_mass=truncated_mass, epsilon_upper=best.value
+    capped = rare_event_bounds(
+        counts,
+        best.moments,
+        delta=delta,
+        truncated_mass=truncated_mass,
+        epsilon_upper=best.value,
+        sides=sides,
+        width=width,
     )
-    if rare_events is not None:
-        return tuple(refine_epsilon(rare_events, side, width) for side in sides)
+    if capped is not None:
+        return capped
 
     # Many different steps share the aim, each rounded by itself: a larger one keeps the work in bounds.
     tilt = min(best.order, STEEPEST / best.value)
@@ -192,8 +198,7 @@ def upper_profile(counts: Steps, *, around: float, min_difference: float = 1.0) 
         exact = sums[first] - np.exp(np.minimum(epsilons - around, LARGE)) * discounted_sums[first]
         rounded = 8 * losses.size * UNIT_ROUNDOFF * sums[first]
         error = divergence_error(pmf) * np.exp(np.minimum(pmf.log_norm + slack - pmf.tilt * epsilons, LARGE))
-        ends: Array = np.minimum(np.maximum(exact, 0.0) + rounded + error + (neglected + infinity_mass), 1.0)
-        return ends
+        return np.minimum(np.maximum(exact, 0.0) + rounded + error + (neglected + infinity_mass), 1.0)
 
     return delta
 

@@ -24,7 +24,6 @@ from dpcalc.losses.cells import Resolution
 from dpcalc.losses.composition import TailCap, cap_pessimistic, capped
 from dpcalc.losses.moments import ComposedMoments, Steps, together, total_infinity_mass
 from dpcalc.losses.quadrature import LossMoments
-from dpcalc.records import dataclass
 
 # None of these affects validity: any cap gives a bound. They decide how tight it is and how many attempts it takes.
 _MARGINS = 2.0 ** np.arange(-60, 4.5, 0.5)  # distances above epsilon that are tried for the cap; epsilon may be 1e-8
@@ -44,31 +43,18 @@ _FAR_EXCESS = 1e3  # excess of the moment bound that calls for another guess
 _MIN_STEEPNESS = 0.3  # steepness below which no more accuracy is asked for
 
 
-@dataclass(frozen=True, kw_only=True)
-class RareEvents:
-    """A composition in which a few rare, large losses dominate delta."""
-
-    counts: Steps
-    delta: float
-    truncated_mass: float  # P mass a step may leave out at each end of each segment
-    epsilon_upper: float  # an upper bound on epsilon
-    cap_margin: float  # distance above epsilon from which on losses are capped
-    guess: float  # first estimate of epsilon
-
-    def capped_counts(self, epsilon: float, cap: TailCap) -> Steps:
-        """Return the steps, those losses capped that are far above epsilon, at the next grid point."""
-        # On a grid point, so that the atom of the capped mass is not rounded by the grid.
-        unit = 2.0 ** math.floor(math.log2(self.cap_margin / _PER_MARGIN))
-        limit = unit * math.ceil((epsilon + self.cap_margin) / unit)  # a point of every lattice that is fine enough
-        return together(
-            {capped(curve, limit, cap, min_mass=self.truncated_mass): count} for curve, count in self.counts.items()
-        )
-
-
-def find_rare_events(
-    counts: Steps, moments: ComposedMoments, *, delta: float, truncated_mass: float, epsilon_upper: float
-) -> RareEvents | None:
-    """Return RareEvents if capping the losses above a rough epsilon lowers the moment bound on delta much."""
+def rare_event_bounds(
+    counts: Steps,
+    moments: ComposedMoments,
+    *,
+    delta: float,
+    truncated_mass: float,
+    epsilon_upper: float,
+    sides: tuple[BoundSide, ...],
+    width: float,
+) -> tuple[float, ...] | None:
+    """Return the tightest bound on epsilon per side of up to 7 capped compositions; ConvergenceError if none fits."""
+    # None unless capping the losses above a rough epsilon lowers the moment bound on delta much.
     parts = [(np.zeros(0), np.zeros(0)), *_expected_losses(moments.parts, 1.0)]
     number, loss = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
     order = np.argsort(loss)
@@ -97,21 +83,67 @@ def find_rare_events(
     if guess + cap_margin >= min(epsilon_upper, float(loss[-1])):  # no room for a cap
         return None
 
-    rare = RareEvents(
-        counts=counts,
-        delta=delta,
-        truncated_mass=truncated_mass,
-        epsilon_upper=epsilon_upper,
-        cap_margin=cap_margin,
-        guess=guess,
-    )
+    def capped_counts(epsilon: float, cap: TailCap) -> Steps:
+        """Return the steps, those losses capped that are far above epsilon, at the next grid point."""
+        # On a grid point, so that the atom of the capped mass is not rounded by the grid.
+        unit = 2.0 ** math.floor(math.log2(cap_margin / _PER_MARGIN))
+        limit = unit * math.ceil((epsilon + cap_margin) / unit)  # a point of every lattice that is fine enough
+        return together({capped(curve, limit, cap, min_mass=truncated_mass): count} for curve, count in counts.items())
+
     uncapped_delta = best_delta(counts, epsilon=guess, truncated_mass=truncated_mass).value
     if uncapped_delta < _UNINFORMATIVE * delta:
         return None
-    capped_delta = best_delta(
-        rare.capped_counts(guess, cap_pessimistic), epsilon=guess, truncated_mass=truncated_mass
-    ).value
-    return rare if capped_delta < _CAPPED_SHARE * uncapped_delta else None
+    some = capped_counts(guess, cap_pessimistic)
+    if best_delta(some, epsilon=guess, truncated_mass=truncated_mass).value >= _CAPPED_SHARE * uncapped_delta:
+        return None
+
+    # An attempt caps the losses above its guess of epsilon and takes the tilt that suits delta there. Once the guess is
+    # good, the gain of the last refinement says how much finer the next grid must be: the error of rounding is
+    # proportional to the budget.
+    ends = []
+    for side in sides:
+        end = epsilon_upper if side is UPPER else 0.0  # known without any attempt
+        near, steepness, has_long_doubles = guess, math.inf, False
+        share = _COARSE_FACTOR  # of the budget that would do if all losses were rounded alike
+        coarse, gain = math.nan, 1.0  # epsilon at the same guess with a budget larger by `gain`; nan if none
+        for attempt in range(_ATTEMPTS):
+            bound = EpsilonBound(epsilon=math.inf if side is UPPER else 0.0, steepness=1.0)  # if no delta is left
+            try:
+                steps = capped_counts(near, side.cap_tail)
+                finite_delta = delta_of_finite_losses(steps, delta, side)
+                if finite_delta > 0:
+                    best = best_delta(steps, epsilon=near, truncated_mass=truncated_mass)
+                    scale = min(max(steepness, _MIN_STEEPNESS), max(best.order * near, 1.0))
+                    settings = Resolution(
+                        tilt=best.order,
+                        budget=share * width * scale,
+                        truncated_mass=truncated_mass,
+                        has_long_doubles=has_long_doubles,
+                    )
+                    (composed,) = composed_loss(steps, best.moments, settings, (side,))
+                    bound = epsilon_at_delta(composed, finite_delta, side)
+            except ConvergenceError:
+                if not attempt:
+                    raise
+                break
+            epsilon, steepness = bound.epsilon, bound.steepness
+            end = min(end, epsilon) if side is UPPER else max(end, epsilon)
+            # In this order: more digits if round-off spoils the bound, another guess if the tilt does not suit epsilon
+            # or the cap is below it, then finer grids until two of them agree.
+            if bound.roundoff > ROUNDED * steepness and not has_long_doubles:
+                has_long_doubles = True
+            elif epsilon > near + cap_margin / 2 or (bound.excess > _FAR_EXCESS and abs(epsilon - near) > 0.1 * near):
+                near, coarse = min(max(epsilon, near / 2), 2 * near, epsilon_upper), math.nan
+            elif math.isnan(coarse):
+                share, coarse, gain = share / _COARSE_FACTOR, epsilon, _COARSE_FACTOR
+            else:
+                error, allowed = abs(epsilon - coarse) / (gain - 1), _ACCURATE * width * epsilon
+                if error <= allowed or share <= _FINEST:
+                    break
+                gain = min(max(error / max(allowed, 1e-300), 2.0), _COARSE_FACTOR)
+                share, coarse = max(share / gain, _FINEST), epsilon
+        ends.append(end)
+    return tuple(ends)
 
 
 def _expected_losses(parts: Iterable[tuple[Any, int]], rate: float) -> Iterator[tuple[Array, Array]]:
@@ -126,53 +158,3 @@ def _expected_losses(parts: Iterable[tuple[Any, int]], rate: float) -> Iterator[
 def delta_of_finite_losses(counts: Steps, delta: float, side: BoundSide) -> float:
     """Return `delta` less the infinity mass and, for UPPER, less the share that truncation may take; perhaps <= 0."""
     return (delta * (1 - NEGLECTED) if side is UPPER else delta) - total_infinity_mass(counts)
-
-
-def refine_epsilon(rare: RareEvents, side: BoundSide, epsilon_width: float) -> float:
-    """Return the tightest bound on epsilon of up to 7 capped compositions; ConvergenceError if none fits."""
-    # An attempt caps the losses above its guess of epsilon and takes the tilt that suits delta there. Once the guess is
-    # good, the gain of the last refinement says how much finer the next grid must be: the error of rounding is
-    # proportional to the budget.
-    end = rare.epsilon_upper if side is UPPER else 0.0  # known without any attempt
-    guess, steepness, has_long_doubles = rare.guess, math.inf, False
-    share = _COARSE_FACTOR  # of the budget that would do if all losses were rounded alike
-    coarse, gain = math.nan, 1.0  # epsilon at the same guess with a budget larger by `gain`; nan if none
-    for attempt in range(_ATTEMPTS):
-        bound = EpsilonBound(epsilon=math.inf if side is UPPER else 0.0, steepness=1.0)  # if no delta is left
-        try:
-            counts = rare.capped_counts(guess, side.cap_tail)
-            finite_delta = delta_of_finite_losses(counts, rare.delta, side)
-            if finite_delta > 0:
-                best = best_delta(counts, epsilon=guess, truncated_mass=rare.truncated_mass)
-                scale = min(max(steepness, _MIN_STEEPNESS), max(best.order * guess, 1.0))
-                settings = Resolution(
-                    tilt=best.order,
-                    budget=share * epsilon_width * scale,
-                    truncated_mass=rare.truncated_mass,
-                    has_long_doubles=has_long_doubles,
-                )
-                (composed,) = composed_loss(counts, best.moments, settings, (side,))
-                bound = epsilon_at_delta(composed, finite_delta, side)
-        except ConvergenceError:
-            if not attempt:
-                raise
-            break
-        epsilon, steepness = bound.epsilon, bound.steepness
-        end = min(end, epsilon) if side is UPPER else max(end, epsilon)
-        # In this order: more digits if round-off spoils the bound, another guess if the tilt does not suit epsilon or
-        # the cap is below it, then finer grids until two of them agree.
-        if bound.roundoff > ROUNDED * steepness and not has_long_doubles:
-            has_long_doubles = True
-        elif epsilon > guess + rare.cap_margin / 2 or (
-            bound.excess > _FAR_EXCESS and abs(epsilon - guess) > 0.1 * guess
-        ):
-            guess, coarse = min(max(epsilon, guess / 2), 2 * guess, rare.epsilon_upper), math.nan
-        elif math.isnan(coarse):
-            share, coarse, gain = share / _COARSE_FACTOR, epsilon, _COARSE_FACTOR
-        else:
-            error, allowed = abs(epsilon - coarse) / (gain - 1), _ACCURATE * epsilon_width * epsilon
-            if error <= allowed or share <= _FINEST:
-                break
-            gain = min(max(error / max(allowed, 1e-300), 2.0), _COARSE_FACTOR)
-            share, coarse = max(share / gain, _FINEST), epsilon
-    return end

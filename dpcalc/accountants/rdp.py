@@ -6,7 +6,6 @@ docs/theory.md, Theorem 3.5. `counts` is always: the steps of one direction and 
 """
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 
@@ -16,13 +15,11 @@ from dpcalc.losses.moments import (
     ComposedMoments,
     Steps,
     composed_moments,
-    min_component_probability,
     segment_ends,
     total_infinity_mass,
-    widest_span,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.roots import Sample, inverse_at_zero, zoomed_minimum
+from dpcalc.numerics.roots import inverse_at_zero, zoomed_minimum
 from dpcalc.records import dataclass
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter
@@ -38,7 +35,7 @@ _OFFSETS = -0.1, -0.01, -0.001, 0.0, 0.001, 0.01, 0.1  # from an interpolated or
 
 def log_peak(orders: Array) -> Array:
     """Return log w(z) = z log z - (z + 1) log(z + 1) at orders z > 0: the constant of the conversion to delta."""
-    return np.asarray(-orders * np.log1p(1 / orders) - np.log1p(orders))
+    return -orders * np.log1p(1 / orders) - np.log1p(orders)
 
 
 def sum_rounded_up(*terms: Array | float) -> Array:
@@ -66,15 +63,16 @@ def best_epsilon(counts: Steps, *, delta: float, truncated_mass: float = 0.0) ->
     if delta <= 0:
         return MomentBound(math.inf, 1.0, composed_moments(counts, max_order=1.0), 1.0)
     if truncated_mass or all(isinstance(curve, RdpCurve) for curve in counts):  # no nodes reach farther with the order
-        return _best_epsilon(counts, delta, truncated_mass, _LARGEST_ORDER)
+        return _best_order(counts, truncated_mass, _LARGEST_ORDER, delta=delta)
     # Components so rare that they cannot matter at this delta are truncated, and at orders above 1e4 all losses so
     # rare, because nodes would have to reach thousands of deviations far.
     share = NEGLIGIBLE * delta / segment_ends(counts)
-    if min_component_probability(counts) >= share:
-        best = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER)
+    segments = [segment for curve in counts for segment in curve.segments]
+    if all(segment.weight * weight >= share for segment in segments for weight in segment.pair.weights_p if weight):
+        best = _best_order(counts, 0.0, _LARGEST_PLAIN_ORDER, delta=delta)
         if best.max_order < _LARGEST_PLAIN_ORDER or any(isinstance(curve, RdpCurve) for curve in counts):
             return best
-    return _best_epsilon(counts, delta * (1 - NEGLIGIBLE), share, _LARGEST_ORDER)
+    return _best_order(counts, share, _LARGEST_ORDER, delta=delta * (1 - NEGLIGIBLE))
 
 
 def trimmed_epsilon(counts: Steps, *, delta: float) -> MomentBound:
@@ -86,31 +84,12 @@ def trimmed_epsilon(counts: Steps, *, delta: float) -> MomentBound:
     return best_epsilon(counts, delta=delta - share, truncated_mass=share / segment_ends(counts))
 
 
-def _best_epsilon(counts: Steps, delta: float, truncated_mass: float, largest: float) -> MomentBound:
-    def bound(z: Array, k: Array) -> Array:
-        return sum_rounded_up(k, log_peak(z), -math.log(delta)) / z
-
-    def derivative(z: Array, k: Array, slope: Array) -> Array:  # its sign, which goes from - to +
-        return z * slope - k + np.log1p(z) + math.log(delta)
-
-    return _best_order(counts, truncated_mass, bound, derivative, largest)
-
-
 def best_delta(counts: Steps, *, epsilon: float, truncated_mass: float = 0.0) -> MomentBound:
     """Return the smallest upper bound on delta over all orders, infinity mass included."""
     # `truncated_mass` as for `best_epsilon`, not included; with 0 next to nothing is left out, and it is included.
-    # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order is best else.
-    slower = epsilon * (1 - MOMENT_ROUNDING)
-
-    def log_delta(z: Array, k: Array) -> Array:
-        return sum_rounded_up(k, -z * epsilon, log_peak(z))
-
-    def derivative(z: Array, _k: Array, slope: Array) -> Array:
-        return slope * (1 + MOMENT_ROUNDING) - slower - np.log1p(1 / z)
-
     infinity_mass, ends = total_infinity_mass(counts), segment_ends(counts)
     for floor in (0.0,) if truncated_mass else _FLOORS:
-        near = _best_order(counts, truncated_mass or floor / ends, log_delta, derivative, _LARGEST_ORDER)
+        near = _best_order(counts, truncated_mass or floor / ends, _LARGEST_ORDER, epsilon=epsilon)
         value = math.exp(min(near.value, 1.0)) + infinity_mass + floor
         if floor <= NEGLIGIBLE * value:
             break
@@ -125,26 +104,40 @@ def moment_profile(best: MomentBound | None, epsilons: Array, *, left_out: float
     orders = np.geomspace(best.order / 1e3, best.order, 48)  # any set of orders gives a bound
     value, _ = best.moments.cumulants(orders)
     log_delta = sum_rounded_up((value + log_peak(orders))[:, None], -orders[:, None] * epsilons)
-    profile: Array = np.minimum(np.exp(np.minimum(log_delta.min(axis=0), 0.0)) + left_out, 1.0)
-    return profile
-
-
-# The best order: where the derivative of a bound changes its sign.
-
-Bound = Callable[[Array, Array], Array]  # of z and K(z)
-Derivative = Callable[[Array, Array, Array], Array]  # of z, K(z) and K'(z); it rises
+    return np.minimum(np.exp(np.minimum(log_delta.min(axis=0), 0.0)) + left_out, 1.0)
 
 
 def _best_order(
-    counts: Steps, truncated_mass: float, bound: Bound, derivative: Derivative, largest: float
+    counts: Steps, truncated_mass: float, largest: float, *, delta: float = 0.0, epsilon: float | None = None
 ) -> MomentBound:
-    """Return the smallest `bound` at orders up to `largest`, by moving a range of orders onto its minimum."""
+    """Return the smallest bound on epsilon at `delta`, or on log delta at `epsilon`, of all orders up to `largest`."""
+    # Its derivative by the order changes its sign from - to +: a range of orders is moved onto that place.
     # Nodes for an order reach order times span far. With little noise the best order is small, and 32 would take 1 GB.
-    high = min(32.0, 1e3 / max(widest_span(counts), 1.0))
+    spans = (segment.pair.span / segment.pair.deviation for curve in counts for segment in curve.segments)
+    high = min(32.0, 1e3 / max([1.0, *spans]))
     low, has_grown = high / 3200, False
     while True:
         moments = composed_moments(counts, max_order=high, truncated_mass=truncated_mass)
-        orders, value, slope, rises, at = _zoom(moments, np.geomspace(low, high, 8), derivative)
+        # Orders within 1e-4 of the zero of the derivative, and `at` the first at which it is above 0; the first eight,
+        # with 0 or their number, if it has one sign on them.
+        orders = np.geomspace(low, high, 8)
+        for rounds_left in range(11, -1, -1):
+            value, slope = moments.cumulants(orders)
+            if epsilon is None:
+                rises = orders * slope - value + np.log1p(orders) + math.log(delta)
+            else:
+                # Rounding up costs a share of z epsilon: next to the largest loss, where K(z) grows as fast, no order
+                # is best else.
+                rises = slope * (1 + MOMENT_ROUNDING) - epsilon * (1 - MOMENT_ROUNDING) - np.log1p(1 / orders)
+            at = int(np.argmax(rises > 0)) if (rises > 0).any() else orders.size
+            if not rounds_left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
+                break
+            left, right = math.log(orders[at - 1]), math.log(orders[at])
+            around = slice(max(at - 2, 0), at + 2)
+            samples = zip(rises[around].tolist(), np.log(orders[around]).tolist(), strict=True)
+            guess = inverse_at_zero([(y, x, math.nan) for y, x in samples])
+            near = (guess if left < guess < right else (left + right) / 2) + (right - left) * np.array(_OFFSETS)
+            orders = np.exp(np.concatenate([[left], near[(near > left) & (near < right)], [right]]))
         if at == orders.size and high < largest:
             # The derivative of a Gaussian loss grows with the square of the order: twice the factor to its zero.
             growth = high * float(slope[-1]) - float(value[-1])
@@ -159,27 +152,12 @@ def _best_order(
     if corners:
         orders = np.unique([*orders, *(z for z in corners if orders[0] < z < orders[-1])])
         value = moments.cumulants(orders)[0]
-    bounds = bound(orders, value)
+    if epsilon is None:
+        bounds = sum_rounded_up(value, log_peak(orders), -math.log(delta)) / orders
+    else:
+        bounds = sum_rounded_up(value, -orders * epsilon, log_peak(orders))
     best = int(np.argmin(bounds))
     return MomentBound(float(bounds[best]), float(orders[best]), moments, high)
-
-
-def _zoom(moments: ComposedMoments, orders: Array, derivative: Derivative) -> tuple[Array, Array, Array, Array, int]:
-    """Return orders within 1e-4 of the zero of `derivative`, K, K' and it, and the first at which it is above 0."""
-    # The given orders, with 0 or their number, if it has one sign on them.
-    for rounds_left in range(11, -1, -1):
-        value, slope = moments.cumulants(orders)
-        rises = derivative(orders, value, slope)
-        at = int(np.argmax(rises > 0)) if (rises > 0).any() else orders.size
-        if not rounds_left or at in {0, orders.size} or orders[at] < orders[at - 1] * (1 + _NARROW):
-            break
-        low, high = math.log(orders[at - 1]), math.log(orders[at])
-        around = slice(max(at - 2, 0), at + 2)
-        samples = zip(rises[around].tolist(), np.log(orders[around]).tolist(), strict=True)
-        guess = inverse_at_zero([Sample(y, x, math.nan) for y, x in samples])
-        near = (guess if low < guess < high else (low + high) / 2) + (high - low) * np.array(_OFFSETS)
-        orders = np.exp(np.concatenate([[low], near[(near > low) & (near < high)], [high]]))
-    return orders, value, slope, rises, at
 
 
 # The accountants.
@@ -213,7 +191,7 @@ def rdp_classic(counts: Steps, *, delta: float) -> AccountantResult:
     # Its best order is where z K'(z) - K(z) = log(1/delta), which increases with z; the better conversion has
     # log(1/delta) - log(1 + z) there, hence a smaller order; both with all losses, also the rarest, which alone decide
     # at orders so high that `best_epsilon` leaves them out.
-    low = _best_epsilon(counts, delta, 0.0, _LARGEST_PLAIN_ORDER).order
+    low = _best_order(counts, 0.0, _LARGEST_PLAIN_ORDER, delta=delta).order
     high = 2 * low
     while high < _LARGEST_CLASSICAL_ORDER:
         value, slope = composed_moments(counts, max_order=high).cumulants(np.array([high]))

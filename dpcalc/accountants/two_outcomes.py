@@ -20,28 +20,20 @@ from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair, points_around
 from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, normal_log_cdf_array
-from dpcalc.records import dataclass
 
 # Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.
 _UNIT = 2.0**-53  # unit round-off
 _SETS = 48  # sets of one step that are tried, of each sort
+_MAX_CHANCES = 1 << 21  # of all sets of all steps: of more than 120 different steps fewer sets are tried
 _LIKELY = np.concatenate([np.log(np.linspace(0.4, 0.98, 24)), np.log1p(-np.geomspace(1e-2, 1e-9, 24))])
 _RAREST = -40.0  # log of the smallest mass that a set aims at
 _MARGIN = 1e-12  # relative, for the round-off of the few operations on probabilities
 _BELOW_MEAN = np.array([0.0, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0])  # deviations below the mean number at which k is tried
 
 
-Events = list[tuple[Array, Array, int]]
-"""For each step (log probability that it falls into its set under P, rounded down; under Q, rounded up; copies)."""
-
-
-@dataclass(frozen=True)
-class _Sets:
-    """Nested sets of cells of one step: set i holds the i + 1 cells with the largest losses."""
-
-    ratios: Array  # log of the ratio of masses of the cell that a set adds, falling, shape (n,)
-    log_p: Array  # log of the P mass of each set, a lower bound, shape (n,)
-    log_q: Array  # log of its Q mass, an upper bound, shape (n,)
+Sets = tuple[Array, Array, Array]
+"""Nested sets of cells of one step, set i with the i + 1 largest losses: log ratio of masses of the cell that a set
+adds, falling; log P mass of each set, a lower bound; log Q mass, an upper bound; shape (n,) each."""
 
 
 def two_outcome_epsilon(counts: Mapping[Curve, int], *, delta: float) -> float:
@@ -78,21 +70,18 @@ def _event_masses(counts: Mapping[Curve, int]) -> Iterator[tuple[Array, Array]]:
     # Thresholds on the log ratio: 96 whose sets have chosen P masses, and 48 up to the largest ratio. With little noise
     # masses leap from set to set, so that the first kind alone would miss some.
     aims, chosen = np.concatenate([np.linspace(_RAREST, -1.0, _SETS), _LIKELY]), []
-    for sets, _ in known:
-        places = np.searchsorted(sets.log_p, np.minimum(aims, sets.log_p[-1]))
-        largest = float(sets.ratios[np.isfinite(sets.ratios)].max(initial=1.0))
-        chosen += [sets.ratios[np.minimum(places, sets.ratios.size - 1)] - 1e-9]
+    for (ratios, log_p, _), _ in known:
+        places = np.searchsorted(log_p, np.minimum(aims, log_p[-1]))
+        largest = float(ratios[np.isfinite(ratios)].max(initial=1.0))
+        chosen += [ratios[np.minimum(places, ratios.size - 1)] - 1e-9]
         chosen += [np.geomspace(1e-3, max(largest, 1.0), _SETS)]
     thresholds, events = np.unique(np.concatenate(chosen)), []
-    for sets, count in known:
-        number = np.searchsorted(-sets.ratios, -thresholds, side="left")  # of cells whose log ratio is above it
-        events.append((np.append(-np.inf, sets.log_p)[number], np.append(-np.inf, sets.log_q)[number], count))
-    yield _some_step_event(events)
-    yield _many_steps_event(events)
+    thresholds = thresholds[:: -(-thresholds.size * len(known) // _MAX_CHANCES)]
+    for (ratios, log_p, log_q), count in known:
+        number = np.searchsorted(-ratios, -thresholds, side="left")  # of cells whose log ratio is above it
+        events.append((np.append(-np.inf, log_p)[number], np.append(-np.inf, log_q)[number], count))
 
-
-def _some_step_event(events: Events) -> tuple[Array, Array]:
-    """Return bounds (P below, log Q above), for each threshold, of the event that a step falls into its set."""
+    # That some step falls into its set.
     with np.errstate(divide="ignore"):
         # The chance of no event as a sum of logarithms; for rare events under Q the union bound keeps more digits.
         none_p, none_q = (
@@ -102,11 +91,9 @@ def _some_step_event(events: Events) -> tuple[Array, Array]:
         p = -np.expm1(none_p * (1 - _MARGIN)) * (1 - _MARGIN)
         union = np.logaddexp.reduce([each + math.log(copies) for _, each, copies in events], axis=0)
         log_q = np.minimum(union, np.where(none_q < -1e-6, np.log(-np.expm1(none_q * (1 + _MARGIN))), np.inf))
-    return p, _round_up(log_q)
+    yield p, _round_up(log_q)
 
-
-def _many_steps_event(events: Events) -> tuple[Array, Array]:
-    """Return the bounds of `_some_step_event` for at least k steps, shape (thresholds, 8 values of k)."""
+    # That at least k steps do, shape (thresholds, 8 values of k).
     total = float(sum(copies for _, _, copies in events))
     with np.errstate(divide="ignore"):
         p = np.minimum(sum((copies / total * np.exp(each) for each, _, copies in events), np.zeros(1)), 1.0)
@@ -120,7 +107,7 @@ def _many_steps_event(events: Events) -> tuple[Array, Array]:
     more, least_more = _divergence(k / total, _round_up(log_q)[:, None])
     happens = np.where(k - 1 < mean, -np.expm1(-total * np.maximum(fewer - least_fewer, 0.0)), 0.0)
     rare = np.where(np.log(k / total) > log_q[:, None], -total * np.maximum(more - least_more, 0.0), 0.0)
-    return np.maximum(happens * (1 - _MARGIN) - _UNIT, 0.0), _round_up(rare)
+    yield np.maximum(happens * (1 - _MARGIN) - _UNIT, 0.0), _round_up(rare)
 
 
 def _divergence(share: Array, log_chance: Array) -> tuple[Array, Array]:
@@ -146,7 +133,7 @@ def _round_up(log_q: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _nested_sets(curve: MixturePair | Loss) -> _Sets | None:
+def _nested_sets(curve: MixturePair | Loss) -> Sets | None:
     """Return nested sets of cells, largest loss first, P rounded down, Q rounded up; None for no or too many cells."""
     if isinstance(curve, Loss):  # a cell is a loss, the infinite one last
         losses, masses = np.array(curve.losses), np.array(curve.log_masses)
@@ -173,13 +160,12 @@ def _nested_sets(curve: MixturePair | Loss) -> _Sets | None:
     log_p, log_q = log_p[order], log_q[order]
     sums_p, sums_q = (log_cumsum_exp(logs) for logs in (log_p, log_q))
     lower, upper = sums_p - _log_roundoff(sums_p, log_p.size), sums_q + _log_roundoff(sums_q, log_p.size)
-    return _Sets(log_p - log_q, np.minimum(lower, 0.0), np.minimum(upper, 0.0))
+    return log_p - log_q, np.minimum(lower, 0.0), np.minimum(upper, 0.0)
 
 
 def _log_roundoff(logs: Array, terms: int) -> Array:
     """Return a bound on the round-off of each log of a sum of `terms` masses; finite where a log is infinite."""
-    bound: Array = 8 * _UNIT * (terms + 8) * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0))
-    return bound
+    return 8 * _UNIT * (terms + 8) * (1 + np.where(np.isfinite(logs), np.abs(logs), 0.0))
 
 
 def _normal_cells(ends: Array) -> tuple[Array, Array]:

@@ -47,12 +47,13 @@ from dpcalc.amplification.schedule import (
 from dpcalc.amplification.step_pair import step_pair
 from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import ALL_INFINITE, chain_of, chained, composed
+from dpcalc.losses.atoms import ALL_INFINITE, chain_of, composed
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, repeated, together
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Change, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import BlackBox, Change, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -361,7 +362,7 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
         divergences = [curve for curve in curves if isinstance(curve, RdpCurve)]
         if pairs and divergences:
             raise AssertionError("a pass of one mechanism has losses of one kind")
-        curves = [chained(reduce(composed, pairs), size) if pairs else chained_divergences(divergences, size)]
+        curves = [chain_of([reduce(composed, pairs)] * size) if pairs else chained_divergences(divergences, size)]
     number = -(-steps.number // steps.noise.steps_of_a_pass)
     ahead: list[Steps] = [{curve: number} for curve in curves]
     return together(ahead), together({curve.swapped: number} for curve in curves)

@@ -330,6 +330,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
 
     Source: docs/theory.md, Theorem 4.6.
     """
+    spend(40 * TURN * len(average.parts))
     bounds = [
         replace(bound, shared=()) if len(bound.shared) > 1 else bound
         for _, bound in average.parts

@@ -18,7 +18,7 @@ from dpcalc.amplification.mates import MAX_CENTERS, MatesAverage, merge_close_pa
 from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
-from dpcalc.losses.atoms import chained
+from dpcalc.losses.atoms import chain_of
 from dpcalc.losses.loss import Loss, of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
 from dpcalc.losses.pair import half_line_end
@@ -203,7 +203,7 @@ def _chained_pass(
         one = shuffled_pass(step, mates, places, budget)
         if one is None:
             return None
-        whole = chained(one, links)
+        whole = chain_of([one] * links)
         # Infinite losses grow along a chain: they may take a part of delta, and else the pass has fewer of them.
         excess = whole.infinity_mass * passes / (_INFINITE * delta)
         if links == 1 or excess <= 1:

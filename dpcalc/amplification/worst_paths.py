@@ -18,21 +18,22 @@ from dpcalc.sampling.paths import Path, PathTable, path_table
 from dpcalc.sampling.schemes import All
 
 MAX_PATHS = 128  # paths composed one by one; beyond, merged ones stand for neighbours, which is looser
+MAX_PATHS_OF_ALL_PHASES = 3200  # paths times phases: with more phases fewer paths are composed one by one
 _IRRELEVANT = 2**62  # feature value where a feature has no influence: no smaller than any other value
 
 
 def worst_paths(draws: Sequence[tuple[Hierarchy, int]], *, unit: int) -> tuple[tuple[Path, ...], ...]:
     """Return tuples of paths, one path a phase, of which some tuple costs at least as much as any unit of the data.
 
-    They are in the order of the data, equal paths once. Beyond MAX_PATHS, neighbours in size are merged; the cost of a
-    merged path is an upper bound on theirs. `mates` are the most of any path that a path stands for, so that bounds
-    which count them are covered too.
+    They are in the order of the data, equal paths once. Beyond MAX_PATHS, or fewer of many phases, neighbours in size
+    are merged; the cost of a merged path is an upper bound on theirs. `mates` are the most of any path that a path
+    stands for, so that bounds which count them are covered too.
     """
-    table = path_table(draws, unit=unit)
-    kept = _maximal_rows(_features(table), limit=MAX_PATHS)
-    if len(kept) > MAX_PATHS:
-        table = _merge_neighbours(table)
-        kept = _maximal_rows(_features(table), limit=len(table.counts))
+    table, most = path_table(draws, unit=unit), max(min(MAX_PATHS, MAX_PATHS_OF_ALL_PHASES // len(draws)), 1)
+    kept = _maximal_rows(_features(table), limit=most)
+    if len(kept) > most:
+        table = _merge_neighbours(table, most)
+        kept = _maximal_rows(_features(table), limit=most)
     # Each kept row has the most mates of all rows that it stands for: the order in which rows are left out knows the
     # contributions under each ancestor, not how they are shared out between the levels.
     raised = [mates.copy() for mates in table.mates]
@@ -72,6 +73,7 @@ def path_above_all(ways: Sequence[tuple[Path, ...]]) -> tuple[Path, ...]:
                 contributions=tuple(own + max(column) for column in zip(*others, strict=True)),
                 siblings=tuple(max(column) for column in zip(*(path.siblings for path in paths), strict=True)),
                 mates=tuple(max(column) for column in zip(*(path.mates for path in paths), strict=True)),
+                max_counts=tuple(map(max, counts, *(path.max_counts for path in paths))),
             )
         )
     return tuple(above)
@@ -90,7 +92,9 @@ def _features(table: PathTable) -> IntArray:
             scheme, counts, siblings = level.scheme, table.counts[:, at], table.siblings[phase][:, at]
             # Whether the level's draw can miss a unit: a capped draw always can.
             if is_sized := scheme.has_stand_in or scheme.can_repeat or scheme.is_shuffled:
-                is_sampled = counts > (1 if scheme.can_repeat else scheme.size)
+                # Of rows that stand for several frames some may be larger than the draw, and have a stand-in.
+                largest = counts if scheme.is_shuffled else table.max_counts[:, at]
+                is_sampled = largest > (1 if scheme.can_repeat else scheme.size)
             else:
                 is_sampled = np.full(counts.shape, scheme.is_cut or level.rate < 1)
             # Numbers of units with which cost grows: negated, and unnegated if more may cost more; none for Poisson.
@@ -132,8 +136,8 @@ def _maximal_rows(rows: IntArray, *, limit: int) -> dict[int, NDArray[np.intp]]:
     return kept
 
 
-def _merge_neighbours(table: PathTable) -> PathTable:
-    """Return a table of about MAX_PATHS rows, each of which costs at least as much as the neighbours it replaces."""
+def _merge_neighbours(table: PathTable, most: int) -> PathTable:
+    """Return a table of at most so many rows, each of which costs at least as much as the neighbours it replaces."""
     levels = [
         (at, level.scheme) for hierarchy in table.hierarchies for at, level in enumerate(hierarchy.levels[: table.unit])
     ]
@@ -143,12 +147,8 @@ def _merge_neighbours(table: PathTable) -> PathTable:
     capped = {at: table.counts[:, at] for at, scheme in levels if scheme.is_cut}
     own = np.stack([contributions[:, -1] for contributions in table.contributions], axis=1)
     order = np.lexsort((*own.T, *capped.values(), *full))
-    # The first rows of blocks of equal size. Draws that take their whole frame are never merged with others: in a
-    # larger frame a stand-in exists.
-    changes = np.diff(np.arange(len(order)) * MAX_PATHS // len(order), prepend=-1) > 0
-    for column in full:
-        changes[1:] |= column[order][1:] != column[order][:-1]
-    starts = np.flatnonzero(changes)
+    # The first rows of blocks of equal size.
+    starts = np.flatnonzero(np.diff(np.arange(len(order)) * most // len(order), prepend=-1))
 
     def highest(values: IntArray) -> IntArray:
         piecewise: IntArray = np.maximum.reduceat(values[order], starts)

@@ -10,9 +10,9 @@ import numpy as np
 
 from dpcalc.arrays import IntArray
 from dpcalc.audit.diagnosis import diagnosis
-from dpcalc.audit.draws import CERTAIN, DeclaredLevel, LoggedLevel
+from dpcalc.audit.draws import CERTAIN, LoggedLevel
 from dpcalc.audit.laws import statistics_of
-from dpcalc.audit.log import Block, LogForm, read_blocks
+from dpcalc.audit.log import Block, read_blocks
 from dpcalc.audit.p_values import OF_NUMBERS, Statistic
 from dpcalc.audit.sampler import drawn_schemes
 from dpcalc.config.source import STDIN
@@ -25,29 +25,20 @@ from dpcalc.sampling.schemes import All, BallsInBins, CyclicPoisson, Scheme
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditedTest:
-    """A test with its phase."""
-
-    phase: str  # name of the phase, "" if it is the only one
-    level: str  # name of the level
-    test: Statistic  # the test
-    contradicts: bool  # True if the log contradicts the declared law in it
-
-
-@dataclass(frozen=True, kw_only=True)
 class Audit:
     """The result of an audit."""
 
     steps: int  # number of steps of the log
     entries: int  # number of entries in all batches
-    tests: tuple[AuditedTest, ...]  # all tests, phase after phase, level after level
+    # (name of the phase, "" if it is the only one; name of the level; test), phase after phase, level after level
+    tests: tuple[tuple[str, str, Statistic], ...]
     # for each phase that is contradicted, what the loader does instead; () for a consistent log
     findings: tuple[str, ...]
     notes: tuple[str, ...]  # sentences about what was not tested
 
     @property
     def agrees(self) -> bool:
-        return not any(each.contradicts for each in self.tests)
+        return not any(test.contradicts(len(self.tests)) for *_, test in self.tests)
 
 
 class _PhaseAudit:
@@ -60,17 +51,15 @@ class _PhaseAudit:
         self.tasks, _ = drawn_schemes(hierarchy)
         self.has_tasks = hierarchy.episodes is not None
         self.steps = phase.steps * self.tasks
-        self.levels = [
-            LoggedLevel(level=level, place=partial(self.place, level.number), first_step=first)
-            for level in _declared_levels(phase, self.steps)
-        ]
+        self.levels = _declared_levels(phase, self.steps, first, self.place)
         self.entries = 0
         self._waiting = np.zeros((2, 0), dtype=np.int64)
 
     def add(self, block: Block, log: str) -> None:
         begin, end = np.searchsorted(block.steps, [self.first, self.first + self.phase.steps])
         steps = (block.steps[begin:end] - self.first) * self.tasks
-        columns, lines = list(block.paths[begin:end].T), block.lines[begin:end]
+        columns = list(block.paths[begin:end].T)
+        lines = block.lines[begin:end]
 
         def check(index: IntArray, sizes: IntArray, name: str) -> None:
             if np.any(index >= sizes):
@@ -84,33 +73,32 @@ class _PhaseAudit:
             steps = steps + tasks
         # An index counts from 0 in its own frame; units are numbered through the frames of all parents.
         units = np.zeros(steps.size, dtype=np.int64)
-        for index, counts in zip(columns, self.levels, strict=True):
-            check(index, counts.level.frame_sizes(units), counts.level.name)
-            units = counts.level.first_units(units) + index
+        for index, level in zip(columns, self.levels, strict=True):
+            check(index, level.frame_sizes(units), level.name)
+            units = level.first_units(units) + index
         self.entries += units.size
         # Whole redraw periods are counted; later entries wait for the next block.
         steps, units = np.concatenate([self._waiting, [steps, units]], axis=1)
         whole = min(max(block.end - self.first, 0) * self.tasks, self.steps)
         if whole < self.steps:
-            whole -= whole % self.levels[0].level.period
+            whole -= whole % self.levels[0].period
         is_whole = steps < whole
         self._waiting = np.array([steps[~is_whole], units[~is_whole]])
         steps, units = steps[is_whole], units[is_whole]
         if not steps.size:
             return
         # One key for each (step, record): a sort of whole numbers is several times as fast as one of pairs.
-        records, first = self.levels[-1].level.units, steps[0]
+        records, first = self.levels[-1].units, steps[0]
         keys = np.sort((steps - first) * records + units)
         steps, units = first + keys // records, keys % records
-        for logged in reversed(self.levels):
-            logged.add(steps, units, end=whole)
-            units = logged.level.parents_of(units)
+        for level in reversed(self.levels):
+            level.add(steps, units, end=whole)
+            units = level.parents_of(units)
 
     def place(self, number: int, step: int, unit: int) -> str:
         """Return words for a unit of level `number`, "step 7: user 3, record 5"; without the step if it is < 0."""
         words: list[str] = []
-        for counts in reversed(self.levels[:number]):
-            level = counts.level
+        for level in reversed(self.levels[:number]):
             parent = int(level.parents_of(np.array([unit]))[0])
             words.append(f"{level.name} {unit - int(level.first_units(np.array([parent]))[0])}")
             unit = parent
@@ -138,7 +126,7 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
         _PhaseAudit(phase, end - phase.steps) for phase, end in zip(plan.phases, ends, strict=True) if phase.steps
     ]
     # A block may end one phase and begin the next.
-    for block in read_blocks(path, LogForm(names=columns.pop(), steps=plan.steps), on_progress=on_progress):
+    for block in read_blocks(path, columns.pop(), plan.steps, on_progress=on_progress):
         for each in audits:
             if block.first < each.first + each.phase.steps and block.end > each.first:
                 each.add(block, STDIN if path == "-" else path)
@@ -147,32 +135,28 @@ def audit_log(plan: Plan, path: str, *, on_progress: Callable[[float], None]) ->
     levels = []
     for audit in audits:
         phase = audit.phase.name if len(plan.phases) > 1 else ""
-        levels += [(phase, logged, tuple(statistics_of(logged))) for logged in audit.levels]
+        levels += [(phase, level, tuple(statistics_of(level))) for level in audit.levels]
     number = max(1, sum(len(tests) for *_, tests in levels))
     judged, findings, contradicted_below = [], [], False
-    for phase, logged, tests in reversed(levels):
+    for phase, level, tests in reversed(levels):
         contradicted = [test for test in tests if test.contradicts(number)]
         # A fault of draws that can leave units without entries shows in the numbers of the level above as well, and a
         # finding for it would send the reader to a level that is in order.
-        level = logged.level
         can_be_hidden = contradicted_below and not level.is_last and not level.is_shown
         if contradicted and not (can_be_hidden and {test.kind for test in contradicted} <= OF_NUMBERS):
-            findings.append(f"{f'{phase}: ' if phase else ''}{diagnosis(logged, contradicted)}")
-        judged += [
-            AuditedTest(phase=phase, level=level.name, test=test, contradicts=test in contradicted)
-            for test in reversed(tests)
-        ]
+            findings.append(f"{f'{phase}: ' if phase else ''}{diagnosis(level, contradicted)}")
+        judged += [(phase, level.name, test) for test in reversed(tests)]
         contradicted_below = bool(contradicted)
     return Audit(
         steps=plan.steps,
         entries=sum(each.entries for each in audits),
         tests=tuple(reversed(judged)),
         findings=tuple(reversed(findings)),
-        notes=tuple(dict.fromkeys(note for _, logged, _ in levels if (note := _note(logged.level)))),
+        notes=tuple(dict.fromkeys(note for _, level, _ in levels if (note := _note(level)))),
     )
 
 
-def _note(level: DeclaredLevel) -> str:
+def _note(level: LoggedLevel) -> str:
     """Return the first reason why some tests of a level are left out; "" if none are."""
     if not level.has_sizes:
         reason = "how many there are is not declared, so that only sizes and repeats are tested"
@@ -189,7 +173,9 @@ def _note(level: DeclaredLevel) -> str:
     return f"{level.name}: {reason}"
 
 
-def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
+def _declared_levels(
+    phase: Phase, steps: int, first_step: int, place_of: Callable[[int, int, int], str]
+) -> list[LoggedLevel]:
     """Return the levels of a phase as declared, outermost first; UnsupportedError if a shuffle cannot be audited."""
     hierarchy = phase.hierarchy
     _, schemes = drawn_schemes(hierarchy)
@@ -197,7 +183,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
     if len(shuffled) > 1 or not all(level.is_equal for level in shuffled):
         raise UnsupportedError("audit-sampler: expected at most one shuffle, of frames of one size, got others")
     limits = phase.mechanism.limits if isinstance(phase.mechanism, MatrixFactorization) else None
-    declared: list[DeclaredLevel] = []
+    declared: list[LoggedLevel] = []
     for place, (level, scheme) in enumerate(zip(hierarchy.levels, schemes, strict=True)):
         if level.is_assumed:
             raise InputError(
@@ -222,7 +208,7 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
         if hierarchy.tree is not None:
             sizes = np.array(hierarchy.tree.sizes[place], dtype=np.int64)
         declared.append(
-            DeclaredLevel(
+            LoggedLevel(
                 number=place + 1,
                 name=level.name,
                 scheme=scheme,
@@ -238,6 +224,8 @@ def _declared_levels(phase: Phase, steps: int) -> list[DeclaredLevel]:
                 lag=lag,
                 limits=limits if scheme.spans_steps and scheme.is_whole else None,
                 is_last=place + 1 == hierarchy.depth,
+                place=partial(place_of, place + 1),
+                first_step=first_step,
             )
         )
     return declared
@@ -260,7 +248,9 @@ def _entry_probability(hierarchy: Hierarchy, schemes: Sequence[Scheme], place: i
     shown = _entry_probability(hierarchy, schemes, place + 1)
     if shown is None:
         return None
-    level, below, scheme = hierarchy.levels[place], hierarchy.levels[place + 1], schemes[place + 1]
+    level = hierarchy.levels[place]
+    below = hierarchy.levels[place + 1]
+    scheme = schemes[place + 1]
     # Of draws that show any unit. It varies where units choose their steps, and where passes, copies or cut batches
     # hold units without an entry.
     nonempty = set()

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln, logsumexp
@@ -28,63 +27,89 @@ _MAX_PARTS = 64  # of a frame whose indices are compared; of smaller frames ever
 _UNITS_AT_ONCE = 1_000_000
 
 
-def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
+def statistics_of(level: LoggedLevel) -> Iterator[Statistic]:
     """Yield the tests of one level, chosen by its declared scheme; UnsupportedError if that cannot be tested."""
     # Tests are chosen by the declaration: were they chosen by the log, their number, among which the false alarm is
     # shared, would depend on chance, and honest logs would be contradicted more often than promised.
-    level, scheme = logged.level, logged.level.scheme
+    scheme = level.scheme
     if level.period > 1 and level.is_shown:
-        first = logged.first_place(logged.unheld)
+        first = level.first_place(level.unheld)
         sentence = f"{first} is not in all {level.period} steps of its redraw period"
         yield certain_test(Kind.HELD, "changes within a redraw period", int(first != ""), sentence)
     if level.is_last and not level.is_mixed and not (scheme.can_repeat or scheme.is_summed):
-        sentence = f"{logged.first_place(logged.repeats)} stands {logged.first_repeat} times in its batch"
-        yield certain_test(Kind.REPEATS, "repeats within a step", logged.repeats.number, sentence)
+        sentence = f"{level.first_place(level.repeats)} stands {level.first_repeat} times in its batch"
+        yield certain_test(Kind.REPEATS, "repeats within a step", level.repeats.number, sentence)
     # A schedule that draws belong to is tested as such; else each draw by itself.
-    if isinstance(scheme, CyclicPoisson):
-        yield from _cyclic_tests(logged, scheme)
+    if isinstance(scheme, CyclicPoisson):  # units keep their groups, then `max_batch_size` or else the rate
+        sizes = level.draws.sizes
+        cycles = level.times // scheme.groups
+        yield _moved_test(level, f"is drawn in steps of several of the {scheme.groups} groups")
+        if scheme.max_batch_size is not None:
+            # How often a batch is cut depends on the sizes of groups, which the log does not tell.
+            above = int((sizes > scheme.max_batch_size).sum())
+            sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
+            yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
+        elif level.has_known_law and cycles:
+            # Each unit is drawn in each cycle with one probability, whatever its group.
+            every = level.units * cycles
+            rate = float(scheme.probability) * (level.shown or 0.0)
+            yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * rate, every))
+            yield _spread_test(level, cycles)
+            window = level.window // scheme.groups
+            yield _repeats_in_windows_test(level, cycles, window, lambda number, of: binom.sf(number - 1, of, rate))
     elif scheme.spans_steps:
-        yield from _any_order_tests(logged)
+        limits = level.limits
+        counts = level.counts
+        close = level.close
+        if limits is not None:  # each unit keeps to its number of steps, separation and epochs
+            most = limits.times(level.times)
+            unit = int(counts.argmax())
+            sentence = f"{level.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
+            yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
+            sentence = f"{level.first_place(close)} is fewer than {limits.separation} steps after its step before"
+            yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
+            if limits.fixed_epochs:
+                yield _moved_test(level, "is not at its place of the epoch before")
     elif isinstance(scheme, BallsInBins):
-        yield from _balls_in_bins_tests(logged, scheme)
+        yield from _balls_in_bins_tests(level, scheme)
     elif isinstance(scheme, RandomAllocation):
-        yield from _random_allocation_tests(logged, scheme.times)
+        yield from _random_allocation_tests(level, scheme.times)
     elif scheme.is_shuffled:
-        yield _no_repeats_in_a_pass_test(logged)
+        yield _no_repeats_in_a_pass_test(level)
         if level.is_shown:
             # The last batch of a pass holds what is left of the frame, unless `drop_last` leaves it out.
-            left = logged.draws.frames - (logged.draws.numbers % level.window) * scheme.size
-            missing = level.parents * level.times - logged.draws.sizes.size if level.is_every else 0
-            yield _wrong_size_test(logged, np.minimum(left, scheme.size), missing)
+            left = level.draws.frames - (level.draws.numbers % level.window) * scheme.size
+            missing = level.number_of_draws - level.draws.sizes.size
+            yield _wrong_size_test(level, np.minimum(left, scheme.size), missing)
             if scheme.is_secret:
-                yield from _order_tests(logged)
+                yield from _order_tests(level)
     elif scheme.is_whole:
-        yield from _size_tests(logged)
+        yield from _size_tests(level)
     elif scheme.can_repeat:
         if level.is_last and not level.is_mixed:
-            draws = level.parents * level.times if level.is_every else logged.draws.sizes.size
+            draws = level.number_of_draws
             sentence = f"expected {scheme.size} units of level {level.name} in each draw, repetitions included, "
-            sentence += f"got {logged.entries / max(draws, 1):.5g} on average"
+            sentence += f"got {level.entries / max(draws, 1):.5g} on average"
             quantity = "units drawn in all, repetitions included"
-            yield certain_test(Kind.TOTAL, quantity, logged.entries, sentence, draws * scheme.size)
+            yield certain_test(Kind.TOTAL, quantity, level.entries, sentence, draws * scheme.size)
             if level.has_sizes:
                 # Each unit of a frame is hit Binomial(size, 1 / frame) times; a repeat is hit twice or more.
-                frames, _, number = all_draws(logged)
+                frames, _, number = all_draws(level)
                 expected = float((binom.sf(1, scheme.size, 1 / frames) * frames * number).sum())
-                repeats = Count(logged.repeats.number, expected, float((frames * number).sum()))
+                repeats = Count(level.repeats.number, expected, float((frames * number).sum()))
                 yield count_test(Kind.REPEATS, "units repeated within a draw", repeats)
-        yield from _subset_tests(logged)
+        yield from _subset_tests(level)
     elif scheme.has_stand_in or scheme.is_independent or scheme.is_cut or isinstance(scheme, SummedPoisson):
         # Of a sum each unit is counted by itself, so that all its counts are sums of independent ones.
         is_certain = level.is_last and not level.is_mixed and level.has_sizes and level.is_every
         if isinstance(scheme, SummedPoisson) and is_certain:
-            frames, _, number = all_draws(logged)
+            frames, _, number = all_draws(level)
             offered = float((frames * number).sum())
             several = float(binom.sf(1, scheme.draws, float(scheme.probability)))
-            repeats = Count(logged.repeats.number, several * offered, offered)
+            repeats = Count(level.repeats.number, several * offered, offered)
             yield count_test(Kind.REPEATS, "units repeated within a step", repeats)
-        yield from _size_tests(logged)
-        yield from _subset_tests(logged)
+        yield from _size_tests(level)
+        yield from _subset_tests(level)
     else:
         raise UnsupportedError(f"audit-sampler: expected another scheme than {scheme.name}, which it cannot test")
 
@@ -92,9 +117,9 @@ def statistics_of(logged: LoggedLevel) -> Iterator[Statistic]:
 # Sizes of draws.
 
 
-def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+def _size_tests(level: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of the sizes of draws from whole frames, or of a fixed size; none if the log hides them."""
-    level, scheme = logged.level, logged.level.scheme
+    scheme = level.scheme
     needs_frame = scheme.at_most or not scheme.has_stand_in
     if level.shown is None or (needs_frame and not level.has_sizes):
         return
@@ -105,11 +130,12 @@ def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     if not (scheme.has_stand_in or scheme.is_whole):
         shown *= float(scheme.probability if scheme.is_cut else scheme.rate(1))
     most = scheme.limit or MAX_UNITS
-    frames, sizes, number = all_draws(logged)
+    frames, sizes, number = all_draws(level)
     if shown >= CERTAIN and not scheme.is_cut:
-        yield _wrong_size_test(logged, np.minimum(logged.draws.frames, most), int(number[sizes == 0].sum()))
+        yield _wrong_size_test(level, np.minimum(level.draws.frames, most), int(number[sizes == 0].sum()))
         return
-    tried, draws = frames if scheme.is_cut else np.minimum(frames, most), float(number.sum())
+    tried = frames if scheme.is_cut else np.minimum(frames, most)
+    draws = float(number.sum())
     if level.is_every and not scheme.is_cut:
         every = float((tried * number).sum())
         total = Count(float((sizes * number).sum()), every * shown, every)
@@ -147,49 +173,45 @@ def _size_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         yield Statistic(kind, f"{kind} draw", float(sizes[place]), float(tried[place] * shown), log_p_value)
 
 
-def _wrong_size_test(logged: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
+def _wrong_size_test(level: LoggedLevel, expected: IntArray, missing: int) -> Statistic:
     """Return the certain test that no draw has another size than expected, and that none is missing."""
-    draws, level = logged.draws, logged.level
+    draws = level.draws
     wrong = np.flatnonzero(draws.sizes != expected)
     sentence = ""
     if wrong.size:
         at = int(wrong[np.argmin(draws.times[wrong])])
-        step = logged.first_step + int(draws.times[at]) * level.period
+        step = level.first_step + int(draws.times[at]) * level.period
         sentence = f"step {step}: expected {expected[at]} units of level {level.name}, got {draws.sizes[at]}"
     elif missing:
         sentence = f"{missing:,} draws of level {level.name} are empty"
     return certain_test(Kind.SIZES, "draws of another size than declared", wrong.size + missing, sentence)
 
 
-class DrawSizes(NamedTuple):
-    """Sizes of draws, equal ones together; shape (n,) each."""
+def all_draws(level: LoggedLevel) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (size of the frame, units that the log shows of a draw from it, number of such draws), shape (n,) each.
 
-    frames: IntArray  # size of the frame
-    sizes: IntArray  # units that the log shows of a draw from it
-    number: IntArray  # of such draws
-
-
-def all_draws(logged: LoggedLevel) -> DrawSizes:
-    """Return the sizes of all draws, also of empty ones where every parent draws at every time."""
-    level, draws = logged.level, logged.draws
+    Empty draws are among them where every parent draws at every time.
+    """
+    draws = level.draws
     scale = int(draws.sizes.max(initial=0)) + 1
     keys, number = np.unique(draws.frames * scale + draws.sizes, return_counts=True)
-    shown = DrawSizes(frames=keys // scale, sizes=keys % scale, number=number)
+    shown = keys // scale, keys % scale, number
     if not level.is_every:
         return shown
-    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
-    nonempty = np.array([number[shown.frames == frame].sum() for frame in frames])
-    empty = DrawSizes(frames=frames, sizes=np.zeros_like(frames), number=parents * level.times - nonempty)
-    every = DrawSizes(*(np.concatenate(columns) for columns in zip(shown, empty, strict=True)))
-    return DrawSizes(*(column[every.number > 0] for column in every))
+    frames, parents = level.frames
+    nonempty = np.array([number[shown[0] == frame].sum() for frame in frames])
+    empty = frames, np.zeros_like(frames), parents * level.times - nonempty
+    sizes, drawn, times = (np.concatenate(columns) for columns in zip(shown, empty, strict=True))
+    return sizes[times > 0], drawn[times > 0], times[times > 0]
 
 
 # Draws that are independent of each other and, given their size, uniform.
 
 
-def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+def _subset_tests(level: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of which units are drawn, given the sizes of draws; none without a known law."""
-    level, draws, counts = logged.level, logged.draws, logged.counts
+    draws = level.draws
+    counts = level.counts
     if not level.has_known_law:
         return
     frames = draws.frames.astype(float)
@@ -219,8 +241,8 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
 
     pairs = draws.frames // 2
     together = pairs * (draws.sizes * (draws.sizes - 1.0)) / np.maximum(frames * (frames - 1), 1.0)
-    yield _neighbours_test(logged, expected=float(together.sum()), trials=float(pairs.sum()))
-    yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", *window_counts(logged))
+    yield _neighbours_test(level, expected=float(together.sum()), trials=float(pairs.sum()))
+    yield count_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", *window_counts(level))
 
     # The units drawn furthest above and below their means, given sizes, by a union bound over units.
     trials = np.bincount(draws.parents, minlength=level.parents).astype(float)
@@ -229,7 +251,8 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     for begin in range(0, counts.size, _UNITS_AT_ONCE):
         observed = counts[begin : begin + _UNITS_AT_ONCE].astype(float)
         parents = level.parents_of(np.arange(begin, begin + observed.size))
-        expected, tried = np.minimum(mean, trials)[parents], trials[parents]
+        expected = np.minimum(mean, trials)[parents]
+        tried = trials[parents]
         # `log_tail` of many counts at once, which loses digits where trials are many.
         failures = tried - observed
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -247,10 +270,10 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         count = Count(float(counts[unit]), float(mean[parent]), float(trials[parent]))
         quantity = f"draws of the unit drawn {'most' if side is Kind.OFTENEST else 'least'} often"
         log_p_value = min(0.0, log_tail(count) + math.log(level.units)) if tail < 0 else 0.0
-        sentence = f"{logged.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}"
+        sentence = f"{level.place(-1, unit)} is drawn {int(counts[unit]):,} times, expected {mean[parent]:,.1f}"
         yield Statistic(side, quantity, count.observed, count.expected, log_p_value, sentence)
     if level.is_every and not level.scheme.is_cut:  # units of a cut draw depend on each other before its size is known
-        yield _spread_test(logged, level.times)
+        yield _spread_test(level, level.times)
 
     # A loader that never reaches some part of each parent, its end for example, shows here before it does in any unit.
     if isinstance(level.sizes, int):
@@ -264,9 +287,9 @@ def _subset_tests(logged: LoggedLevel) -> Iterator[Statistic]:
         yield count_test(Kind.PARTS, "draws of one part of a frame", *of_parts)
 
 
-def window_counts(logged: LoggedLevel) -> list[Count]:
+def window_counts(level: LoggedLevel) -> list[Count]:
     """Return counts of units' second and third draws in a pass, given sizes; [] for no draws or a pass of one."""
-    level, draws = logged.level, logged.draws
+    draws = level.draws
     if level.window < 2 or not draws.sizes.size:
         return []
     starts = np.diff(draws.parents, prepend=-1) != 0
@@ -279,21 +302,23 @@ def window_counts(logged: LoggedLevel) -> list[Count]:
     shares = np.where(is_whole, 0.0, draws.sizes / draws.frames)
     odds = shares / (1 - shares)
     none = np.exp(np.add.reduceat(np.log1p(-shares), begins))
-    first, second = np.add.reduceat(odds, begins), np.add.reduceat(odds**2, begins)
+    first = np.add.reduceat(odds, begins)
+    second = np.add.reduceat(odds**2, begins)
     whole = np.add.reduceat(is_whole.astype(np.int64), begins)
     exactly = (none, none * first, none * (first**2 - second) / 2)
     counts = []
     for times in range(2, OCCURRENCES + 1):
         below = sum(np.where(whole + other < times, exactly[other], 0.0) for other in range(times))
         expected = float((units * np.clip(1 - below, 0.0, 1.0)).sum())
-        counts.append(Count(logged.by_occurrence[times], expected, float(units.sum())))
+        counts.append(Count(level.by_occurrence[times], expected, float(units.sum())))
     return counts
 
 
-def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
+def _spread_test(level: LoggedLevel, draws: int) -> Statistic:
     """Return the test of how many units reach several quantiles of how many of `draws` draws hold a unit."""
-    level, scheme, counts = logged.level, logged.level.scheme, logged.counts
-    frames, parents = np.unique(np.broadcast_to(level.sizes, (level.parents,)), return_counts=True)
+    scheme = level.scheme
+    counts = level.counts
+    frames, parents = level.frames
     # A drawn unit without an entry looks like one that was not drawn: both chances are multiplied.
     rates = [scheme.probability if isinstance(scheme, CyclicPoisson) else scheme.rate(int(frame)) for frame in frames]
     probability = np.array(rates, dtype=float) * (level.shown or 0.0)
@@ -308,28 +333,31 @@ def _spread_test(logged: LoggedLevel, draws: int) -> Statistic:
     return count_test(Kind.SPREAD, "units by number of draws", *reached)
 
 
-def _neighbours_test(logged: LoggedLevel, *, expected: float, trials: float) -> Statistic:
-    together = Count(int(logged.draws.pairs.sum()), expected, trials)
+def _neighbours_test(level: LoggedLevel, *, expected: float, trials: float) -> Statistic:
+    together = Count(int(level.draws.pairs.sum()), expected, trials)
     return count_test(Kind.NEIGHBOURS, "neighbouring units in a draw", together)
 
 
 # Passes, and other draws that depend on the step.
 
 
-def _no_repeats_in_a_pass_test(logged: LoggedLevel) -> Statistic:
+def _no_repeats_in_a_pass_test(level: LoggedLevel) -> Statistic:
     """Return the certain test that units are never drawn a second time within a pass of `window` draws."""
-    level, repeats = logged.level, logged.by_occurrence[2]
+    repeats = level.by_occurrence[2]
     sentence = f"{repeats:,} times one {level.name} is drawn again within a pass of {level.window} batches"
     return certain_test(Kind.PASSES, f"units repeated within a pass of {level.window} draws", repeats, sentence)
 
 
-def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
+def _order_tests(level: LoggedLevel) -> Iterator[Statistic]:
     """Yield tests of passes in secret order: no batch is that of the pass before, and none that of a public seed."""
-    level, draws, known = logged.level, logged.draws, logged.public
-    frames, sizes = draws.frames.astype(float), draws.sizes.astype(float)
+    draws = level.draws
+    known = level.public
+    frames = draws.frames.astype(float)
+    sizes = draws.sizes.astype(float)
     # The log of the chance that two batches of a size are equal.
     chances = gammaln(sizes + 1) + gammaln(frames - sizes + 1) - gammaln(frames + 1)
-    first, others = draws.numbers % level.window == 0, draws.previous == draws.sizes
+    first = draws.numbers % level.window == 0
+    others = draws.previous == draws.sizes
     again = others & (draws.repeated == draws.sizes)
     public = chances[first & np.isin(sizes, [size for _, size in known])]
 
@@ -349,88 +377,56 @@ def _order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
     yield test(quantity, np.repeat(chances[first], 2), public, len(known), sentence)
 
 
-def _moved_test(logged: LoggedLevel, sentence: str) -> Statistic:
+def _moved_test(level: LoggedLevel, sentence: str) -> Statistic:
     """Return the certain test that the draws of each unit lie multiples of `lag` draws apart."""
-    sentence = f"{logged.first_place(logged.moved)} {sentence}"
-    return certain_test(Kind.HELD, "units at another place than in their pass before", logged.moved.number, sentence)
+    sentence = f"{level.first_place(level.moved)} {sentence}"
+    return certain_test(Kind.HELD, "units at another place than in their pass before", level.moved.number, sentence)
 
 
 def _repeats_in_windows_test(
-    logged: LoggedLevel, draws: int, window: int, chance: Callable[[int, IntArray], Array]
+    level: LoggedLevel, draws: int, window: int, chance: Callable[[int, IntArray], Array]
 ) -> Statistic:
     """Return the test of repeats in windows, where `chance(n, lengths)` is Pr[n draws of a unit or more]."""
-    level, lengths = logged.level, np.diff([*range(0, draws, window), draws])
+    lengths = np.diff([*range(0, draws, window), draws])
     repeats = []
     for number in range(2, OCCURRENCES + 1):
         expected = level.units * float(chance(number, lengths).sum())
-        repeats.append(Count(logged.by_occurrence[number], expected, level.units * lengths.size))
+        repeats.append(Count(level.by_occurrence[number], expected, level.units * lengths.size))
     return count_test(Kind.PASSES, f"units repeated within {level.window} draws", *repeats)
 
 
-def _any_order_tests(logged: LoggedLevel) -> Iterator[Statistic]:
-    """Yield tests that each unit keeps to declared limits: number of steps, separation, epochs; none without limits."""
-    limits, counts, close = logged.level.limits, logged.counts, logged.close
-    if limits is None:
-        return
-    most, unit = limits.times(logged.level.times), int(counts.argmax())
-    sentence = f"{logged.place(-1, unit)} is in {counts[unit]} steps, at most {most} are declared"
-    yield certain_test(Kind.SPREAD, "units in more steps than declared", int((counts > most).sum()), sentence)
-    sentence = f"{logged.first_place(close)} is fewer than {limits.separation} steps after its step before"
-    yield certain_test(Kind.SEPARATION, "draws too soon after the one before", close.number, sentence)
-    if limits.fixed_epochs:
-        yield _moved_test(logged, "is not at its place of the epoch before")
-
-
-def _cyclic_tests(logged: LoggedLevel, scheme: CyclicPoisson) -> Iterator[Statistic]:
-    """Yield tests of cyclic draws: that units keep their groups, then `max_batch_size` or else the rate."""
-    level, sizes, cycles = logged.level, logged.draws.sizes, logged.level.times // scheme.groups
-    yield _moved_test(logged, f"is drawn in steps of several of the {scheme.groups} groups")
-    if scheme.max_batch_size is not None:
-        # How often a batch is cut depends on the sizes of groups, which the log does not tell.
-        above = int((sizes > scheme.max_batch_size).sum())
-        sentence = f"{above:,} draws hold more than `max_batch_size: {scheme.max_batch_size}`"
-        yield certain_test(Kind.LARGEST, "draws of more than max_batch_size", above, sentence)
-    elif level.has_known_law and cycles:
-        # Each unit is drawn in each cycle with one probability, whatever its group.
-        rate, every = float(scheme.probability), level.units * cycles
-        shown_rate = rate * (level.shown or 0.0)
-        yield count_test(Kind.TOTAL, "units drawn in all", Count(int(sizes.sum()), every * shown_rate, every))
-        yield _spread_test(logged, cycles)
-        yield _repeats_in_windows_test(
-            logged,
-            cycles,
-            level.window // scheme.groups,
-            lambda number, lengths: binom.sf(number - 1, lengths, shown_rate),
-        )
-
-
-def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
+def _balls_in_bins_tests(level: LoggedLevel, scheme: BallsInBins) -> Iterator[Statistic]:
     """Yield tests of balls-in-bins: no repeats in a pass, held steps, and choices of bins if the law is known."""
-    level, draws, bins = logged.level, logged.draws, scheme.bins
-    yield _no_repeats_in_a_pass_test(logged)
+    draws = level.draws
+    bins = scheme.bins
+    yield _no_repeats_in_a_pass_test(level)
     if scheme.is_held:
-        yield _moved_test(logged, "is not at its step of the pass before")
+        yield _moved_test(level, "is not at its step of the pass before")
     if not level.has_known_law:
         return
     if level.is_shown:
         whole = level.times - level.times % bins
         sentence = f"not every unit of level {level.name} is drawn in each pass of {bins} batches"
-        drawn, every = int(draws.sizes[draws.numbers < whole].sum()), level.units * (whole // bins)
+        drawn = int(draws.sizes[draws.numbers < whole].sum())
+        every = level.units * (whole // bins)
         yield certain_test(Kind.TOTAL, "units drawn in whole passes", drawn, sentence, every)
-    independent, times = copy(logged), level.times
+    independent, times = copy(level), level.times
     if scheme.is_held:  # held choices repeat the first pass: its draws alone are independent of each other
         times = min(bins, times)
         columns = {name: values[draws.numbers < bins] for name, values in vars(draws).items()}
-        independent.level, independent.draws = replace(level, times=times), replace(draws, **columns)
+        independent.times = times
+        independent.draws = replace(draws, **columns)
     yield from _size_tests(independent)
-    chance, pairs = (level.shown or 0.0) / bins, _neighbouring_pairs(logged)
+    chance = (level.shown or 0.0) / bins
+    pairs = level.neighbours
     yield _neighbours_test(independent, expected=pairs * times * chance**2, trials=pairs * -(-times // bins))
     if scheme.is_held:
         return
     # Passes are taken in pairs: given the first of a pair, units choose its steps again independently.
     is_second = draws.numbers // bins % 2 == 1
     followed = draws.sizes[~is_second & (draws.numbers < level.times - bins)]
-    repeated, previous = draws.repeated[is_second], draws.previous[is_second]
+    repeated = draws.repeated[is_second]
+    previous = draws.previous[is_second]
     trials = int(followed.sum())
     same = Count(int(repeated.sum()), trials * chance, trials)
     yield count_test(Kind.OVERLAP, "units at the same step of the next pass", same)
@@ -442,31 +438,29 @@ def _balls_in_bins_tests(logged: LoggedLevel, scheme: BallsInBins) -> Iterator[S
     yield count_test(Kind.JOINT, "draws with many units of that of the pass before", *joint)
 
 
-def _random_allocation_tests(logged: LoggedLevel, times: int) -> Iterator[Statistic]:
+def _random_allocation_tests(level: LoggedLevel, times: int) -> Iterator[Statistic]:
     """Yield tests of random allocation: draws of each unit; sizes if the law is known; overlaps if all is shown."""
-    level, counts, steps = logged.level, logged.counts, logged.level.times
+    counts = level.counts
+    steps = level.times
     wrong = counts != times if level.is_shown else counts > times
     unit = int(np.argmax(wrong))
-    sentence = f"{logged.place(-1, unit)} is drawn {counts[unit]} times, declared {times}"
+    sentence = f"{level.place(-1, unit)} is drawn {counts[unit]} times, declared {times}"
     yield certain_test(Kind.SPREAD, "units drawn another number of times than declared", int(wrong.sum()), sentence)
     if not level.has_known_law:
         return
-    yield from _size_tests(logged)
+    yield from _size_tests(level)
     if not level.is_shown:
         return
-    units, pairs, chance = level.units, _neighbouring_pairs(logged), times / steps
-    successive = Count(int(logged.draws.repeated.sum()), units * chance * (times - 1), units * (times - 1))
+    units = level.units
+    pairs = level.neighbours
+    chance = times / steps
+    successive = Count(int(level.draws.repeated.sum()), units * chance * (times - 1), units * (times - 1))
     yield count_test(Kind.OVERLAP, "units that the previous draw has too", successive)
-    yield _neighbours_test(logged, expected=pairs * chance * times, trials=pairs * times)
+    yield _neighbours_test(level, expected=pairs * chance * times, trials=pairs * times)
     if level.window <= 1:
         yield count_test(Kind.PASSES, f"units repeated within {level.window} draws")
         return
     # Of `times` places among all steps a window of some length holds a hypergeometric number.
     yield _repeats_in_windows_test(
-        logged, steps, level.window, lambda number, lengths: hypergeom.sf(number - 1, steps, times, lengths)
+        level, steps, level.window, lambda number, lengths: hypergeom.sf(number - 1, steps, times, lengths)
     )
-
-
-def _neighbouring_pairs(logged: LoggedLevel) -> int:
-    level = logged.level
-    return int((np.broadcast_to(level.sizes, (level.parents,)) // 2).sum())

@@ -3,10 +3,11 @@
 The log is untrusted: every cell is checked, lines are bounded, and memory does not grow with the length of the log.
 """
 
+import io
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import chain, starmap
 from typing import Any, BinaryIO
@@ -29,18 +30,6 @@ _INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
 
 
 @dataclass(frozen=True, kw_only=True)
-class LogForm:
-    """Expected form of a log."""
-
-    names: tuple[str, ...]  # of the columns of a path, outermost first: one for each level
-    steps: int  # number of steps
-
-    @property
-    def entry(self) -> str:
-        return f"an index of {self.names[0]}" if len(self.names) == 1 else f"a path [{', '.join(self.names)}]"
-
-
-@dataclass(frozen=True, kw_only=True)
 class Block:
     """Consecutive steps of a log, each with all of its entries."""
 
@@ -51,17 +40,22 @@ class Block:
     lines: IntArray  # line of each entry, from 1, shape (entries,)
 
 
-def read_blocks(path: str, form: LogForm, *, on_progress: Callable[[float], None]) -> Iterator[Block]:
-    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used."""
+def read_blocks(
+    path: str, names: Sequence[str], steps: int, *, on_progress: Callable[[float], None]
+) -> Iterator[Block]:
+    """Yield the steps of a log, CSV or JSONL by its content, in blocks; InputError if it cannot be used.
+
+    `names` are those of the columns of a path, outermost first: one for each level.
+    """
     with opened(path) as (name, stream):
         pieces = text_pieces(name, stream)
         # By content, not by name: standard input has none.
         first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
         is_csv = not first[1].lstrip().startswith(("[", "{")) and bool(first[1])
         blocks = _csv_blocks if is_csv else _json_blocks
-        for block in blocks(name, chain([first], pieces), form):
+        for block in blocks(name, chain([first], pieces), names, steps):
             yield block
-            on_progress(block.end / form.steps)
+            on_progress(block.end / steps)
 
 
 @contextmanager
@@ -97,7 +91,9 @@ def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:
             continue
         text = _decoded(name, line, waiting + head + newline, is_begin=is_begin)
         yield line, text
-        line, waiting, is_begin = line + text.count("\n"), tail, False
+        line = line + text.count("\n")
+        waiting = tail
+        is_begin = False
     if waiting:
         yield line, _decoded(name, line, waiting, is_begin=is_begin)
 
@@ -114,16 +110,17 @@ def _decoded(name: str, line: int, data: bytes, *, is_begin: bool) -> str:
         raise InputError(f"{name}:{line}: expected UTF-8 text, got other bytes") from None
 
 
-def _count_error(place: str, form: LogForm, got: str) -> InputError:
+def _count_error(place: str, steps: int, got: str) -> InputError:
     return InputError(
-        f"{place}: expected {counted(form.steps, 'step')}, as the config says, got {got}; "
+        f"{place}: expected {counted(steps, 'step')}, as the config says, got {got}; "
         "for a shorter run, state its length: --steps N"
     )
 
 
-def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
+def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], names: Sequence[str], steps: int) -> Iterator[Block]:
     """Yield the blocks of a JSONL log, a step for each line; InputError for a wrong line or number of steps."""
-    first, levels = 0, len(form.names)
+    first, levels = 0, len(names)
+    entry_form = f"an index of {names[0]}" if levels == 1 else f"a path [{', '.join(names)}]"
     values: list[int] = []  # indices of all steps that wait for their block
     sizes: list[int] = []  # entries of each of these steps
     lines: list[int] = []
@@ -139,8 +136,8 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) ->
 
     for line, words in chain.from_iterable(starmap(numbered_lines, pieces)):
         place = f"{name}:{line}"
-        if first + len(sizes) >= form.steps:
-            raise _count_error(place, form, "more")
+        if first + len(sizes) >= steps:
+            raise _count_error(place, steps, "more")
         try:
             batch = json.loads(words)
         except (ValueError, RecursionError):
@@ -151,23 +148,26 @@ def _json_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) ->
         if levels > 1:
             for entry in batch:
                 if type(entry) is not list or len(entry) != levels:
-                    raise InputError(f"{place}: expected {form.entry} for each entry, got {short(entry)}")
+                    raise InputError(f"{place}: expected {entry_form} for each entry, got {short(entry)}")
             indices = list(chain.from_iterable(batch))
         # A bool is an int to Python, so that types are compared; -1 and numbers beyond 10^18 are no index anywhere.
         if not set(map(type, indices)) <= {int} or (indices and not 0 <= min(indices) <= max(indices) < 10**18):
             wrong = next(each for each in indices if type(each) is not int or not 0 <= each < 10**18)
-            expected = form.entry if levels == 1 and type(wrong) is list else "a whole number >= 0"
+            expected = entry_form if levels == 1 and type(wrong) is list else "a whole number >= 0"
             raise InputError(f"{place}: expected {expected} for each entry, got {short(wrong)}")
         values += indices
         sizes.append(len(indices) // levels)
         lines.append(line)
         if len(values) >= _BLOCK_ROWS * levels or len(sizes) >= _BLOCK_STEPS:
             yield block()
-            first, values, sizes, lines = first + len(sizes), [], [], []
+            first = first + len(sizes)
+            values = []
+            sizes = []
+            lines = []
     if sizes:
         yield block()
-    if first + len(sizes) < form.steps:
-        raise _count_error(name, form, str(first + len(sizes)))
+    if first + len(sizes) < steps:
+        raise _count_error(name, steps, str(first + len(sizes)))
 
 
 def unquoted(cell: str) -> str:
@@ -183,13 +183,14 @@ def short(value: object) -> str:
     return visible(text if len(text) <= 40 else f"{text[:40]}...")
 
 
-def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> Iterator[Block]:
+def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], names: Sequence[str], steps: int) -> Iterator[Block]:
     """Yield the blocks of a CSV log, in whole steps; InputError for a wrong header, row or order of steps."""
     number, text = next(pieces)
     header, _, text = text.partition("\n")
     delimiter = max(DELIMITERS, key=header.count)
-    named, expected = [unquoted(cell) for cell in header.split(delimiter)], ["step", *form.names]
-    if named != expected and (len(form.names) > 1 or named != ["step", "index"]):
+    named = [unquoted(cell) for cell in header.split(delimiter)]
+    expected = ["step", *names]
+    if named != expected and (len(names) > 1 or named != ["step", "index"]):
         got = short(header) or "nothing"
         raise InputError(f"{name}:{number}: expected the header {','.join(expected)}, got {got}")
 
@@ -198,64 +199,64 @@ def _csv_blocks(name: str, pieces: Iterator[tuple[int, str]], form: LogForm) -> 
         return Block(first=first, end=end, steps=rows[:, 0], paths=rows[:, 1:-1], lines=rows[:, -1])
 
     first = 0
-    waiting = np.zeros((0, len(form.names) + 2), dtype=np.int64)  # rows of the last step, which may go on
+    waiting = np.zeros((0, len(names) + 2), dtype=np.int64)  # rows of the last step, which may go on
     marked = -1  # the last step that has a row
     for start, piece in chain([(number + 1, text)], pieces):
         rows = np.concatenate([waiting, _csv_rows(name, start, piece.replace(delimiter, ","), expected)])
         if not rows.size:
             continue
-        steps, lines = rows[:, 0], rows[:, -1]
-        falls = np.flatnonzero(np.diff(steps, prepend=max(marked, 0)) < 0)
+        at_step, lines = rows[:, 0], rows[:, -1]
+        falls = np.flatnonzero(np.diff(at_step, prepend=max(marked, 0)) < 0)
         if falls.size:
             row = int(falls[0])
-            got = f"{steps[row]} after {steps[row - 1]}"
+            got = f"{at_step[row]} after {at_step[row - 1]}"
             raise InputError(f"{name}:{lines[row]}: expected the steps in ascending order, got {got}")
-        if steps[-1] >= form.steps:
-            row = int(np.searchsorted(steps, form.steps))
-            raise _count_error(f"{name}:{lines[row]}", form, f"step {steps[row]}; steps count from 0")
-        marked = int(steps[-1])
-        split = int(np.searchsorted(steps, marked))
+        if at_step[-1] >= steps:
+            row = int(np.searchsorted(at_step, steps))
+            raise _count_error(f"{name}:{lines[row]}", steps, f"step {at_step[row]}; steps count from 0")
+        marked = int(at_step[-1])
+        split = int(np.searchsorted(at_step, marked))
         waiting = rows[split:]
         if marked > first:
             yield block(rows[:split], marked)
             first = marked
     # The last step must be there, or a log that was cut off would pass for one that ends with empty batches.
-    if marked != form.steps - 1:
-        got = f"{marked + 1}; steps count from 0, and a row without indices (`{form.steps - 1},`) is an empty batch"
-        raise _count_error(name, form, got)
-    yield block(waiting, form.steps)
+    if marked != steps - 1:
+        got = f"{marked + 1}; steps count from 0, and a row without indices (`{steps - 1},`) is an empty batch"
+        raise _count_error(name, steps, got)
+    yield block(waiting, steps)
 
 
-def plain_table(text: str, width: int, characters: bytes, kind: type) -> NDArray[Any] | None:
+def plain_table(text: str, width: int, characters: str, kind: type) -> NDArray[Any] | None:
     """Return CSV text of plain numbers as an array, read at once; None if it has other cells, or no rows."""
-    # Most pieces are numbers and delimiters in rows of one length: JSON's parser reads them at once. All others are
-    # read row by row, also to find what is wrong and where.
-    data = np.frombuffer(text.encode(), dtype=np.uint8)
-    ends = np.flatnonzero(data == ord("\n"))
-    if not text.endswith("\n"):
-        ends = np.append(ends, data.size)
-    commas = np.searchsorted(np.flatnonzero(data == ord(",")), ends)
-    is_plain = np.isin(np.arange(256), [*b"0123456789,\n", *characters])  # by byte
-    if np.any(np.diff(commas, prepend=0) != width - 1) or not is_plain[data].all():
+    # Most pieces are numbers and delimiters in rows of one length. All others are read row by row, also to find what is
+    # wrong and where.
+    lines = text.removesuffix("\n").count("\n") + 1
+    if not text.strip() or text.translate(dict.fromkeys(map(ord, f"0123456789,\n{characters}"))):
         return None
     try:
-        values: NDArray[Any] = np.array(json.loads(f"[{text.removesuffix(chr(10)).replace(chr(10), ',')}]"), dtype=kind)
-    except (ValueError, OverflowError):  # an empty cell, a leading zero, too many digits
+        values: NDArray[Any] = np.loadtxt(io.StringIO(text), dtype=kind, delimiter=",", comments=None, ndmin=2)
+    except ValueError:  # an empty cell, rows of several lengths, too many digits
         return None
-    return values.reshape(-1, width) if values.size and values.size == width * ends.size else None
+    return values if values.shape == (lines, width) else None
 
 
-def _csv_rows(name: str, start: int, text: str, columns: list[str]) -> IntArray:
-    """Return rows (step, index of each level, line); indices are -1 for an empty batch."""
-    table = plain_table(text, len(columns), b"", np.int64)
-    if table is not None and table.max() < 10**18:
-        return np.column_stack([table, np.arange(start, start + len(table))])
-    rows = []
+def split_rows(name: str, start: int, text: str, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
     for line, words in numbered_lines(start, text):
         cells = words.split(",")
         if len(cells) != len(columns):
             expected = f"expected {len(columns)} columns ({', '.join(columns)})"
             raise InputError(f"{name}:{line}: {expected}, got {len(cells)}")
+        yield line, cells
+
+
+def _csv_rows(name: str, start: int, text: str, columns: list[str]) -> IntArray:
+    """Return rows (step, index of each level, line); indices are -1 for an empty batch."""
+    table = plain_table(text, len(columns), "", np.int64)
+    if table is not None and table.max() < 10**18:
+        return np.column_stack([table, np.arange(start, start + len(table))])
+    rows = []
+    for line, cells in split_rows(name, start, text, columns):
         if not any(cell.strip() for cell in cells[1:]) and _INDEX.fullmatch(cells[0]):
             rows.append([int(cells[0]), *(-1 for _ in cells[1:]), line])
             continue

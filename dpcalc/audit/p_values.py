@@ -74,7 +74,8 @@ def log_tail(count: Count) -> float:
     """Return the log of Chernoff's bound on the tail beyond an observed count; -inf if the count is impossible."""
     observed, expected, trials = count
     expected = min(max(expected, 0.0), trials)
-    failures, expected_failures = trials - observed, trials - expected
+    failures = trials - observed
+    expected_failures = trials - expected
     if failures < 0 or (observed > 0 and expected == 0) or (failures > 0 and expected_failures == 0):
         return -math.inf
     total = observed * math.log(observed / expected) if observed else 0.0
@@ -160,7 +161,7 @@ class PrivacyCurve:
         low = np.linspace(0.0, min(last, _MAX_EXPONENT), _CURVE_SIZE)
         # A profile falls: between its epsilons, the delta at the next smaller one is a bound.
         at = [np.searchsorted(each.epsilons, low, side="right") - 1 for each in profiles]
-        deltas = [np.maximum(each.forward, each.backward)[place] for each, place in zip(profiles, at, strict=True)]
+        deltas = [each.deltas.max(axis=0)[place] for each, place in zip(profiles, at, strict=True)]
         return cls(low, np.max(deltas, axis=0))
 
     @property
@@ -221,7 +222,8 @@ class Guesses:
             if not possible[0]:  # less likely than the smallest p-value
                 return math.exp(low)
             place = int(np.argmin(possible))  # the last end, at least, is impossible
-            low, high = float(ends[place - 1]), float(ends[place])
+            low = float(ends[place - 1])
+            high = float(ends[place])
         return math.exp(high)
 
     def _is_possible(self, log_probabilities: Array, curve: PrivacyCurve) -> NDArray[np.bool_]:

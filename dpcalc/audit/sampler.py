@@ -142,7 +142,9 @@ def draw_rounds(
     """Return the totals of each level, and how often each step draws the watched units, shape (rounds, steps)."""
     copies, schemes = drawn_schemes(hierarchy)
     length = steps_per_round(hierarchy)
-    totals, members, done = [LevelDraws() for _ in schemes], [], 0
+    totals = [LevelDraws() for _ in schemes]
+    members = []
+    done = 0
     # Rounds are independent, so that chunks of them bound the memory without changing what is drawn.
     chunk = max(1, min(rounds, int(CHUNK / round_cost(hierarchy))))
     while done < rounds:
@@ -150,7 +152,8 @@ def draw_rounds(
         # A row for each draw of a unit: the first step of the draw, counted through all rounds, and the unit; `span` is
         # the number of steps for which a draw is held.
         steps = np.repeat(np.arange(number) * length, copies)
-        rows, span = np.zeros(steps.size, dtype=np.int64), length
+        rows = np.zeros(steps.size, dtype=np.int64)
+        span = length
         for depth, (scheme, total) in enumerate(zip(schemes, totals, strict=True), start=1):
             # Each parent is drawn from once a redraw period, or once a pass if this or a lower level has passes.
             has_passes = any(inner.is_shuffled or inner.is_allocated for inner in schemes[depth - 1 :])
@@ -159,16 +162,22 @@ def draw_rounds(
             steps = (steps[:, None] + np.arange(redraws) * span).ravel()
             first, sizes = children(hierarchy, depth, np.repeat(rows, redraws))
             frames, indices = draw_units(scheme, sizes, rng)
-            steps, rows = steps[frames], first[frames] + indices
+            steps = steps[frames]
+            rows = first[frames] + indices
             if isinstance(scheme, BallsInBins):
-                steps, span = steps + rng.integers(0, scheme.bins, rows.size), 1
+                steps = steps + rng.integers(0, scheme.bins, rows.size)
+                span = 1
             elif isinstance(scheme, RandomAllocation):
                 chosen, in_pass = _draw_fixed(scheme.times, np.full(rows.size, scheme.steps), rng)
-                steps, rows, span = steps[chosen] + in_pass, rows[chosen], 1
+                steps = steps[chosen] + in_pass
+                rows = rows[chosen]
+                span = 1
             elif scheme.is_shuffled:
                 in_pass = index_in_frame(frames, sizes) // scheme.size
                 is_kept = in_pass < length  # drop_last leaves out what is beyond the last whole batch
-                steps, rows, span = (steps + in_pass)[is_kept], rows[is_kept], 1
+                steps = (steps + in_pass)[is_kept]
+                rows = rows[is_kept]
+                span = 1
 
             shape = number, length // span
             batches = np.bincount(steps // span, minlength=math.prod(shape)).reshape(shape)

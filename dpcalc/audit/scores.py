@@ -2,14 +2,14 @@
 
 import math
 import re
+from collections.abc import Sequence
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.log import DELIMITERS, numbered_lines, opened, plain_table, short, text_pieces, unquoted
+from dpcalc.audit.log import DELIMITERS, opened, plain_table, short, split_rows, text_pieces, unquoted
 from dpcalc.audit.p_values import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee
@@ -75,21 +75,18 @@ def read_scores(path: str) -> Scores:
 def _rows(name: str, start: int, text: str, columns: list[str]) -> Array:
     """Return CSV text as numbers (rows, columns), without blank lines; InputError with the line of a bad cell."""
     # The fast way for numbers alone; words such as `true`, quotes and faults are read cell by cell.
-    table = plain_table(text, len(columns), b"+-.eE", np.float64)
+    table = plain_table(text, len(columns), "+-.eE", np.float64)
     if table is not None:
-        members, scores = table[:, columns.index(MEMBER)], table[:, columns.index(SCORE)]
+        members = table[:, columns.index(MEMBER)]
+        scores = table[:, columns.index(SCORE)]
         runs = table[:, columns.index(RUN)] if RUN in columns else np.zeros(1)
         are_whole = (runs >= 0) & (runs < 1e15) & (runs == np.floor(runs))
         if np.all((members == 0) | (members == 1)) and np.all(np.isfinite(scores)) and np.all(are_whole):
             return table
     rows = []
-    for line, words in numbered_lines(start, text):
-        cells = [unquoted(cell) for cell in words.split(",")]
-        if len(cells) != len(columns):
-            expected = f"expected {len(columns)} columns ({', '.join(columns)})"
-            raise InputError(f"{name}:{line}: {expected}, got {len(cells)}")
+    for line, cells in split_rows(name, start, text, columns):
         row = []
-        for column, cell in zip(columns, cells, strict=True):
+        for column, cell in zip(columns, map(unquoted, cells), strict=True):
             if column == MEMBER and cell.lower() in _MEMBERSHIPS:
                 row.append(_MEMBERSHIPS[cell.lower()])
             elif (column == RUN and _RUN.fullmatch(cell)) or (
@@ -114,34 +111,6 @@ _POINTS = 60  # of the curves of a picture
 _REVERSED_DEVIATIONS = 4.0  # below one half, from which on the scores look reversed
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreRules:
-    """Rules by which scores become guesses, fixed before the scores were seen."""
-
-    # for one run, pairs (number guessed "in", number guessed "out"); () for the default
-    guesses: tuple[tuple[int, int], ...] = ()
-    # for many runs, smallest scores that raise an alarm; () to choose one by half of the runs
-    thresholds: tuple[float, ...] = ()
-    false_alarm: float = 0.05  # probability with which an honest run may be contradicted, in (0, 1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreTest:
-    """One rule with its counts."""
-
-    rule: str  # the rule in words
-    counts: Guesses | Alarms  # what was counted
-    p_value: float  # upper bound on the probability of such counts under the config
-
-
-class RocPoint(NamedTuple):
-    """Rates of the scores at one threshold, and the largest true positive rate that the config allows."""
-
-    false_positive_rate: float
-    true_positive_rate: float
-    certified: float
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ScoreAudit:
     """The result of an audit of scores."""
@@ -150,11 +119,14 @@ class ScoreAudit:
     has_many_runs: bool  # whether every canary has a run of its own
     canaries: int  # their number
     included: int  # number of those that were in
-    tests: tuple[ScoreTest, ...]  # one for each rule
+    # (the rule in words, what was counted, upper bound on the probability of such counts under the config) of each rule
+    tests: tuple[tuple[str, Guesses | Alarms, float], ...]
     p_value: float  # of all rules together
     false_alarm: float  # p-value from which down the scores contradict the config
     epsilon_lower: float  # epsilon that the scores show, at the config's delta, but with probability `false_alarm`
-    roc: tuple[RocPoint, ...]  # by increasing false positive rate
+    # by increasing false positive rate: it and the true positive rate of the scores at one threshold, and the largest
+    # true positive rate that the config allows
+    roc: tuple[tuple[float, float, float], ...]
     assumptions: tuple[str, ...]  # what the audit takes for granted
     notes: tuple[str, ...]  # sentences about the result
 
@@ -163,34 +135,50 @@ class ScoreAudit:
         return self.p_value > self.false_alarm
 
 
-def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> ScoreAudit:
-    """Test scores of canaries; an honest run is contradicted with probability at most `rules.false_alarm`."""
+def audit_scores(
+    run: Plan | Composition,
+    scores: Scores,
+    *,
+    guesses: Sequence[tuple[int, int]] = (),
+    thresholds: Sequence[float] = (),
+    false_alarm: float = 0.05,
+) -> ScoreAudit:
+    """Test scores of canaries; an honest run is contradicted with probability at most `false_alarm`.
+
+    The rules are fixed before the scores are seen: for one run pairs (number guessed "in", number guessed "out"), by
+    default a quarter of the canaries; for many runs smallest scores of an alarm, by default one that half of the runs
+    choose.
+    """
     composition = composed(run)
     plan = composition.stated
     has_many_runs = scores.runs is not None and 1 < len(scores.runs) == len(np.unique(scores.runs))
-    if has_many_runs and rules.guesses:
+    if has_many_runs and guesses:
         raise InputError(
             "--guesses: expected the scores of one run, got many runs with one canary each; fix the smallest score "
             "of an alarm, with --threshold"
         )
-    if not has_many_runs and rules.thresholds:
+    if not has_many_runs and thresholds:
         raise InputError(
             "--threshold: expected scores of many runs with one canary each, a column `run` that says so, got those "
             "of one run; fix how many are guessed, with --guesses"
         )
     counted: list[tuple[str, Guesses]] | list[tuple[str, Alarms]]
-    counted = _alarms(scores, rules, plan.delta) if has_many_runs else _one_run_guesses(scores, rules)
+    if has_many_runs:
+        counted = _alarms(scores, thresholds, plan.delta, false_alarm)
+    else:
+        counted = _one_run_guesses(scores, guesses)
     with allowance(RISK_WORK):
         profiles = () if is_noiseless(composition.plan) else both_profiles(composition, _RATES, (plan.delta,))
     curve = PrivacyCurve.of(profiles)
-    tests = tuple(ScoreTest(rule=rule, counts=counts, p_value=counts.p_value(curve)) for rule, counts in counted)
+    tests = tuple((rule, counts, counts.p_value(curve)) for rule, counts in counted)
     notes = []
     if any(each.is_rough for each in profiles):
         notes.append(ROUGH_NOTE)
     if not profiles:
         notes.append("without noise nothing is certified that scores could contradict")
-    ins, outs = np.sort(scores.scores[scores.included]), np.sort(scores.scores[~scores.included])
-    roc: tuple[RocPoint, ...] = ()
+    ins = np.sort(scores.scores[scores.included])
+    outs = np.sort(scores.scores[~scores.included])
+    roc: tuple[tuple[float, float, float], ...] = ()
     share = doubt = 0.0
     if len(ins) and len(outs):
         # Mann and Whitney's statistic, equal scores in the mean, and its deviation if membership does not matter.
@@ -204,8 +192,8 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         numbers = np.minimum(np.floor(rates * len(outs) * (1 + 1e-12)).astype(int), len(outs))
         edges = np.where(numbers < len(outs), outs[np.maximum(len(outs) - 1 - numbers, 0)], -np.inf)
         detected = 1 - np.searchsorted(ins, edges, side="right") / len(ins)
-        columns = (rates, detected, curve.true_positive_rates(rates))
-        roc = tuple(RocPoint(*map(float, point)) for point in zip(*columns, strict=True))
+        columns = rates.tolist(), detected.tolist(), curve.true_positive_rates(rates).tolist()
+        roc = tuple(zip(*columns, strict=True))
     if doubt and share < 0.5 - _REVERSED_DEVIATIONS * doubt:
         notes.append("canaries that were out score higher; a larger score must say `in`")
     # What is taken for granted: canaries, coins or runs, rules, scores, counted units.
@@ -217,7 +205,7 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         assumptions.append("runs are independent of each other, with one canary each, all trained as the config says")
     else:
         assumptions.append("each canary is in with probability 1/2, by a coin of its own that nothing else depends on")
-    if not has_many_runs or rules.thresholds:
+    if not has_many_runs or thresholds:
         what = "the thresholds were" if has_many_runs else "how many are guessed was"
         assumptions.append(f"{what} fixed before anybody saw these scores")
     assumptions.append("scores are computed from what the run releases, without knowledge of which canaries are in")
@@ -225,15 +213,15 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
         assumptions.append("`data` counts no unit that may be out: with batches of a fixed size fewer units cost more")
     assumptions += [each.assumption for each in plan.calibrations]
     # Several rules share the false alarm equally, as a union bound over them demands.
-    error = rules.false_alarm / len(tests)
+    error = false_alarm / len(tests)
     return ScoreAudit(
         guarantee=guarantee(composition),
         has_many_runs=has_many_runs,
         canaries=len(scores.scores),
         included=int(scores.included.sum()),
         tests=tests,
-        p_value=min(1.0, len(tests) * min(test.p_value for test in tests)),
-        false_alarm=rules.false_alarm,
+        p_value=min(1.0, len(tests) * min(p_value for *_, p_value in tests)),
+        false_alarm=false_alarm,
         epsilon_lower=max(counts.epsilon_lower(delta=plan.delta, error=error) for _, counts in counted),
         roc=roc,
         assumptions=tuple(assumptions),
@@ -241,9 +229,10 @@ def audit_scores(run: Plan | Composition, scores: Scores, rules: ScoreRules) -> 
     )
 
 
-def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guesses]]:
+def _one_run_guesses(scores: Scores, pairs: Sequence[tuple[int, int]]) -> list[tuple[str, Guesses]]:
     """Return (rule, guesses) for each pair of numbers guessed; InputError for too many guesses or unfair coins."""
-    canaries, included = len(scores.scores), int(scores.included.sum())
+    canaries = len(scores.scores)
+    included = int(scores.included.sum())
     # With unfair coins, guessing "in" (or "out") would often be right by itself.
     if log_tail(Count(included, canaries / 2, canaries)) < math.log(FALSE_ALARM / 2):
         raise InputError(
@@ -253,9 +242,10 @@ def _one_run_guesses(scores: Scores, rules: ScoreRules) -> list[tuple[str, Guess
     # By the number of canaries alone: a number chosen with a look at their scores would profit from their noise.
     default = max(1, canaries // _CANARIES_PER_GUESS)
     order = np.argsort(scores.scores)
-    ordered, members = scores.scores[order], scores.included[order]
+    ordered = scores.scores[order]
+    members = scores.included[order]
     guesses = []
-    for high, low in rules.guesses or ((default - default // 2, default // 2),):
+    for high, low in pairs or ((default - default // 2, default // 2),):
         if high + low > canaries:
             raise InputError(f"--guesses: expected at most {canaries:,}, the number of canaries, got {high + low:,}")
         correct = _correct(ordered, members, high) + _correct(-ordered[::-1], ~members[::-1], low)
@@ -270,27 +260,29 @@ def _correct(ordered: Array, right: NDArray[np.bool_], number: int) -> int:
     if not number:
         return 0
     edge = ordered[-number]
-    begin, end = np.searchsorted(ordered, edge), np.searchsorted(ordered, edge, side="right")
+    begin = np.searchsorted(ordered, edge)
+    end = np.searchsorted(ordered, edge, side="right")
     wrong = int(np.count_nonzero(~right[begin:end]))
     tied = number - (len(ordered) - int(end))
     return int(np.count_nonzero(right[end:])) + max(0, tied - wrong)
 
 
-def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, Alarms]]:
+def _alarms(scores: Scores, thresholds: Sequence[float], delta: float, false_alarm: float) -> list[tuple[str, Alarms]]:
     """Return (rule, alarms) for each threshold; without any, for one that half of the runs choose, of the others."""
-    if rules.thresholds:
+    if thresholds:
         everything = np.arange(len(scores.scores))
-        return [(f"score >= {number!r}", _counted_alarms(scores, everything, number)) for number in rules.thresholds]
+        return [(f"score >= {number!r}", _counted_alarms(scores, everything, number)) for number in thresholds]
     # A threshold that is chosen on the runs that test it profits from their noise: one half chooses, the other tests.
     order = np.random.Generator(np.random.PCG64(_HELD_OUT_SEED)).permutation(len(scores.scores))
-    choosing, tested = order[: len(order) // 2], order[len(order) // 2 :]
+    choosing = order[: len(order) // 2]
+    tested = order[len(order) // 2 :]
     values = np.unique(scores.scores[choosing])
     candidates = values[np.linspace(0, len(values) - 1, min(len(values), _CANDIDATES)).astype(int)]
 
     def strength(threshold: float) -> tuple[float, float]:  # the largest epsilon shown, of equals the best separation
         counts = _counted_alarms(scores, choosing, threshold)
         gain = counts.detected / counts.included - counts.false / counts.excluded
-        return counts.epsilon_lower(delta=delta, error=rules.false_alarm), gain
+        return counts.epsilon_lower(delta=delta, error=false_alarm), gain
 
     threshold = max(map(float, candidates), key=strength)
     rule = f"score >= {threshold!r}, chosen by the other half of the runs"
@@ -298,7 +290,8 @@ def _alarms(scores: Scores, rules: ScoreRules, delta: float) -> list[tuple[str, 
 
 
 def _counted_alarms(scores: Scores, places: IntArray, threshold: float) -> Alarms:
-    included, alarm = scores.included[places], scores.scores[places] >= threshold
+    included = scores.included[places]
+    alarm = scores.scores[places] >= threshold
     counts = Alarms(
         included=int(included.sum()),
         detected=int(np.count_nonzero(alarm & included)),

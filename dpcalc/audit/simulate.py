@@ -4,10 +4,10 @@ How often the protected unit or group is drawn in a step, what each level draws,
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
@@ -28,8 +28,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.planner.composition import ProtectedUnit, composed
 from dpcalc.planner.plan import Plan
-from dpcalc.records import dataclass
-from dpcalc.report.output import Output, Table, config_json, lines, origin_json, yes_no
+from dpcalc.report.output import Json, Output, Table, config_output, lines, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 from dpcalc.sampling.counts import CountDistribution, binomial, convolve_power, hypergeometric, mixture
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -48,40 +47,18 @@ _MAX_TOGETHER = 4  # of a group, up to so many members drawn together are checke
 _MAX_EXACT_COUNTS = 48
 
 
-@dataclass(frozen=True, kw_only=True)
-class Check:
-    """One computed number beside its Monte Carlo estimate."""
-
-    phase: str  # name of the phase, "" for the only one
-    quantity: str  # name of the number, for people
-    computed: Ends  # (lower, upper) bound that is computed, equal where the number is exact
-    observed: float  # the estimate
-    interval: Ends  # contains the true value but for MISS_PROBABILITY; equal ends where nothing is random
-    trials: int  # number of independent draws
-    note: str = ""  # a remark, or ""
-
-    @property
-    def agrees(self) -> bool:
-        slack = 1e-9 * abs(self.observed)
-        return self.interval[0] <= self.computed[1] + slack and self.computed[0] <= self.interval[1] + slack
-
-
-@dataclass(frozen=True, kw_only=True)
-class Simulation:
-    """The result of a simulation."""
-
-    seed: int  # of the random numbers
-    checks: tuple[Check, ...]  # the numbers that were compared
-    notes: tuple[str, ...]  # a sentence on each phase whose batches are not drawn
-
-
 def simulate_plan(
     plan: Plan, *, seed: int = 1, draws: int | None = None, on_progress: Callable[[float], None]
-) -> Simulation:
-    """Check the sampling of a plan's phases by simulation; `draws` steps of each, by default a second of work."""
-    protected, rng = composed(plan).likeliest, np.random.default_rng(seed)
-    checks: list[Check] = []
-    notes: list[str] = []
+) -> tuple[list[Json], list[str]]:
+    """Return the checks of the phases' sampling, and a note on each whose batches are not drawn.
+
+    `draws` steps of each are drawn, by default a second of work. A check is a computed number, or bounds on it that are
+    equal where it is exact, beside its estimate, with an interval that contains the true value but for MISS_PROBABILITY
+    (of equal ends where nothing is random).
+    """
+    protected = composed(plan).likeliest
+    rng = np.random.default_rng(seed)
+    checks, notes = list[Json](), list[str]()
     for index, phase in enumerate(plan.phases):
         if phase.hierarchy.spans_steps:  # the training code decides who is in which step
             is_cyclic = not phase.hierarchy.level(1).scheme.is_whole
@@ -92,7 +69,7 @@ def simulate_plan(
         if draws:
             rounds = -(-draws // steps_per_round(phase.hierarchy))
         checks += _phase_checks(plan, protected, index, rounds, rng, on_progress)
-    return Simulation(seed=seed, checks=tuple(checks), notes=tuple(notes))
+    return checks, notes
 
 
 def _phase_checks(
@@ -102,9 +79,10 @@ def _phase_checks(
     rounds: int,
     rng: Generator,
     on_progress: Callable[[float], None],
-) -> Iterator[Check]:
+) -> Iterator[Json]:
     phase = plan.phases[index]
-    hierarchy, name = phase.hierarchy, phase.name if len(plan.phases) > 1 else ""
+    hierarchy = phase.hierarchy
+    name = phase.name if len(plan.phases) > 1 else ""
     copies, schemes = drawn_schemes(hierarchy)
     totals, members = draw_rounds(
         hierarchy,
@@ -115,27 +93,40 @@ def _phase_checks(
         on_progress=lambda share: on_progress((index + share) / len(plan.phases)),
     )
 
-    check = partial(Check, phase=name)
+    def check(quantity: str, computed: Ends, observed: float, interval: Ends, draws: int, note: str = "") -> Json:
+        slack = 1e-9 * abs(observed)
+        return {
+            "phase": name,
+            "quantity": quantity,
+            "computed_lower": computed[0],
+            "computed_upper": computed[1],
+            "observed": observed,
+            "observed_lower": interval[0],
+            "observed_upper": interval[1],
+            "draws": draws,
+            "note": note,
+            "agrees": interval[0] <= computed[1] + slack and computed[0] <= interval[1] + slack,
+        }
 
-    def frequency_check(quantity: str, computed: Ends, happened: NDArray[np.bool_]) -> Check:  # (rounds, times in each)
-        observed, trials = float(happened.mean()), len(happened)
-        interval = _interval(observed, trials)
-        return check(quantity=quantity, computed=computed, observed=observed, interval=interval, trials=trials)
+    def frequency_check(quantity: str, computed: Ends, happened: NDArray[np.bool_]) -> Json:  # (rounds, times in each)
+        observed, draws = float(happened.mean()), len(happened)
+        return check(quantity, computed, observed, _interval(observed, draws), draws)
 
     # How often k or more of the protected units are drawn together, and one in a round.
-    law = member_distribution(plan, protected, index)
+    law, is_exact, in_round = member_distribution(plan, protected, index)
+    is_of_pass = any(level.scheme.is_shuffled for level in hierarchy.levels)
     units = f"any of {plan.group_size} {plan.unit_name}" if plan.group_size > 1 else f"one {plan.unit_name}"
-    together = members.sum(axis=1, keepdims=True) if law.is_of_pass else members
-    for number in range(1, min(max(law.probabilities), _MAX_TOGETHER) + 1):
-        tail = float(sum(p for count, p in law.probabilities.items() if count >= number))
+    together = members.sum(axis=1, keepdims=True) if is_of_pass else members
+    for number in range(1, min(max(law), _MAX_TOGETHER) + 1):
+        tail = float(sum(p for count, p in law.items() if count >= number))
         if number > 1 and tail * len(together) < 1:  # not expected once in all rounds
             break
         quantity = f"inclusion of {units}" if number == 1 else f"{number} or more draws of {units}"
-        when = " in a pass" if law.is_of_pass else ""
-        yield frequency_check(quantity + when, (tail if law.is_exact else 0.0, tail), together >= number)
-    if law.in_round is not None and members.shape[1] > 1:
+        when = " in a pass" if is_of_pass else ""
+        yield frequency_check(quantity + when, (tail if is_exact else 0.0, tail), together >= number)
+    if in_round is not None and members.shape[1] > 1:
         quantity = f"inclusion of {units} in any of {members.shape[1]} steps"
-        yield frequency_check(quantity, (law.in_round, law.in_round), np.asarray((members > 0).any(axis=1)))
+        yield frequency_check(quantity, (in_round, in_round), np.asarray((members > 0).any(axis=1)))
 
     # Each level. A draw of a certain size is compared as it is, others by intervals.
     ends: list[Ends] = []  # of the mean share of a Poisson draw, else of the mean number drawn from a frame
@@ -144,23 +135,23 @@ def _phase_checks(
         offered = sum(size * times for size, times in total.frames.items())
         if (scheme.is_independent or scheme.is_summed) and offered:
             offered *= scheme.tried(1)[0]  # once in each of the draws that are added up
-            rate, share = float(scheme.probability), total.drawn / offered
+            rate = float(scheme.probability)
+            share = total.drawn / offered
             ends.append(_interval(share, offered))
             quantity = f"share of {level.name} drawn"
-            yield check(quantity=quantity, computed=(rate, rate), observed=share, interval=ends[-1], trials=offered)
+            yield check(quantity, (rate, rate), share, ends[-1], offered)
             continue
         # An exact mean: of equal frames it is the very number of one of them.
         expected = Fraction(0)
         for size, times in total.frames.items():
             expected += times * expected_draws(scheme, size) * scheme.steps_of_a_pass(size) / frames
-        mean, computed = total.drawn / max(frames, 1), (float(expected), float(expected))
+        mean = total.drawn / max(frames, 1)
+        computed = (float(expected), float(expected))
         ends.append((mean, mean))
         if scheme.is_cut and scheme.limit:
             ends[-1] = _interval(mean, max(frames, 1), largest=scheme.limit)
         when = "in a pass" if scheme.is_shuffled or scheme.is_allocated else "at a time"
-        yield check(
-            quantity=f"{level.name} drawn {when}", computed=computed, observed=mean, interval=ends[-1], trials=frames
-        )
+        yield check(f"{level.name} drawn {when}", computed, mean, ends[-1], frames)
 
     # The batch size is a product of the levels' numbers if each level has drawn frames that all give the same expected
     # number of draws: of Poisson draws by the share of a frame's units. Else its interval comes from the rounds.
@@ -176,19 +167,15 @@ def _phase_checks(
         for level, scheme, _, (low_each, high_each) in levels:
             is_share = scheme.is_independent or scheme.is_summed
             factor = (scheme.tried(level.count)[0] if is_share else 1) / scheme.steps_of_a_pass(level.count)
-            low, high = low * low_each * factor, high * high_each * factor
+            low = low * low_each * factor
+            high = high * high_each * factor
     else:
         largest = copies * math.prod(scheme.max_drawn(level.count) for level, scheme, *_ in levels)
         low, high = _interval(float(batches.mean()), batches.size, largest=largest)
     batch = _expected_batch(hierarchy, copies, schemes[:depth])
-    yield check(
-        quantity=f"batch size ({hierarchy.level(depth).name})",
-        computed=(batch, batch),
-        observed=float(batches.mean()),
-        interval=(low, high),
-        trials=batches.size,
-        note=f"from {min(total.sizes)} to {max(total.sizes)}",
-    )
+    quantity = f"batch size ({hierarchy.level(depth).name})"
+    note = f"from {min(total.sizes)} to {max(total.sizes)}"
+    yield check(quantity, (batch, batch), float(batches.mean()), (low, high), batches.size, note)
 
 
 def _interval(mean: float, trials: int, *, largest: int = 1) -> Ends:
@@ -216,28 +203,23 @@ def _expected_batch(hierarchy: Hierarchy, copies: int, schemes: tuple[Scheme, ..
 # Computed distributions of the number of draws, and the watched units of the synthetic data set.
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemberDistribution:
-    """Computed distribution of the number of draws of protected units."""
+def member_distribution(
+    plan: Plan, protected: ProtectedUnit, index: int
+) -> tuple[CountDistribution, bool, float | None]:
+    """Return the law of draws of the protected units in a step, or in a pass of a shuffle, and whether it is exact.
 
-    probabilities: CountDistribution  # by number of draws, of one step or one pass
-    is_exact: bool  # True for the distribution itself, False for an upper bound in stochastic order
-    is_of_pass: bool  # True if draws of a whole pass of a shuffle are counted, False for those of one step
-    # probability that some step of a round draws the unit; None where it is not computed
-    in_round: float | None = None
-
-
-def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> MemberDistribution:
-    """Return the distribution of draws of the protected units in a step, or in a pass if some level is shuffled."""
-    hierarchy, path = plan.phases[index].hierarchy, protected.paths[index]
-    is_of_pass = any(level.scheme.is_shuffled for level in hierarchy.levels)
+    An inexact one is an upper bound in stochastic order. Then the probability that some step of a round draws the unit,
+    None where it is not computed.
+    """
+    hierarchy = plan.phases[index].hierarchy
+    path = protected.paths[index]
     episodes = hierarchy.episodes
     if episodes is not None:
         if plan.unit == 1:
             law = convolve_power(hypergeometric(path.counts[0], plan.group_size, episodes.ways), episodes.tasks)
         else:
             law = binomial(episodes.tasks, episodes.rate(path.counts))
-        return MemberDistribution(probabilities=law, is_exact=True, is_of_pass=is_of_pass)
+        return law, True, None
     if 0 < hierarchy.allocated <= len(path.schemes):  # in one step, an allocated level is a Poisson draw at its rate
         schemes = [*path.schemes]
         schemes[hierarchy.allocated - 1] = Poisson(probability=hierarchy.chosen_rate)
@@ -248,18 +230,15 @@ def member_distribution(plan: Plan, protected: ProtectedUnit, index: int) -> Mem
     if plan.group_size == 1 and not any(scheme.can_repeat for scheme in path.schemes):
         on_path = _units_on_path(plan, protected, index)
         rates = [level.scheme.rate(size) for level, (_, size) in zip(hierarchy.levels, on_path, strict=False)]
-        return MemberDistribution(
-            probabilities={1: math.prod(rates, start=Fraction(1))},
-            is_exact=True,
-            is_of_pass=is_of_pass,
-            in_round=None if is_of_pass else _round_inclusion(hierarchy, rates),
-        )
+        has_passes = any(level.scheme.is_shuffled for level in hierarchy.levels)
+        in_round = None if has_passes else _round_inclusion(hierarchy, rates)
+        return {1: math.prod(rates, start=Fraction(1))}, True, in_round
     law = mixture(member_counts(hierarchy, one_pass(path), plan.unit, protected.group))
     is_exact = all(level.is_equal for level in hierarchy.levels[: plan.unit]) and max(law) <= _MAX_EXACT_COUNTS
     if plan.group_size > 1:
         has_repeated_parents = any(scheme.can_repeat for scheme in path.schemes[:-1])
         is_exact = is_exact and protected.group.placement is not None and not has_repeated_parents
-    return MemberDistribution(probabilities=law, is_exact=is_exact, is_of_pass=is_of_pass)
+    return law, is_exact, None
 
 
 def _round_inclusion(hierarchy: Hierarchy, rates: list[Fraction]) -> float:
@@ -309,50 +288,36 @@ def _units_on_path(plan: Plan, protected: ProtectedUnit, index: int) -> list[tup
     return on_path
 
 
-def simulation_output(result: Simulation, loaded: Loaded) -> Output:
+def simulation_output(checks: Sequence[Json], notes: Sequence[str], seed: int, loaded: Loaded) -> Output:
     """Return the output of `simulate`: a verdict, a row for each check, and notes."""
-    contradicted = sum(not check.agrees for check in result.checks)
+    contradicted = sum(not check["agrees"] for check in checks)
     verdict = "computed agrees with drawn"
     if contradicted:
-        verdict = f"{contradicted} of {len(result.checks)} computed numbers contradicted"
-    checks, texts, rows = [], [], []
-    for check in result.checks:
-        low, high = check.interval
-        checks.append(
-            {
-                "phase": check.phase,
-                "quantity": check.quantity,
-                "computed_lower": check.computed[0],
-                "computed_upper": check.computed[1],
-                "observed": check.observed,
-                "observed_lower": low,
-                "observed_upper": high,
-                "draws": check.trials,
-                "note": check.note,
-                "agrees": check.agrees,
-            }
-        )
-        quantity = f"{f'{visible(check.phase)}: ' if check.phase else ''}{visible(check.quantity)}"
-        computed, drawn = _between(*check.computed), _up(check.observed)
-        note = f" ({visible(check.note)})" if check.note else ""
+        verdict = f"{contradicted} of {len(checks)} computed numbers contradicted"
+    texts, rows = [], []
+    for check in checks:
+        ends: Any = [check[name] for name in ("computed_lower", "computed_upper", "observed_lower", "observed_upper")]
+        observed: Any = check["observed"]
+        low, high = ends[2:]
+        phase, quantity, note = (visible(str(check[name])) for name in ("phase", "quantity", "note"))
+        quantity = f"{phase}: {quantity}" if phase else quantity
+        computed = _between(*ends[:2])
+        drawn = _shown(observed)
+        note = f" ({note})" if note else ""
         interval = "" if low == high else _between(low, high)
-        rows.append((quantity, computed, f"{drawn}{note}", interval, str(check.trials), yes_no(check.agrees), ""))
-        between = "" if low == high else f", so between {_down(low)} and {_up(high)}"
-        end = "" if check.agrees else "; NOT the same"
-        texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {check.trials} draws{note}{end}")
-    summary = {"agrees": not contradicted, "seed": result.seed, "doubt": MISS_PROBABILITY}
-    return Output(
-        command="simulate",
-        result={
-            "config": config_json(loaded),
-            **summary,
-            "checks": checks,
-            "notes": list(result.notes),
-            **origin_json(loaded),
-        },
-        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("checks", text) for text in texts)],
+        draws = str(check["draws"])
+        rows.append((quantity, computed, f"{drawn}{note}", interval, draws, yes_no(bool(check["agrees"])), ""))
+        between = "" if low == high else f", so between {_shown(low, rounded_down)} and {_shown(high)}"
+        end = "" if check["agrees"] else "; NOT the same"
+        texts.append(f"{quantity}: computed {computed}, drawn {drawn}{between}, {draws} draws{note}{end}")
+    summary = {"agrees": not contradicted, "seed": seed, "doubt": MISS_PROBABILITY}
+    return config_output(
+        "simulate",
+        loaded,
+        {**summary, "checks": list(checks), "notes": list(notes)},
+        lines=[*lines(summary), *(("checks", text) for text in texts)],
         table=Table(
-            headline=f"{verdict}   seed {result.seed}, intervals miss with probability <= {as_given(MISS_PROBABILITY)}",
+            headline=f"{verdict}   seed {seed}, intervals miss with probability <= {as_given(MISS_PROBABILITY)}",
             columns=("quantity", "computed", "drawn", "interval", "draws", "agrees", "note"),
             rows=tuple(rows),
         ),
@@ -360,12 +325,8 @@ def simulation_output(result: Simulation, loaded: Loaded) -> Output:
 
 
 def _between(low: float, high: float) -> str:
-    return _up(high) if low == high else f"{_down(low)} to {_up(high)}"
+    return _shown(high) if low == high else f"{_shown(low, rounded_down)} to {_shown(high)}"
 
 
-def _up(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else rounded_up(value, digits=DIGITS)
-
-
-def _down(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else rounded_down(value, digits=DIGITS)
+def _shown(value: float, rounding: Callable[..., str] = rounded_up) -> str:
+    return str(int(value)) if float(value).is_integer() else rounding(value, digits=DIGITS)

@@ -5,14 +5,14 @@ import math
 from dpcalc.audit.audit import Audit
 from dpcalc.audit.p_values import EXTREMES, FALSE_ALARM, Guesses
 from dpcalc.audit.scores import ScoreAudit
-from dpcalc.charts.chart import LOG, Axis, Chart, Series
+from dpcalc.charts.chart import LOG, Axis, Chart, Series, x_text
 from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
 from dpcalc.planner.words import shared_facts
 from dpcalc.report.guarantees import assumes_rows, epsilon_text, unit_json
-from dpcalc.report.output import Json, Output, Table, config_json, lines, origin_json, yes_no
+from dpcalc.report.output import Json, Output, Table, config_output, lines, yes_no
 from dpcalc.report.rounding import as_given, rounded_down, rounded_up
 
 
@@ -22,32 +22,32 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
     if not result.agrees:
         verdict = f"the log contradicts the declared sampling: {'; '.join(map(visible, result.findings))}"
     tests, texts, rows = [], [], []
-    for each in result.tests:
-        test = each.test
+    for phase, name, test in result.tests:
+        is_contradicted = test.contradicts(len(result.tests))
         tests.append(
             {
-                "phase": each.phase,
-                "level": each.level,
+                "phase": phase,
+                "level": name,
                 "test": str(test.kind),
                 "quantity": test.quantity,
                 "expected": test.expected,
                 "observed": test.observed,
                 "p_value": math.exp(test.log_p_value),
-                "agrees": not each.contradicts,
+                "agrees": not is_contradicted,
             }
         )
-        level = f"{f'{visible(each.phase)}: ' if each.phase else ''}{visible(each.level)}"
-        expected = f"{_number(test.expected)}{' (mean)' if test.kind in EXTREMES else ''}"
-        logged = _number(test.observed)
+        level = f"{f'{visible(phase)}: ' if phase else ''}{visible(name)}"
+        expected = f"{x_text(test.expected, 5)}{' (mean)' if test.kind in EXTREMES else ''}"
+        logged = x_text(test.observed, 5)
         # Logarithms down to the end: a p-value of 1e-4000 would be 0 as a float, and 0 means impossible.
         p_value = "0"
         if test.log_p_value > math.log(0.01):
             p_value = f"<= {math.ceil(100 * math.exp(test.log_p_value)) / 100:g}"
         elif test.log_p_value > -math.inf:
             p_value = f"<= 1e{math.ceil(test.log_p_value / math.log(10))}"
-        note = visible(test.sentence) if each.contradicts else ""
-        rows.append((level, test.quantity, expected, logged, p_value, yes_no(not each.contradicts), note))
-        end = f"; CONTRADICTED{f': {note}' if note else ''}" if each.contradicts else ""
+        note = visible(test.sentence) if is_contradicted else ""
+        rows.append((level, test.quantity, expected, logged, p_value, yes_no(not is_contradicted), note))
+        end = f"; CONTRADICTED{f': {note}' if note else ''}" if is_contradicted else ""
         texts.append(f"{level}: {test.quantity}: expected {expected}, logged {logged}, p-value {p_value}{end}")
     summary = {
         "agrees": result.agrees,
@@ -56,17 +56,11 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
         "entries": result.entries,
         "false_alarm": FALSE_ALARM,
     }
-    return Output(
-        command="audit-sampler",
-        result={
-            "config": config_json(loaded),
-            "log": log,
-            **summary,
-            "tests": tests,
-            "notes": list(result.notes),
-            **origin_json(loaded),
-        },
-        lines=[("name", visible(loaded.plan.name)), *lines(summary), *(("tests", text) for text in texts)],
+    return config_output(
+        "audit-sampler",
+        loaded,
+        {"log": log, **summary, "tests": tests, "notes": list(result.notes)},
+        lines=[*lines(summary), *(("tests", text) for text in texts)],
         table=Table(
             headline=f"{verdict}\n{counted(result.steps, 'step')}, {result.entries} entries; an honest log is "
             f"contradicted with probability <= {FALSE_ALARM:g}",
@@ -76,10 +70,6 @@ def audit_output(result: Audit, loaded: Loaded, log: str) -> Output:
     )
 
 
-def _number(value: float) -> str:
-    return str(int(value)) if float(value).is_integer() else f"{value:.5g}"
-
-
 def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     """Return the output of `audit`: a verdict, p-values, and epsilon by the scores beside that of the config."""
     declared = epsilon_text(result.guarantee.epsilon, Kind.UPPER)
@@ -87,8 +77,7 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
     confidence = f"{1 - result.false_alarm:.12g}"  # 1 - 0.9 is 0.09999999999999998
     shown = f"at least {rounded_down(result.epsilon_lower)} by the scores (confidence {confidence})"
     rules, texts = [], []
-    for test in result.tests:
-        counts = test.counts
+    for rule, counts, p_value in result.tests:
         if isinstance(counts, Guesses):
             numbers = {"guesses": counts.guessed, "correct": counts.correct}
             words = f"{counts.correct:,} of {counts.guessed:,} guesses right"
@@ -103,8 +92,8 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
                 f"alarms in {counts.detected:,} of {counts.included:,} runs with the canary and in {counts.false:,} of "
                 f"{counts.excluded:,} without"
             )
-        rules.append({"rule": test.rule, **numbers, "p_value": test.p_value})
-        texts.append(f"{test.rule}: {words}, p-value {_bound_text(test.p_value)}")
+        rules.append({"rule": rule, **numbers, "p_value": p_value})
+        texts.append(f"{rule}: {words}, p-value {_bound_text(p_value)}")
     summary: Json = {
         "agrees": result.agrees,
         "test": "many runs" if result.has_many_runs else "one run",
@@ -121,18 +110,16 @@ def score_output(result: ScoreAudit, loaded: Loaded, path: str) -> Output:
         "assumptions": list(result.assumptions),
     }
     facts = lines({**summary, "rules": texts}, p_value=_bound_text, epsilon_lower=rounded_down, epsilon=rounded_up)
-    return Output(
-        command="audit",
-        result={
-            "config": config_json(loaded),
-            "scores": path,
-            **summary,
-            "roc": [point._asdict() for point in result.roc],
-            "notes": list(result.notes),
-            **origin_json(loaded),
-        },
+    roc = [
+        {"false_positive_rate": false, "true_positive_rate": true, "certified": certified}
+        for false, true, certified in result.roc
+    ]
+    return config_output(
+        "audit",
+        loaded,
+        {"scores": path, **summary, "roc": roc, "notes": list(result.notes)},
         headline=f"{verdict}: p-value {_bound_text(result.p_value)}",
-        lines=[("name", visible(loaded.plan.name)), *facts],
+        lines=facts,
         rows=[
             ("run", visible(loaded.plan.name)),
             ("test", str(summary["test"])),

@@ -1,8 +1,6 @@
 """A chart as data: axes, lines and limits; and as a table, CSV and JSON."""
 
-import csv
 import dataclasses
-import io
 import itertools
 import textwrap
 from collections.abc import Iterable, Sequence
@@ -14,7 +12,7 @@ from dpcalc.guarantee import Kind, Result, html_table, shown_number
 from dpcalc.planner.words import with_thousands_separators
 from dpcalc.records import dataclass
 from dpcalc.report.guarantees import epsilon_text, unit_json
-from dpcalc.report.output import Output, Table, cell, diagnostics_json
+from dpcalc.report.output import Output, Table, cell, csv_document, diagnostics_json
 from dpcalc.report.rounding import rounded_up
 
 LINEAR, LOG = "linear", "log"
@@ -186,14 +184,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def chart_csv(chart: Chart) -> str:
     """Return the chart as CSV with numbers in full, a column for each line; "" where it has no answer."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
     names = (f"{visible(', '.join(filter(None, (line.name, line.about))))} ({line.kind})" for line in chart.series)
-    writer.writerow([cell(name) for name in (chart.x.name, *names)])
+    rows = [[cell(name) for name in (chart.x.name, *names)]]
     for x, ys in _values_by_x(chart):
         full = str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else repr(x)
-        writer.writerow([full, *("" if y is None else repr(y) for y in ys)])
-    return text.getvalue()
+        rows.append([full, *("" if y is None else repr(y) for y in ys)])
+    return csv_document(rows)
 
 
 def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
@@ -225,5 +221,5 @@ def chart_output(kind: str, chart: Chart, configs: Sequence[Loaded]) -> Output:
     )
 
 
-def x_text(x: float) -> str:
-    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.6g}"
+def x_text(x: float, digits: int = 6) -> str:
+    return str(int(x)) if float(x).is_integer() and abs(x) < 1e15 else f"{x:.{digits}g}"

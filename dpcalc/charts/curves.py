@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -89,6 +88,24 @@ class CurveRequest:
             lines += [f"{label}: {text}"] if text else []
         return "\n".join([shared, *(lines if len(lines) <= _MOST_DESCRIBED else [])])
 
+    def line(
+        self,
+        label: str,
+        plan: Plan,
+        quantity: str,
+        xs: Iterable[float],
+        ys: Iterable[float | None],
+        *,
+        kind: Kind | None = None,
+        method: str = "",
+    ) -> Series:
+        """Return a line of one plan; its kind is by default that of the plan's bounds."""
+        about = differing_facts(plan, self.runs, without=("delta",))
+        name, values = self.line_name(label, quantity), tuple(ys)
+        return Series(
+            name=name, kind=kind or plan.bound_kind, xs=tuple(map(float, xs)), ys=values, method=method, about=about
+        )
+
     def line_name(self, label: str, quantity: str) -> str:
         return f"{label}, {quantity}" if len(self.plans) > 1 else quantity
 
@@ -127,34 +144,31 @@ def claimed_kind(method: str) -> Kind:
     return COMPARED[method][0] if method in COMPARED else Kind.UPPER
 
 
-class MethodEpsilon(NamedTuple):
-    """Epsilon of a plan by one method; for "auto" the method is the accountant that answered."""
+def epsilon_by(plan: Plan, method: str) -> tuple[float | None, Kind, str]:
+    """Return epsilon by one of METHODS, its kind, and what answered: for "auto" the accountant.
 
-    epsilon: float | None
-    kind: Kind
-    method: str
-
-
-def epsilon_by(plan: Plan, method: str) -> MethodEpsilon:
-    """Return epsilon by one of METHODS; infinite without noise, None where the method fails or does not apply."""
-    kind = claimed_kind(method)
+    It is infinite without noise, None where the method fails or does not apply.
+    """
+    kind, epsilon = claimed_kind(method), None
     if is_noiseless(plan):
-        return MethodEpsilon(math.inf, kind, method)
+        return math.inf, kind, method
     try:
         if method == LOWER:
             lower = epsilon_lower(plan)
-            return MethodEpsilon(None if lower is None else lower.value, kind, method)
-        if method in COMPARED:
+            epsilon = None if lower is None else lower.value
+        elif method in COMPARED:
             row = COMPARED[method][1](plan)
-            return MethodEpsilon(None, kind, method) if row is None else MethodEpsilon(row.epsilon, row.kind, method)
-        try:
-            main = guarantee(plan, method=method)
-        except WorkExceededError:  # a curve with gaps says less than one with looser points
-            main = guarantee(plan, method=CLOSED_FORM)
+            epsilon, kind = (None, kind) if row is None else (row.epsilon, row.kind)
+        else:
+            try:
+                main = guarantee(plan, method=method)
+            except WorkExceededError:  # a curve with gaps says less than one with looser points
+                main = guarantee(plan, method=CLOSED_FORM)
+            epsilon, kind = main.epsilon, main.kind
+            method = main.method if plan.tuning is None else f"{main.method}, best of several runs"
     except FAILURES:
-        return MethodEpsilon(None, kind, method)
-    words = main.method if plan.tuning is None else f"{main.method}, best of several runs"
-    return MethodEpsilon(main.epsilon, main.kind, words)
+        pass
+    return epsilon, kind, method
 
 
 # Curves of epsilon over one quantity
@@ -172,10 +186,104 @@ _VARIED_FACT = {
 }
 
 
-def _epsilon_chart(
-    request: CurveRequest, x: Axis, grid: Sequence[float], with_value: Callable[[Plan, float], Plan]
-) -> Chart:
-    """Return the chart of epsilon over x, a line for each plan and method; InputError for a line no bound covers."""
+def _axis_and_grid(kind: str, request: CurveRequest) -> tuple[Axis, tuple[float, ...]]:
+    """Return what epsilon is drawn over, and its values: those asked for, or a range around the first plan's."""
+    first, grid = request.first, request.grid
+    match kind:
+        case "steps":
+            return Axis(name="steps"), whole_numbers(grid or np.linspace(1, max(1, first.steps), POINTS))
+        case "epochs" if not grid:  # the multiples of a round step, at most 25 of them, and the end itself
+            end = first.steps * float(_epochs_of_a_step(first))
+            min_step = end / POINTS * (1 - _ROUND_OFF)
+            power = math.floor(math.log10(min_step))
+            # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
+            step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
+            grid = tuple(float(step * number) for number in range(1, math.floor(end / step + _ROUND_OFF) + 1))
+            is_end_left = not grid or end > grid[-1] * (1 + _ROUND_OFF)
+            return Axis(name="epochs"), (*grid, end) if is_end_left else grid
+        case "epochs":
+            return Axis(name="epochs"), tuple(map(float, grid))
+        case "sigma":
+            is_factor = len(first.phases) > 1
+            start = 1.0 if is_factor else first.phases[0].noise_multiplier or 1.0
+            grid = grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
+            name = "noise_multiplier factor" if is_factor else "noise_multiplier"
+            return Axis(name=name, scale=LOG if _has_equal_factors(grid) else LINEAR), grid
+        case "group":
+            default = _MAX_GROUP if first.unit == 1 else _MAX_NESTED_GROUP
+            max_group = min(default, *(largest_group(plan) for plan in request.runs))
+            return Axis(name="group_size"), whole_numbers(grid or range(1, max_group + 1))
+
+    # What the outermost sampled level is drawn by, from 1/8 to 8 times the first plan's as far as bounds go.
+    names, limits, level_names = [], [], set()
+    for plan in request.runs:
+        phase, _, level = _sampled_level(plan)
+        scheme = level.scheme
+        level_names.add(level.name if phase.hierarchy.depth > 1 else "")
+        names.append(scheme.amount_key)
+        # The largest value with which the level is still sampled: a unit is left out of each frame; with `at_most`, of
+        # the largest one.
+        largest = {"rate": 1, "bins": phase.steps, "times": scheme.steps_of_a_pass(level.count)}
+        largest["size"] = max(1, (level.count if scheme.at_most else level.min_count) - 1)
+        limits.append(float(largest[names[-1]]))
+    name = names[0]
+    if len(set(names)) > 1:
+        pairs = zip(request.plans, names, strict=True)
+        shown = ", ".join(f"{each} ({label})" for (label, _), each in pairs)
+        raise InputError(f"curve rate: expected configs drawn by the same quantity, got {shown}; draw them one by one")
+
+    def values(grid: Iterable[float]) -> tuple[float, ...]:
+        return tuple(map(float, grid)) if name == "rate" else whole_numbers(max(1.0, value) for value in grid)
+
+    def has_bound(plan: Plan, value: float) -> bool:
+        changed, (phase, _, level) = _changed(plan, name, value), _sampled_level(plan)
+        if level.scheme.is_shuffled and refusal(changed) is not None:
+            return False
+        return not phase.is_correlated or is_covered(changed)
+
+    is_log = not grid or _has_equal_factors(grid)
+    if grid:
+        grid = values(grid)
+    else:
+        own = float(_sampled_level(first)[2].scheme.amount or 0)
+        limit = min(limits)
+        around = np.geomspace(min(own / _RATE_FACTOR, limit), min(own * _RATE_FACTOR, limit), POINTS)
+        covered = [x for x in values(around) if all(has_bound(plan, x) for plan in request.runs)]
+        grid = tuple(covered) or (own,)
+    level_name = level_names.pop() if len(level_names) == 1 else ""
+    title = f"{name} at level {level_name}" if level_name else name
+    return Axis(name=name, scale=LOG if is_log else LINEAR, title=title), grid
+
+
+def _changed(plan: Plan, name: str, value: float) -> Plan:
+    """Return the plan with a value of what the axis of this name has."""
+    match name:
+        case "steps":
+            return with_total_steps(plan, int(value))
+        case "epochs":
+            # In the fewest whole steps that make them up. An epoch as its decimal: the float nearest to 0.7 is a little
+            # more, which could cost a whole step.
+            return with_total_steps(plan, math.ceil(Fraction(repr(value)) / _epochs_of_a_step(plan)))
+        case "noise_multiplier":
+            return with_noise(plan, _single_phase(plan), value)
+        case "noise_multiplier factor":
+            return with_scaled_noise(plan, value)
+        case "group_size":
+            return replace(plan, group_size=int(value))
+    phase, place, level = _sampled_level(plan)
+    amount = Fraction(repr(value)) if level.scheme.amount_key == "rate" else int(value)
+    return with_level(plan, phase, place, replace(level, scheme=level.scheme.with_amount(amount)))
+
+
+def _epochs_of_a_step(plan: Plan) -> Fraction:
+    """Return the share of the outermost sampled level's units that a step draws."""
+    _, _, level = _sampled_level(plan)
+    return level.scheme.share(level.count)
+
+
+def _epsilon(kind: str, request: CurveRequest) -> Chart:
+    """Return the chart of epsilon, a line for each plan and method; InputError for a line no bound covers."""
+    x, grid = _axis_and_grid(kind, request)
     for method in request.methods:
         claimed_kind(method)  # refuses unknown methods before the first line is computed
     below = (LOWER,) if not request.methods and len(request.plans) <= _MOST_BANDS else ()
@@ -192,23 +300,24 @@ def _epsilon_chart(
         results = []
         for index, value in enumerate(grid, start=1):
             with allowance(share):
-                results.append(epsilon_by(with_value(plan, float(value)), method))
+                results.append(epsilon_by(_changed(plan, x.name, float(value)), method))
             request.on_progress((number + index / len(grid)) / len(lines))
-        answers = [result for result in results if result.epsilon is not None]
-        refused = None if answers else refusal(with_value(plan, float(grid[-1])))
+        epsilons = [epsilon for epsilon, _, _ in results]
+        answers = [result for result in results if result[0] is not None]
+        refused = None if answers else refusal(_changed(plan, x.name, float(grid[-1])))
         if refused is not None:
             raise InputError(f"{label}: {refused}" if len(request.plans) > 1 else str(refused)) from refused
-        answering = " or ".join(dict.fromkeys(each.method for each in answers if each.epsilon != math.inf)) or method
-        kinds = {answer.kind for answer in answers}
+        answering = " or ".join(dict.fromkeys(by for epsilon, _, by in answers if epsilon != math.inf)) or method
+        kinds = {kind for _, kind, _ in answers}
         is_named_alone = len(request.plans) > 1 and len(request.methods) <= 1 and answering != LOWER
-        if below and method == LOWER and not any(result.epsilon for result in results):
+        if below and method == LOWER and not any(epsilons):
             continue
         series.append(
             Series(
                 name=label if is_named_alone else request.line_name(label, answering),
                 kind=kinds.pop() if len(kinds) == 1 else claimed_kind(method),
                 xs=tuple(map(float, grid)),
-                ys=tuple(result.epsilon for result in results),
+                ys=tuple(epsilons),
                 method=answering,
                 about=differing_facts(plan, request.runs),
             )
@@ -232,103 +341,6 @@ def _epsilon_chart(
             if plan.budget is not None
         ),
     )
-
-
-def _over_steps(request: CurveRequest) -> Chart:
-    grid = whole_numbers(request.grid or np.linspace(1, max(1, request.first.steps), POINTS))
-    return _epsilon_chart(request, Axis(name="steps"), grid, lambda plan, steps: with_total_steps(plan, int(steps)))
-
-
-def _over_epochs(request: CurveRequest) -> Chart:
-    """Over epochs, by default up to the first plan's, in the fewest whole steps that make them up."""
-
-    def with_epochs(plan: Plan, epochs: float) -> Plan:
-        # An epoch as its decimal: the float nearest to 0.7 is a little more, which could cost a whole step.
-        return with_total_steps(plan, math.ceil(Fraction(repr(epochs)) / _epochs_of_a_step(plan)))
-
-    grid = tuple(map(float, request.grid))
-    if not grid:  # the multiples of a round step, at most 25 of them, and the end itself
-        end = request.first.steps * float(_epochs_of_a_step(request.first))
-        min_step = end / POINTS * (1 - _ROUND_OFF)
-        power = math.floor(math.log10(min_step))
-        # Exact multiples: 0.1 added up in floats would give 0.30000000000000004 epochs.
-        step = next(Fraction(10) ** power * part for part in (1, 2, 5, 10) if 10.0**power * part >= min_step)
-        grid = tuple(float(step * number) for number in range(1, math.floor(end / step + _ROUND_OFF) + 1))
-        if not grid or end > grid[-1] * (1 + _ROUND_OFF):
-            grid = (*grid, end)
-    return _epsilon_chart(request, Axis(name="epochs"), grid, with_epochs)
-
-
-def _epochs_of_a_step(plan: Plan) -> Fraction:
-    """Return the share of the outermost sampled level's units that a step draws."""
-    _, _, level = _sampled_level(plan)
-    return level.scheme.share(level.count)
-
-
-def _over_noise(request: CurveRequest) -> Chart:
-    is_factor = len(request.first.phases) > 1
-    start = 1.0 if is_factor else request.first.phases[0].noise_multiplier or 1.0
-    grid = request.grid or tuple(np.geomspace(start / _NOISE_FACTOR, start * _NOISE_FACTOR, POINTS))
-    name = "noise_multiplier factor" if is_factor else "noise_multiplier"
-    x = Axis(name=name, scale=LOG if _has_equal_factors(grid) else LINEAR)
-    if is_factor:
-        return _epsilon_chart(request, x, grid, with_scaled_noise)
-    return _epsilon_chart(request, x, grid, lambda plan, noise: with_noise(plan, _single_phase(plan), noise))
-
-
-def _over_rate(request: CurveRequest) -> Chart:
-    """Over what the outermost sampled level is drawn by, from 1/8 to 8 times the first plan's as far as bounds go."""
-    level_names = set()
-    for plan in request.runs:
-        phase, _, level = _sampled_level(plan)
-        level_names.add(level.name if phase.hierarchy.depth > 1 else "")
-    quantities = list(map(_varied, request.runs))
-    name, first, _ = quantities[0]
-    if len({each[0] for each in quantities}) > 1:
-        pairs = zip(request.plans, quantities, strict=True)
-        names = ", ".join(f"{each[0]} ({label})" for (label, _), each in pairs)
-        raise InputError(f"curve rate: expected configs drawn by the same quantity, got {names}; draw them one by one")
-
-    def values(grid: Iterable[float]) -> tuple[float, ...]:
-        return tuple(map(float, grid)) if name == "rate" else whole_numbers(max(1.0, value) for value in grid)
-
-    def has_bound(plan: Plan, value: float) -> bool:
-        changed, (phase, _, level) = _with_rate(plan, value), _sampled_level(plan)
-        if level.scheme.is_shuffled and refusal(changed) is not None:
-            return False
-        return not phase.is_correlated or is_covered(changed)
-
-    if request.grid:
-        grid, is_log = values(request.grid), _has_equal_factors(request.grid)
-    else:
-        limit = min(each[2] for each in quantities)
-        ends = min(first / _RATE_FACTOR, limit), min(first * _RATE_FACTOR, limit)
-        covered = [x for x in values(np.geomspace(*ends, POINTS)) if all(has_bound(plan, x) for plan in request.runs)]
-        grid, is_log = tuple(covered) or (first,), True
-    level_name = level_names.pop() if len(level_names) == 1 else ""
-    title = f"{name} at level {level_name}" if level_name else name
-    return _epsilon_chart(request, Axis(name=name, scale=LOG if is_log else LINEAR, title=title), grid, _with_rate)
-
-
-def _varied(plan: Plan) -> tuple[str, float, float]:
-    """Return (name, value, largest value with which the level is still sampled) of the quantity that a draw goes by."""
-    phase, _, level = _sampled_level(plan)
-    scheme, name = level.scheme, level.scheme.amount_key
-    largest = {
-        "rate": 1,
-        "bins": phase.steps,
-        "times": scheme.steps_of_a_pass(level.count),
-        # a unit is left out of each frame; with `at_most`, of the largest one
-        "size": max(1, (level.count if scheme.at_most else level.min_count) - 1),
-    }
-    return name, float(scheme.amount or 0), float(largest[name])
-
-
-def _with_rate(plan: Plan, value: float) -> Plan:
-    phase, place, level = _sampled_level(plan)
-    name = _varied(plan)[0]
-    amount = Fraction(repr(value)) if name == "rate" else int(value)
-    return with_level(plan, phase, place, replace(level, scheme=level.scheme.with_amount(amount)))
 
 
 def _has_equal_factors(grid: Sequence[float]) -> bool:
@@ -355,14 +367,6 @@ def _sampled_level(plan: Plan) -> tuple[Phase, int, Level]:
     raise InputError("curve: expected a level that is sampled, got only `all`; there is no rate")
 
 
-def _over_group(request: CurveRequest) -> Chart:
-    default = _MAX_GROUP if request.first.unit == 1 else _MAX_NESTED_GROUP
-    max_group = min(default, *(largest_group(plan) for plan in request.runs))
-    grid = whole_numbers(request.grid or range(1, max_group + 1))
-    x = Axis(name="group_size")
-    return _epsilon_chart(request, x, grid, lambda plan, size: replace(plan, group_size=int(size)))
-
-
 # Curves of a whole run, which are not those of an accountant
 
 _MASS_ROUND_OFF = 1e-12  # infinity mass below which it is round-off
@@ -372,13 +376,7 @@ _ORDERS = 1.25, 1.5, 1.75, *range(2, 20), *sorted({round(order) for order in np.
 """Every whole order where a divergence may leap, of a sampled step from the first order that sees its tail."""
 
 
-def _refuse_methods(request: CurveRequest) -> None:
-    if any(method not in {"auto", "pld"} for method in request.methods):
-        raise InputError("--method: expected none, such a curve is not that of an accountant; leave it out")
-
-
 def _profile(request: CurveRequest) -> Chart:
-    _refuse_methods(request)
     grid = request.grid
     if not grid:
         epsilon = guarantee(request.first).epsilon
@@ -389,14 +387,11 @@ def _profile(request: CurveRequest) -> Chart:
         for index, epsilon in enumerate(grid, start=1):
             answers.append(delta_of(require_pld_method(plan), epsilon=epsilon))
             request.on_progress((number + index / len(grid)) / len(request.plans))
-        about = differing_facts(plan, request.runs, without=("delta",))
         methods = " or ".join(dict.fromkeys(answer.method for answer in answers))
-        name, upper = request.line_name(label, "delta"), tuple(answer.delta for answer in answers)
-        series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=upper, method=methods, about=about))
-        lower = tuple(answer.delta_lower for answer in answers)
+        series.append(request.line(label, plan, "delta", grid, [answer.delta for answer in answers], method=methods))
+        lower = [answer.delta_lower for answer in answers]
         if any(delta is not None for delta in lower):
-            name = request.line_name(label, "delta, lower bound")
-            series.append(Series(name=name, kind=Kind.LOWER, xs=grid, ys=lower, about=about))
+            series.append(request.line(label, plan, "delta, lower bound", grid, lower, kind=Kind.LOWER))
     budgets = dict.fromkeys(plan.budget.epsilon for plan in request.runs if plan.budget)
     return Chart(
         title="delta over epsilon",
@@ -412,15 +407,12 @@ def _profile(request: CurveRequest) -> Chart:
 
 
 def _tradeoff(request: CurveRequest) -> Chart:
-    _refuse_methods(request)
     grid = request.grid or _RATES
     series = []
     for label, plan in request.plans:
         present, absent = true_positive_rates(require_pld_method(plan), grid)
-        about = differing_facts(plan, request.runs, without=("delta",))
         for detected, rates in (("in the data", present), ("not in the data", absent)):
-            name, ys = request.line_name(label, detected), tuple(map(float, rates))
-            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, method="pld", about=about))
+            series.append(request.line(label, plan, detected, grid, map(float, rates), method="pld"))
     series.append(Series(name="guessing", kind=Kind.LOWER, xs=grid, ys=grid, is_reference=True))
     claims = 'the attacker claims "in the data", or "not in the data", and is right or wrong'
     return Chart(
@@ -434,7 +426,6 @@ def _tradeoff(request: CurveRequest) -> Chart:
 
 def _divergences(request: CurveRequest) -> Chart:
     """Renyi divergence over its order: certified bounds where they are finite, and published ones."""
-    _refuse_methods(request)
     grid = request.grid or tuple(map(float, _ORDERS))
     if min(grid) <= 1:
         raise InputError(f"order: expected numbers > 1, got {min(grid)!r}")
@@ -443,15 +434,17 @@ def _divergences(request: CurveRequest) -> Chart:
     for label, plan in request.plans:
         if is_noiseless(plan):
             raise InputError("rdp: expected noise in every step, got none; every divergence is infinite")
-        about = differing_facts(plan, request.runs, without=("delta",))
-        ys = tuple(map(_finite_or_none, _divergence_bounds(plan, np.array(grid) - 1)))
-        if any(y is not None for y in ys):
-            name = request.line_name(label, "rdp")
-            series.append(Series(name=name, kind=plan.bound_kind, xs=grid, ys=ys, about=about))
-        for published in published_rdp_bounds(plan):
-            name = request.line_name(label, published.name)
-            ys = tuple(_finite_or_none(published.divergence(order)) for order in whole)
-            series.append(Series(name=name, kind=published.kind, xs=tuple(map(float, whole)), ys=ys, about=about))
+        bounds = _divergence_bounds(plan, np.array(grid) - 1)
+        lines = [("rdp", plan.bound_kind, grid, [float(bound) for bound in bounds])]
+        lines += [
+            (name, kind, tuple(map(float, whole)), list(map(divergence, whole)))
+            for name, (kind, divergence) in published_rdp_bounds(plan).items()
+        ]
+        for name, line_kind, orders, values in lines:
+            # UNKNOWN is the mark of no finite bound.
+            ys = [value if value < UNKNOWN else None for value in values]
+            if name != "rdp" or any(y is not None for y in ys):
+                series.append(request.line(label, plan, name, orders, ys, kind=line_kind))
     if not series:
         words = ", ".join(dict.fromkeys(mechanism_text(phase) for plan in request.runs for phase in plan.phases))
         raise InputError(f"rdp: expected steps with finite divergences, got {words}; some losses are infinite")
@@ -480,18 +473,14 @@ def _divergence_bounds(plan: Plan, z: Array) -> Array:
     return divergence
 
 
-def _finite_or_none(value: float) -> float | None:
-    """Return a divergence, or None where it is as large as UNKNOWN, the mark of no finite bound."""
-    return float(value) if value < UNKNOWN else None
+KINDS = ("steps", "epochs", "sigma", "rate", "group", "profile", "tradeoff", "rdp")
 
 
-CURVES: dict[str, Callable[[CurveRequest], Chart]] = {
-    "steps": _over_steps,
-    "epochs": _over_epochs,
-    "sigma": _over_noise,
-    "rate": _over_rate,
-    "group": _over_group,
-    "profile": _profile,
-    "tradeoff": _tradeoff,
-    "rdp": _divergences,
-}
+def curve(kind: str, request: CurveRequest) -> Chart:
+    """Return the curve of one of KINDS; InputError where there is none."""
+    of_run = {"profile": _profile, "tradeoff": _tradeoff, "rdp": _divergences}
+    if kind not in of_run:
+        return _epsilon(kind, request)
+    if any(method not in {"auto", "pld"} for method in request.methods):
+        raise InputError("--method: expected none, such a curve is not that of an accountant; leave it out")
+    return of_run[kind](request)

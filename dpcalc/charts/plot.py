@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -146,25 +146,22 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
 
         colors: list[str] = []
         style: dict[str, Any]
-        labels: list[_Label] = []
+        labels: list[Label] = []
         fresh = itertools.cycle(_COLORS)
         for number, (line, above) in enumerate(zip(chart.series, (None, *chart.series), strict=False)):
             is_bound = line.kind in _STYLES and not line.is_reference
             is_second_end = above is not None and _are_ends(above, line)
             colors.append(colors[-1] if is_second_end else next(fresh) if is_bound else _GRAY)
-            points = [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
             if is_second_end and above is not None and not _differ(above, line, _ONE_LINE):
-                labels[-1:] = [each._replace(text=f"{each.text}, tight") for each in labels[-1:]]
+                labels[-1:] = [(f"{text}, tight", *more) for text, *more in labels[-1:]]
                 continue
-            shown = [math.nan if y is None or not math.isfinite(y) else y for y in line.ys]
-            style = {
-                "linestyle": _STYLES[line.kind] if is_bound else ":",
-                "linewidth": 1.2 if line.is_reference else 1.8,
-            }
-            axes.plot(line.xs, shown, gid=f"series-{number}", color=colors[number], **style)
-            ends = [(x, y) for x, y in points if y > 0 or chart.y.scale == LINEAR]
-            text = legend(line, chart)
-            labels += [_Label(ends[-1], text, colors[number], style["linestyle"])] if ends else []
+            dashes = _STYLES[line.kind] if is_bound else ":"
+            width = 1.2 if line.is_reference else 1.8
+            ys = np.array(line.ys, dtype=float)
+            ys[~np.isfinite(ys)] = math.nan
+            axes.plot(line.xs, ys, gid=f"series-{number}", color=colors[number], linestyle=dashes, linewidth=width)
+            ends = [(x, y) for x, y in _finite_points(line) if y > 0 or chart.y.scale == LINEAR]
+            labels += [(legend(line, chart), ends[-1], colors[number], dashes)] if ends else []
 
         # A band in their colour between an upper bound and the lower bound after it, where both are finite.
         for number, (upper, lower) in enumerate(pairwise(chart.series)):
@@ -182,7 +179,7 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
             (axes.axhline if axis == "y" else axes.axvline)(value, gid=f"limit-{number}", **style)
             text = f"{names[0] if len(set(names)) == 1 else names[0].rpartition(', ')[2]} {value!r}"
             if axis == "y":
-                labels.append(_Label((right, value), text, "black", style["linestyle"]))
+                labels.append((text, (right, value), "black", style["linestyle"]))
             else:
                 place: dict[str, Any] = {"rotation": 90, "ha": "right", "va": "top", "fontsize": 9}
                 axes.annotate(
@@ -209,27 +206,22 @@ def chart_picture(chart: Chart, ending: str) -> bytes:
     return figure_bytes(draw, ending)
 
 
-class _Label(NamedTuple):
-    """What a line is called, and where it ends."""
-
-    end: tuple[float, float]
-    text: str
-    color: str
-    style: Any
+Label = tuple[str, tuple[float, float], str, Any]
+"""What a line is called, where it ends, its colour and its style."""
 
 
-def _name_lines(figure: Figure, axes: Axes, labels: Sequence[_Label]) -> None:
+def _name_lines(figure: Figure, axes: Axes, labels: Sequence[Label]) -> None:
     """Write each text beside the axes at the end of its line, moved apart; as a legend where all lines end together."""
     from matplotlib.lines import Line2D
 
     to_axes = axes.transScale + axes.transLimits  # from data to parts of the axes, whatever the layout makes of these
-    heights = [float(to_axes.transform(label.end)[1]) for label in labels]
+    heights = [float(to_axes.transform(end)[1]) for _, end, _, _ in labels]
     if len(labels) > 1 and max(heights) - min(heights) < _TOGETHER:
-        handles = [Line2D([], [], color=label.color, linestyle=label.style) for label in labels]
-        axes.legend(handles, [plain_text(label.text) for label in labels], loc="best", fontsize=9)
+        handles = [Line2D([], [], color=color, linestyle=style) for *_, color, style in labels]
+        axes.legend(handles, [plain_text(text) for text, *_ in labels], loc="best", fontsize=9)
         return
     placed = sorted(zip(heights, labels, strict=True), key=lambda pair: -pair[0])
-    texts = [textwrap.wrap(label.text, _LABEL_WIDTH, break_on_hyphens=False) for _, label in placed]
+    texts = [textwrap.wrap(text, _LABEL_WIDTH, break_on_hyphens=False) for _, (text, *_) in placed]
     points = [_LABEL_LINE * (len(lines) + 0.4) for lines in texts]
     figure.set_figheight(max(_HEIGHT, sum(points) / 72 + _AROUND))
     sizes = [each / (72 * (figure.get_figheight() - _AROUND)) for each in points]  # as parts of the axes' height
@@ -241,10 +233,10 @@ def _name_lines(figure: Figure, axes: Axes, labels: Sequence[_Label]) -> None:
     for at in reversed(range(len(middles))):
         middles[at] = max(middles[at], floor + sizes[at] / 2)
         floor = middles[at] + sizes[at] / 2
-    for (_, label), lines, middle in zip(placed, texts, middles, strict=True):
-        arrow = {"arrowstyle": "-", "color": label.color, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
+    for (_, (_, end, color, _)), lines, middle in zip(placed, texts, middles, strict=True):
+        arrow = {"arrowstyle": "-", "color": color, "shrinkA": 1, "shrinkB": 0, "relpos": (0, 0.5)}
         place: dict[str, Any] = {"va": "center", "fontsize": 9, "annotation_clip": False, "arrowprops": arrow}
-        axes.annotate("\n".join(map(plain_text, lines)), label.end, (1.04, middle), "data", "axes fraction", **place)
+        axes.annotate("\n".join(map(plain_text, lines)), end, (1.04, middle), "data", "axes fraction", **place)
 
 
 def _differ(upper: Series, lower: Series, share: float) -> bool:
@@ -252,6 +244,10 @@ def _differ(upper: Series, lower: Series, share: float) -> bool:
     high, low = np.array([upper.ys, lower.ys], dtype=float)
     known = np.isfinite(high) & np.isfinite(low)
     return bool(np.any(high[known] - low[known] > share * np.abs(high[known])))
+
+
+def _finite_points(line: Series) -> list[tuple[float, float]]:
+    return [(x, y) for x, y in zip(line.xs, line.ys, strict=True) if y is not None and math.isfinite(y)]
 
 
 def _are_ends(upper: Series, lower: Series) -> bool:
@@ -286,7 +282,8 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
     ticks: tuple[float, ...] = ()
     if is_log and high > low * 10**_DECADES:
         # The logarithm of a power of ten may be a last digit off.
-        first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+        first = math.ceil(math.log10(low) - 1e-9)
+        last = math.floor(math.log10(high) + 1e-9)
         spacing = max(1, math.ceil((last - first + 1) / max_ticks))
         ticks = tuple(float(f"1e{power}") for power in range(first, last + 1) if power % spacing == 0)
     else:
@@ -294,7 +291,8 @@ def round_ticks(low: float, high: float, *, max_ticks: int, is_log: bool) -> tup
         power = math.floor(math.log10((high - low) / max_ticks))
         for part in _STEPS:
             step = part * 10.0**power
-            first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+            first = math.ceil(low / step - 1e-9)
+            last = math.floor(high / step + 1e-9)
             if last - first < max_ticks:
                 ticks = tuple(float(f"{number * step:.12g}") for number in range(first, last + 1))
                 break
@@ -315,7 +313,8 @@ class _Scale:
         """Return the scale that covers the values; a linear one from 0 on if min / max of them is below `from_zero`."""
         is_log = axis.scale == LOG
         shown = [math.log(value) if is_log else value for value in values if not is_log or value > 0]
-        low, high = min(shown, default=0.0), max(shown, default=1.0)
+        low = min(shown, default=0.0)
+        high = max(shown, default=1.0)
         if not is_log and 0 <= low < from_zero * high:
             low = 0.0
         # A line of one value has no length: it is put in the middle of an axis around it.
@@ -354,7 +353,7 @@ def chart_text(chart: Chart, *, width: int, styled: bool = False) -> str:
     def wrapped(text: str) -> list[str]:
         return textwrap.wrap(visible(text), max(width, _MIN_WIDTH), subsequent_indent="  ", break_on_hyphens=False)
 
-    ys = [y for series in chart.series for y in series.ys if y is not None and math.isfinite(y)]
+    ys = [y for series in chart.series for _, y in _finite_points(series)]
     ys += [limit.value for limit in chart.limits if limit.axis == "y"]
     xs = [x for series in chart.series for x in series.xs]
     # The vertical axis first: the width of its labels decides how many columns are left for the lines.
@@ -403,7 +402,7 @@ def chart_text(chart: Chart, *, width: int, styled: bool = False) -> str:
     lines.append(f"{visible(chart.x.title or chart.x.name):^{columns + margin + 2}}".rstrip())
     seen = {mark for row in cells for mark in row}
     for mark, series in marked:
-        is_hidden = mark not in seen and any(y is not None and math.isfinite(y) for y in series.ys)
+        is_hidden = mark not in seen and _finite_points(series)
         remark = " (hidden by the lines named above it)" if is_hidden else ""
         first, *more = wrapped(f"{mark} {legend(series, chart)}{remark}")
         lines += [painted(mark) + first[1:], *more]

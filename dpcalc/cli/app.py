@@ -50,10 +50,14 @@ def run(arguments: Sequence[str]) -> int:
         failure = output_error(error) or error
         errors = failure.exceptions if isinstance(failure, ExceptionGroup) else (failure,)
         code = max([_print_error(each) for each in errors])
+        # The parser may be what failed, so the words themselves say whether JSON is wanted on standard output.
+        words = list(takewhile(lambda word: word != "--", arguments))
+        asked = [*pairwise(words), *((word.partition("=")[::2]) for word in words)]
+        wanted = {("--format", "json"), *(("--report", report) for report in ("json", "json=", "json=-"))}
         if isinstance(failure, OutputError):  # no JSON where the output itself failed
             for remark in failure.asides:
                 print_remark(remark)
-        elif _wants_json(arguments):
+        elif "--json" in words or not wanted.isdisjoint(asked):
             with suppress(Exception):  # it has been said on standard error
                 from dpcalc.report.output import error_json, json_document
 
@@ -86,16 +90,6 @@ def _answer(arguments: Sequence[str]) -> CommandResult:
         raise KeyboardInterrupt
     # Typer's own code 1 is an aborted prompt; it must not look like the verdict "no".
     return CommandResult(text="", code=FIX_INPUT if outcome == 1 else int(outcome or 0))
-
-
-def _wants_json(arguments: Sequence[str]) -> bool:
-    """Return True if the words ask for JSON on standard output: `--json`, `--format json`, or `--report json` alone."""
-    # The parser may be what failed, so the words themselves are looked at.
-    words = list(takewhile(lambda word: word != "--", arguments))
-    asked = [(option, value) for option, _, value in (word.partition("=") for word in words)]
-    asked += pairwise(words)
-    wanted = {("--format", "json"), *(("--report", report) for report in ("json", "json=", "json=-"))}
-    return "--json" in words or not wanted.isdisjoint(asked)
 
 
 def _print_error(error: Exception) -> int:

@@ -8,20 +8,25 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.gate import Report, gate_answer, reports
 from dpcalc.cli.options import given
 from dpcalc.cli.output import INTERRUPTED, CommandResult, on_terminal, width
 from dpcalc.cli.progress import GRACE, announce_files, costs_in_time, ended_after
 from dpcalc.cli.sources import Request, chosen_configs
+from dpcalc.config.files import create, exclusive_lock, save
 from dpcalc.config.source import Severity, visible
 from dpcalc.errors import InputError, OutOfTimeError, nearest
-
-if TYPE_CHECKING:
-    from dpcalc.gate.policy import Scope
+from dpcalc.gate import check as judging
+from dpcalc.gate.diff import cases
+from dpcalc.gate.lock import Lock, lock_path, missing_configs, read_lock, read_or_new_lock, updated_lock
+from dpcalc.gate.policy import Loss, Policy, effective_policy, find_scope, with_scope_problems
+from dpcalc.gate.verdict import Result, Verdict
+from dpcalc.report.rules import RULES, rule_address, rules_page
 
 
 def check(
@@ -57,31 +62,32 @@ def check(
 
     Example: dpcalc check configs/*.yaml --base origin/main --report github --report sarif=dpcalc.sarif
     """
-    from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
-    from dpcalc.gate.check import Demands
-    from dpcalc.gate.check import check as results_of
-    from dpcalc.gate.lock import lock_path, read_lock
-    from dpcalc.gate.policy import Policy, effective_policy, with_scope_problems
-
     with costs_in_time(timeout, memory_limit) as costs:
         chosen_reports = reports(report or (), as_json=as_json)
         if against and (base or not configs):
             raise InputError("--against: expected CONFIG beside it and no --base, as in `check --against OLD.yaml -`")
-        own = Policy(max_epsilon=max_epsilon_limit(max_epsilon), require_budget=require_budget, strict=strict)
-        demands = Demands(
-            policy=own.combined_with(effective_policy(policy, Path.cwd(), base or "")),
-            allow_budget_change=allow_budget_change,
-            lock=read_lock(lock_path(Path.cwd())) if locked else None,
-            config_args=configs or None,
-            lower_bounds=any(report.format == "json" for report in chosen_reports),
-        )
-        scope = _announced_scope(configs, base)
-        reader = request.reader(base=base, against=against)
+        own = Policy(max_epsilon=max_epsilon, require_budget=require_budget, strict=strict)
+        demanded = own.combined_with(effective_policy(policy, Path.cwd(), base or ""))
+        held = read_lock(lock_path(Path.cwd())) if locked else None
+        paths, losses = _announced_scope(configs, base)
+
+        def judged() -> Sequence[Result]:
+            return judging.check(
+                paths,
+                costs=costs,
+                reader=request.reader(base=base, against=against),
+                policy=demanded,
+                allow_budget_change=allow_budget_change,
+                lock=held,
+                config_args=configs or None,
+                lower_bounds=any(report.format == "json" for report in chosen_reports),
+            )
+
         try:
-            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            results = judged()
         except KeyboardInterrupt:
             costs.stop()
-            results = results_of(scope.paths, reader=reader, demands=demands, costs=costs)
+            results = judged()
             finished = [result for result in results if not isinstance(result.cause, OutOfTimeError)]
             if not finished:
                 raise
@@ -89,19 +95,17 @@ def check(
             note = f"interrupted: {len(finished)} of {len(results)} files are finished; no report was written"
             return replace(answer, code=INTERRUPTED, asides=(*answer.asides, note))
         severity = Severity.NOTE if allow_budget_change else Severity.ERROR
-        results = with_scope_problems(results, scope, severity=severity, strict=demands.policy.strict)
+        results = with_scope_problems(results, losses, severity=severity, strict=demanded.strict)
         if not results and not allow_empty:
             raise InputError(f"nothing to check: {_nothing_found(base)}, or pass --allow-empty")
         return gate_answer("check", results, reports=chosen_reports, verbose=verbose, exit_zero=exit_zero)
 
 
-def _announced_scope(configs: Sequence[str] | None, base: str | None) -> Scope:
-    """Announce and return the configs to judge, including those that only `base` has, if it is given."""
-    from dpcalc.gate.policy import find_scope
-
+def _announced_scope(configs: Sequence[str] | None, base: str | None) -> tuple[Sequence[str], Sequence[Loss]]:
+    """Announce and return the configs to judge, also those that only `base` finds, and what is lost since then."""
     paths, patterns = chosen_configs(configs)
     scope = find_scope(paths, patterns=patterns, base=base or "", folder=Path.cwd())
-    announce_files(scope.paths)
+    announce_files(scope[0])
     return scope
 
 
@@ -135,23 +139,14 @@ def diff(
 
     Example: dpcalc diff configs/clinic.yaml --base origin/main
     """
-    from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.gate.check import diff as results_of
-    from dpcalc.gate.diff import cases, two_files
-    from dpcalc.gate.policy import Scope, with_scope_problems
-
     with costs_in_time(timeout, memory_limit) as costs:
         chosen_reports = reports(report or (), as_json=as_json)
-        reader = request.reader(base=base)
-        if base:
-            scope = _announced_scope(configs, base)
-            compared = cases(scope.paths, reader)
-        elif configs is None or len(configs) != 2:
+        if not base and (configs is None or len(configs) != 2):
             raise InputError(f"diff: expected two configs, or --base REV, got {len(configs or ())} and no --base")
-        else:
-            scope = Scope(paths=(configs[1],))
-            compared = (two_files(configs[0], configs[1], reader),)
-        results = with_scope_problems(results_of(compared, costs=costs), scope, severity=Severity.WARNING)
+        paths, losses = _announced_scope(configs, base) if base else ((configs or [])[1:], ())
+        reader = request.reader(base=base, against=None if base else (configs or [""])[0])
+        results = judging.diff(cases(paths, reader), costs=costs)
+        results = with_scope_problems(results, losses, severity=Severity.WARNING)
         if not results:
             raise InputError(f"nothing to compare: {_nothing_found(base)}")
         return gate_answer("diff", results, reports=chosen_reports, verbose=verbose, exit_zero=exit_zero)
@@ -172,15 +167,12 @@ def validate(
 
     Example: dpcalc validate configs/*.yaml
     """
-    from dpcalc.cli.gate import gate_answer, reports
-    from dpcalc.gate.check import validate as results_of
-
     with ended_after(math.inf if timeout is None else timeout, GRACE):
         paths, _ = chosen_configs(configs)
         if not paths:
             raise InputError(f"nothing to validate: {_nothing_found(None)}")
         chosen_reports = reports(report or (), as_json=as_json)
-        results = results_of(paths, reader=request.reader())
+        results = judging.validate(paths, reader=request.reader())
         return gate_answer("validate", results, reports=chosen_reports, verbose=verbose)
 
 
@@ -201,12 +193,6 @@ def lock(
 
     Example: dpcalc lock configs/*.yaml
     """
-    from dpcalc.cli.gate import Report, gate_answer
-    from dpcalc.config.files import create, exclusive_lock, save
-    from dpcalc.gate.diff import cases
-    from dpcalc.gate.lock import Lock, lock_path, missing_configs, read_or_new_lock, updated_lock
-    from dpcalc.gate.verdict import Verdict
-
     with costs_in_time(timeout, memory_limit) as costs:
         paths, _ = chosen_configs(configs)
         old_lock = read_or_new_lock(lock_path(Path.cwd()))
@@ -231,23 +217,18 @@ def lock(
     shown = visible(os.path.relpath(new_lock.path))
     if any(result.verdict is not Verdict.PASSED for result in results):
         return replace(answer, asides=(*answer.asides, f"error: {shown} is not written: not every config has a cost"))
-    new = new_lock.restricted_to([old_lock.entry_name(case.new) for case in locked if case.new is not None])
-    removed = set() if configs else {*old_lock.entries} - {*new.entries}
+    path, names = new_lock.path, {old_lock.entry_name(case.new) for case in locked if case.new is not None}
+    new = {name: entry for name, entry in new_lock.entries.items() if name in names}
+    removed = set() if configs else old_lock.entries.keys() - names
     # Entries are read again under the lock: another process may have written some since the configs were judged.
-    with exclusive_lock(new.path):
-        entries = read_or_new_lock(Path(new.path)).entries
+    with exclusive_lock(path):
+        entries = read_or_new_lock(Path(path)).entries
         others = {name: entry for name, entry in entries.items() if name not in removed}
-        data = Lock(path=new.path, entries=others | dict(new.entries)).text().encode()
-        if not create(new.path, data):
-            save(new.path, data)
+        data = Lock(path=path, entries=others | new).text().encode()
+        if not create(path, data):
+            save(path, data)
     notes = [f"note: removed the entry of {visible(name)}" for name in sorted(removed)]
-    return replace(answer, asides=(*answer.asides, *notes, f"wrote {shown}"), changed=(new.path,))
-
-
-def _codes(incomplete: str) -> list[str]:
-    from dpcalc.report.rules import RULES
-
-    return [code for code in RULES if code.startswith(incomplete.upper())]
+    return replace(answer, asides=(*answer.asides, *notes, f"wrote {shown}"), changed=(path,))
 
 
 def explain(
@@ -256,7 +237,7 @@ def explain(
         typer.Argument(
             metavar="CODE",
             help="The code of a finding, e.g. DPC101. Without it all rules are listed.",
-            autocompletion=_codes,
+            autocompletion=lambda incomplete: [code for code in RULES if code.startswith(incomplete.upper())],
         ),
     ] = None,
     *,
@@ -266,12 +247,10 @@ def explain(
 
     Example: dpcalc explain DPC404
     """
-    from dpcalc.report.rules import RULES, rule_address, rules_list, rules_page
-
     if markdown:
         return CommandResult(text=rules_page())
     if code is None:
-        return CommandResult(text=rules_list())
+        return CommandResult(text="".join(f"{each}  {rule.title}\n" for each, rule in RULES.items()))
     name = f"DPC{code.strip().upper().removeprefix('DPC')}"
     if name not in RULES:
         near = nearest(name, RULES) if any(character.isdigit() for character in name) else ""

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import typer
 
@@ -23,12 +23,36 @@ from dpcalc.cli.options import exact, given, one_of
 from dpcalc.cli.output import CommandResult, output_text, print_remark, refuse_existing, remarks, write_file
 from dpcalc.cli.progress import GRACE, ended_after, report_progress
 from dpcalc.cli.sources import Request
-from dpcalc.config.source import visible
-from dpcalc.errors import InputError, listed
+from dpcalc.config.files import Refusal, config_folder
+from dpcalc.config.found import (
+    BEFORE,
+    COHORT,
+    KEYS,
+    LOADERS,
+    OPEN,
+    ORDER,
+    QUESTIONS,
+    SEED,
+    SHUFFLED,
+    UNITS,
+    Word,
+    config_text,
+    contradiction,
+    loader_lines,
+    open_keys,
+    order_lines,
+    told_lines,
+    words_of,
+)
+from dpcalc.config.load import load_text
+from dpcalc.config.messages import value_suggestion
+from dpcalc.config.normal import normal_form
+from dpcalc.config.schema import json_schema_text, key_table
+from dpcalc.config.source import ConfigError, read_bytes, visible
+from dpcalc.errors import DpcalcError, InputError, listed
+from dpcalc.gate.workers import Workers
 from dpcalc.guarantee import Adjacency
-
-if TYPE_CHECKING:
-    from dpcalc.config.found import Word
+from dpcalc.report.rounding import as_given, rounded_up
 
 SCHEMES = ("shuffle", "poisson", "fixed", "with-replacement")  # that the templates offer
 FRAMEWORKS = {
@@ -93,8 +117,7 @@ def init(
 
     Example: dpcalc init train.py --loader shuffle --set data.examples=60_000
     """
-    from dpcalc.config.messages import value_suggestion
-
+    is_asking = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
     known = (*SCHEMES, "opacus", "trainer") if files else SCHEMES
     if loader is not None and loader not in known:
         hint = value_suggestion("scheme", loader, SCHEMES)
@@ -102,11 +125,17 @@ def init(
     if files:
         if template is not None:
             raise InputError("--template: expected no FILE beside it, got both; leave one of them out")
-        return _init_from(files, output, loader, _stated_numbers(numbers or ()), force=force)
+        keys, stated = (*KEYS, UNITS, COHORT, "devices", "accumulation", "accumulates", *ORDER), {}
+        for assignment in numbers or ():
+            key, equals, text = (part.strip() for part in assignment.partition("="))
+            if key not in keys or not equals or not re.fullmatch(r"[^\s#'\"]{1,200}", text):
+                raise InputError(f"--set: expected KEY=VALUE, KEY one of {', '.join(keys)}, got {assignment!r:.200}")
+            stated[key] = text
+        return _init_from(files, output, loader, stated, is_asking, force=force)
     if numbers:
         raise InputError("--set: expected FILE, to which it adds, got none; edit the template that is written")
     output = "dpcalc.yaml" if output is None else output
-    if template is None and loader is None and _can_ask():
+    if template is None and loader is None and is_asking:
         return _init_by_questions(output, force=force)
     text = resources.files("dpcalc.config").joinpath("templates", f"{template or 'dpsgd'}.yaml").read_text("utf-8")
     if loader is not None:
@@ -123,10 +152,6 @@ def init(
     return CommandResult(
         text=f"wrote {output}\n", asides=(f"note: {adapt}, then run `dpcalc epsilon {output}`",), changed=(output,)
     )
-
-
-def _can_ask() -> bool:
-    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
 
 
 def _ask(question: str, parse: Callable[[str], str]) -> str:
@@ -154,7 +179,6 @@ def _ask_choice(question: str, choices: Mapping[str, str], problem: Callable[[st
 
 def _stated_value(text: str, *, words: Sequence[Word], loader: str = "", key: str = "") -> str:
     """Return a number, a plain word or the path of a word of the files; "" for nothing; BadParameter for others."""
-    from dpcalc.config.found import QUESTIONS, contradiction
 
     text, paths = text.strip(), {"", *(word.path for word in words)}
     kinds = {"true or false": ("true", "false"), "(physical)": ("draws", "physical")}
@@ -173,23 +197,14 @@ def _stated_value(text: str, *, words: Sequence[Word], loader: str = "", key: st
     return text
 
 
-def _stated_numbers(assignments: Sequence[str]) -> dict[str, str]:
-    """Return the values of `--set` by key; InputError for a key that no config of `init` has."""
-    from dpcalc.config.found import COHORT, KEYS, ORDER, UNITS
-
-    known, given = (*KEYS, UNITS, COHORT, "devices", "accumulation", "accumulates", *ORDER), {}
-    for assignment in assignments:
-        key, equals, text = (part.strip() for part in assignment.partition("="))
-        if key not in known or not equals or not re.fullmatch(r"[^\s#'\"]{1,200}", text):
-            raise InputError(f"--set: expected KEY=VALUE, KEY one of {', '.join(known)}, got {assignment!r:.200}")
-        given[key] = text
-    return given
+def _asked(key: str, question: str, words: Sequence[Word] = (), loader: str = "") -> dict[str, str]:
+    """Return the answer to a question by its key; {} for none."""
+    answer = _ask(question, partial(_stated_value, words=words, loader=loader, key=key))
+    return {key: answer} if answer else {}
 
 
 def _stated_order(loader: str, given: Mapping[str, str], words: Sequence[Word]) -> dict[str, str]:
     """Ask what a secret order takes until something is not so, and then no more: the order counts as known."""
-    from dpcalc.config.found import ORDER, SEED, SHUFFLED, contradiction
-
     stated = {key: text for key, text in given.items() if key in ORDER}
     if contradiction(words, "", {SEED: "true"}):
         return stated
@@ -212,23 +227,15 @@ def _says_yes(question: str) -> bool:
 
 
 def _init_from(
-    files: Sequence[str], output: str | None, loader: str | None, given: dict[str, str], *, force: bool
+    files: Sequence[str],
+    output: str | None,
+    loader: str | None,
+    given: dict[str, str],
+    is_asking: bool,
+    *,
+    force: bool,
 ) -> CommandResult:
     """Write a config that refers to training files, and say what was found."""
-    from dpcalc.config.files import Refusal, config_folder
-    from dpcalc.config.found import (
-        BEFORE,
-        LOADERS,
-        QUESTIONS,
-        config_text,
-        contradiction,
-        loader_lines,
-        open_keys,
-        order_lines,
-        told_lines,
-        words_of,
-    )
-
     place = os.path.join(os.path.dirname(files[0]), "dpcalc.yaml") if output is None else output
     if place != "-":
         refuse_existing("--output", place, force=force)
@@ -247,33 +254,25 @@ def _init_from(
     if wrong := contradiction(words, loader or "", given):
         raise InputError(wrong)
     title = f"The privacy budget of {', '.join(names)}, by `dpcalc init`: values are read there."
-    is_asking = _can_ask()
     if is_asking:
         for line in told_lines(words, config_text(words, loader or "", given, title)):
             print_remark(line)
         if not loader:
-            said = loader_lines(words)
-            for line in ("The files state of the loader:", *(f"  {line}" for line in said)) if said else ():
-                print_remark(line)
-            is_said = any(word.fits is not None for word in words)
+            if said := loader_lines(words):
+                print_remark("\n  ".join(("The files state of the loader:", *said)))
             choices = {name: why for name, (_, why) in LOADERS.items()}
-            for name in choices if is_said else ():
+            for name in choices if any(word.fits is not None for word in words) else ():
                 choices[name] += ": not what they state" if contradiction(words, name, {}) else " (fits)"
-
-            def problem(name: str) -> str:
-                return contradiction(words, name, given)
-
+            problem = partial(contradiction, words, given=given)
             loader = _ask_choice("How does the loader draw?", choices, problem)
         given |= _stated_order(loader, given, words)
         for key, (question, names_of_it) in QUESTIONS.items():
             still_open = open_keys(config_text(words, loader, given, title))
             if key not in given and not set(still_open).isdisjoint(names_of_it.split()):
-                answer = _ask(f"{question} (Enter: later)", partial(_stated_value, words=words, loader=loader, key=key))
-                given |= {key: answer} if answer else {}
+                given |= _asked(key, f"{question} (Enter: later)", words, loader)
         if "\nbudget:" not in config_text(words, loader, given, title):
             question = "Largest epsilon that `dpcalc check` lets pass (Enter: later)"
-            answer = _ask(question, partial(_stated_value, words=words))
-            given |= {"budget.epsilon": answer} if answer else {}
+            given |= _asked("budget.epsilon", question, words)
     text = config_text(words, loader or "", given, title)
     missing, is_open = open_keys(text), "\nbudget:" not in text
     lines = [*([] if is_asking else told_lines(words, text)), *order_lines(words, loader or "", given, text)]
@@ -308,13 +307,7 @@ def _written(text: str, place: str, lines: Sequence[str], *, force: bool) -> Com
 
 def _cost(text: str, place: str) -> str:
     """Return what a written config costs, or what is wrong with it, in words."""
-    from dpcalc.config.files import config_folder
-    from dpcalc.config.found import open_keys
-    from dpcalc.config.load import load_text
-    from dpcalc.config.source import ConfigError
-    from dpcalc.errors import DpcalcError
     from dpcalc.planner.evaluate import guarantee
-    from dpcalc.report.rounding import as_given, rounded_up
 
     if missing := open_keys(text):
         return f"unknown, {', '.join(missing)} missing"
@@ -331,11 +324,6 @@ def _cost(text: str, place: str) -> str:
 def _init_by_questions(output: str, *, force: bool) -> CommandResult:
     """Ask five questions, write their answers as a config, and say which noise fits."""
     from dpcalc.api import solve
-    from dpcalc.config.files import config_folder
-    from dpcalc.config.found import COHORT, LOADERS, OPEN, QUESTIONS, UNITS, config_text, open_keys
-    from dpcalc.config.load import load_text
-    from dpcalc.errors import DpcalcError
-    from dpcalc.report.rounding import rounded_up
 
     if output != "-":
         refuse_existing("--output", output, force=force)
@@ -367,15 +355,10 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
         questions["privacy.group_size"] = "Most records of one person"
     print_remark("4 of 5. Sizes (Enter: later)")
     for key, question in questions.items():
-        answer = _ask(f"  {question}", partial(_stated_value, words=(), key=key))
-        given |= {key: answer} if answer else {}
+        given |= _asked(key, f"  {question}")
     print_remark("5 of 5. Target")
-    for key, question in (
-        ("budget.epsilon", "Epsilon"),
-        ("privacy.delta", "Delta, well below 1 / the number of units"),
-    ):
-        answer = _ask(f"  {question}", partial(_stated_value, words=()))
-        given |= {key: answer} if answer else {}
+    given |= _asked("budget.epsilon", "  Epsilon")
+    given |= _asked("privacy.delta", "  Delta, well below 1 / the number of units")
     needed = {"client": COHORT, "person": "privacy.group_size"}.get(protects)
     if needed:
         given.setdefault(needed, OPEN)
@@ -408,8 +391,6 @@ def show(request: Request) -> CommandResult:
 
     Example: dpcalc show clinic.yaml --set training.epochs=20
     """
-    from dpcalc.config.normal import normal_form
-
     loaded = request.load()
     return CommandResult(text=normal_form(loaded.plan), asides=remarks(loaded.diagnostics))
 
@@ -423,14 +404,7 @@ def schema(
 
     Example: dpcalc schema > dpcalc.schema.json
     """
-    from dpcalc.config.schema import json_schema_text, key_table
-
     return CommandResult(text=key_table() if markdown else json_schema_text())
-
-
-def _positive_text(text: str) -> str:
-    exact(text)
-    return text  # the config states it as it was written
 
 
 def import_(
@@ -448,7 +422,9 @@ def import_(
         str | None, given("PATH", "File for the config, and print its cost.", None, "--output", "-o")
     ] = None,
     force: options.Force = False,
-    delta: Annotated[str | None, given("D", "Delta, if the file does not say it.", _positive_text)] = None,
+    delta: Annotated[  # the config states it as it was written
+        str | None, given("D", "Delta, if the file does not say it.", lambda text: exact(text) and text)
+    ] = None,
     adjacency: Annotated[
         Adjacency | None, given("WORD", "Neighbouring data sets, by default as the library assumes them.")
     ] = None,
@@ -486,8 +462,6 @@ def import_(
     if len(set(files)) < len(files):
         raise InputError("import: expected each file once, got one twice")
 
-    from dpcalc.config.source import read_bytes
-    from dpcalc.gate.workers import Workers
     from dpcalc.imports.read import import_output, imported, joined, read_run_of
     from dpcalc.imports.run import Terms
     from dpcalc.planner.evaluate import evaluate
@@ -613,7 +587,7 @@ def scan(
         output = output or (None if counts.is_equal else DEFAULT)
     elif output not in {None, STDOUT}:
         raise InputError(
-            f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0].units}); its count "
+            f"--output: expected two or more levels, got one ({counts.names[0]}: {counts.sizes[0][1]}); its count "
             "needs no tree: leave --output out"
         )
     else:
@@ -626,10 +600,10 @@ def scan(
         text = scan_output(counts, output=output, section=section).json_text()
     else:  # below comments such as "# session: 40, 2 to 5 in each user"
         above, lines = "", []
-        for size in counts.sizes:
-            each = str(size.max_units) if size.min_units == size.max_units else f"{size.min_units} to {size.max_units}"
-            lines.append(f"# {size.name}: {size.units}{f', {each} in each {above}' if above else ''}\n")
-            above = size.name
+        for name, units, low, high in counts.sizes:
+            each = str(high) if low == high else f"{low} to {high}"
+            lines.append(f"# {name}: {units}{f', {each} in each {above}' if above else ''}\n")
+            above = name
         text = "".join(lines) + section
     asides = tuple(f"note: {remark}" for remark in counts.remarks)
     if output is None:

@@ -15,11 +15,16 @@ from dpcalc.cli import options
 from dpcalc.cli.options import given, nonnegative, one_of, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
 from dpcalc.cli.sources import Request
+from dpcalc.config.load import Loaded
 from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
+from dpcalc.gate.check import fit_text, fits
+from dpcalc.gate.costs import compute_answer
+from dpcalc.guarantee import Guarantee
 from dpcalc.report.formats import STATEMENTS, statement_format
+from dpcalc.report.guarantees import config_names, gdp_json, gdp_line, gdp_text
+from dpcalc.work import optional
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
     from dpcalc.pate.answer import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
 
@@ -43,8 +48,6 @@ def epsilon(
     from dpcalc.planner.composition import composed
     from dpcalc.planner.evaluate import evaluate
     from dpcalc.report.evaluation import costs_output, evaluation_output, note_texts, units_output
-    from dpcalc.report.guarantees import config_names
-    from dpcalc.work import optional
 
     warnings: tuple[str, ...] = ()
     errors: tuple[DpcalcError, ...] = ()
@@ -84,7 +87,6 @@ def epsilon(
         if verbose and is_shown:  # they take as long as the answer
             from dpcalc.planner.compare import cross_checks, prefix_errors
             from dpcalc.planner.gdp import gaussian_summary
-            from dpcalc.report.guarantees import gdp_json, gdp_line, gdp_text
 
             checks, prefixes = cross_checks(composition), prefix_errors(loaded.plan)
             output = evaluation_output(evaluation, loaded, checks=checks, errors=prefixes, verbose=True)
@@ -103,9 +105,16 @@ def epsilon(
             why = reasons(composition, evaluation.guarantee.direction or "")
             output = explained(output, evaluation, why, other_choices(composition))
         budget = loaded.plan.budget
-        if is_shown and budget is not None and (text := _what_fits(evaluation, loaded, budget.epsilon)):
-            output = replace(output, rows=[("to fit", text), *output.rows])
-            notes += [] if on_terminal() else [f"to fit: {text}"]
+        if is_shown and budget is not None and evaluation.guarantee.epsilon > budget.epsilon:
+            values: list[float | None] = []  # the noise and the steps that would fit, as `check` says them
+            for question in fits(loaded.plan, budget.epsilon):
+                values.append(None)
+                with suppress(DpcalcError):
+                    found = compute_answer(question)
+                    values[-1] = None if isinstance(found, Guarantee) else found
+            if text := fit_text(values, loaded):
+                output = replace(output, rows=[("to fit", text), *output.rows])
+                notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
             from dpcalc.pate.view import WARNING, votes_json, votes_text
 
@@ -114,23 +123,6 @@ def epsilon(
             warnings = (f"warning: {WARNING}",)
     findings = tuple(dict.fromkeys(finding for loaded in files for finding in loaded.diagnostics))
     return answer(output, findings, notes, form=request.form, quiet=quiet, asides=warnings, errors=errors)
-
-
-def _what_fits(evaluation: Evaluation, loaded: Loaded, limit: float) -> str:
-    """Return the noise and steps that would fit a limit that is exceeded, as `check` does; "" where none is found."""
-    from dpcalc.gate.check import fit_text, fits
-    from dpcalc.gate.costs import compute_answer
-    from dpcalc.guarantee import Guarantee
-
-    if evaluation.guarantee.epsilon <= limit:
-        return ""
-    values: list[float | None] = []
-    for question in fits(loaded.plan, limit):
-        values.append(None)
-        with suppress(DpcalcError):
-            found = compute_answer(question)
-            values[-1] = None if isinstance(found, Guarantee) else found
-    return fit_text(values, loaded)
 
 
 def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
@@ -282,10 +274,10 @@ def statement(
     view = statement_view(stated(loaded.plan), loaded, published=published)
     notes = registry_notes(view) if written == "registry" else ()
     if written == "html":
-        from dpcalc.charts.curves import CURVES, CurveRequest
+        from dpcalc.charts.curves import CurveRequest, curve
 
         try:
-            chart = CURVES["steps"](CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
+            chart = curve("steps", CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
             view = replace(view, picture=chart.picture())
         except DpcalcError as error:  # without matplotlib, or where no curve is defined
             notes = (f"the page has no chart: {error}",)

@@ -25,10 +25,13 @@ from dpcalc.cli.output import (
 )
 from dpcalc.cli.progress import announce, report_progress
 from dpcalc.cli.sources import Request, for_each, matching_paths
+from dpcalc.config.discovery import map_of
+from dpcalc.config.files import config_source
+from dpcalc.config.load import Loaded
 from dpcalc.errors import InputError
+from dpcalc.report.guarantees import config_names
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
     from dpcalc.sweep.points import Pool
 
 
@@ -86,11 +89,11 @@ def curve(
     from dataclasses import replace
 
     from dpcalc.charts.chart import chart_lines, chart_output
-    from dpcalc.charts.curves import CURVES, CurveRequest
+    from dpcalc.charts.curves import CurveRequest
+    from dpcalc.charts.curves import curve as drawn
     from dpcalc.charts.plot import MARKS, chart_picture, chart_text
     from dpcalc.planner.advice import unused_order
     from dpcalc.planner.composition import composed
-    from dpcalc.report.guarantees import config_names
     from dpcalc.sweep.points import parse_numbers
 
     if plot:
@@ -107,7 +110,7 @@ def curve(
     plans = tuple(zip(config_names(loaded), (config.plan for config in loaded), strict=True))
     lines = tuple(dict.fromkeys(methods or ()))
     announce("curve")
-    chart = CURVES[kind](CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
+    chart = drawn(kind, CurveRequest(plans=plans, methods=lines, grid=grid, on_progress=report_progress))
     if title:
         chart = replace(chart, title=title, subtitle=f"{chart.title}\n{chart.subtitle}")
     notes = [write_picture(plot, lambda ending: chart_picture(chart, ending))] if plot else []
@@ -162,9 +165,7 @@ def sweep(
     Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4
     """
     from dpcalc.charts.plot import chart_picture, chart_text
-    from dpcalc.config.discovery import map_of
-    from dpcalc.config.files import config_source
-    from dpcalc.sweep.points import SweptConfig, dask, in_process, parse_axis, processes, subtitle
+    from dpcalc.sweep.points import SweptConfig, dask, in_process, numbers_of, parse_axis, processes, subtitle
     from dpcalc.sweep.points import sweep as swept
     from dpcalc.sweep.view import heat_picture, heat_text, summary, sweep_chart, sweep_lines, sweep_output
 
@@ -175,11 +176,11 @@ def sweep(
         check_picture(plot)
         if len(axes) > 2:
             raise InputError(f"--plot: expected one or two --over, got {len(axes)}; a picture has two axes")
-        if len(axes) == 1 and axes[0].numbers is None:
-            raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0].values)}; leave --plot out")
+        if len(axes) == 1 and numbers_of(axes[0]) is None:
+            raise InputError(f"--plot: expected numbers for a line, got {', '.join(axes[0][1])}; leave --plot out")
     path = request.path()
     if path is None:
-        request.load(assumed=[f"{axis.key}={axis.values[0]}" for axis in axes])  # are there enough flags?
+        request.load(assumed=[f"{key}={values[0]}" for key, values in axes])  # are there enough flags?
         base = SweptConfig(text=None, name="", place="", overrides=request.overrides())
     else:
         map_path = map_of(path)
@@ -192,7 +193,7 @@ def sweep(
             mapped=path if map_path else "",
             overrides=request.overrides(),
         )
-    count = math.prod(len(axis.values) for axis in axes)
+    count = math.prod(len(values) for _, values in axes)
     pool: Pool = in_process  # where a few points take less time than the start of worker processes
     memory = options.bytes_of(memory_limit)
     if executor == "dask":
@@ -215,8 +216,8 @@ def sweep(
         text = sweep_lines(axes, outcomes)
     else:  # below a drawing: a line over one key with numbers, a map over two keys
         text = ""
-        if len(axes) == 1 and axes[0].numbers is not None:
-            drawn = sweep_chart(axes[0], outcomes, subtitle=facts)
+        if len(axes) == 1 and numbers_of(axes[0]) is not None:
+            drawn = sweep_chart(axes[0][0], outcomes, subtitle=facts)
             text = chart_text(drawn, width=width(), styled=has_styles()) + "\n"
         elif len(axes) == 2:
             text = heat_text(axes, outcomes, width=width(), styled=has_styles(), subtitle=facts) + "\n"
@@ -228,7 +229,7 @@ def sweep(
 
         def picture(ending: str) -> bytes:
             if len(axes) == 1:
-                return chart_picture(sweep_chart(axes[0], outcomes, subtitle=facts), ending)
+                return chart_picture(sweep_chart(axes[0][0], outcomes, subtitle=facts), ending)
             return heat_picture(axes, outcomes, ending, subtitle=facts)
 
         notes.append(write_picture(plot, picture))
@@ -296,20 +297,21 @@ def audit(
 
     Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg
     """
-    from dpcalc.audit.scores import ScoreRules, audit_scores, read_scores
+    from dpcalc.audit.scores import audit_scores, read_scores
     from dpcalc.audit.view import score_chart, score_output
     from dpcalc.charts.plot import chart_picture
     from dpcalc.planner.search import require_pld_method
 
-    rules = ScoreRules(
+    if plot:
+        check_picture(plot)
+    loaded = _config_beside(request, config, scores, "SCORES")
+    result = audit_scores(
+        require_pld_method(loaded.plan),
+        read_scores(scores),
         guesses=tuple(dict.fromkeys(guesses or ())),
         thresholds=tuple(dict.fromkeys(thresholds or ())),
         false_alarm=false_alarm,
     )
-    if plot:
-        check_picture(plot)
-    loaded = _config_beside(request, config, scores, "SCORES")
-    result = audit_scores(require_pld_method(loaded.plan), read_scores(scores), rules)
     drawn = []
     if plot:
         if not result.roc:
@@ -383,7 +385,7 @@ def simulate(
 
     loaded = request.load()
     announce("simulation")
-    result = simulate_plan(loaded.plan, seed=seed, draws=draws, on_progress=report_progress)
-    output, agrees = simulation_output(result, loaded), all(check.agrees for check in result.checks)
-    code = 0 if agrees else CONTRADICTED
-    return answer(output, loaded.diagnostics, result.notes, form="json" if as_json else "", code=code)
+    checks, notes = simulate_plan(loaded.plan, seed=seed, draws=draws, on_progress=report_progress)
+    output = simulation_output(checks, notes, seed, loaded)
+    code = 0 if all(check["agrees"] for check in checks) else CONTRADICTED
+    return answer(output, loaded.diagnostics, notes, form="json" if as_json else "", code=code)

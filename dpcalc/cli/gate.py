@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpcalc.cli.output import CommandResult, styled_text
-from dpcalc.config.files import is_device, send, write_or_replace
+from dpcalc.config.files import create, is_device, send
 from dpcalc.config.source import ConfigError, Severity, git_root, leaves_repository, open_regular
 from dpcalc.errors import FIX_INPUT, InputError, system_message
-from dpcalc.gate.verdict import Limit, Result, Verdict
+from dpcalc.gate.verdict import Result, Verdict
 from dpcalc.report.formats import REPORTS, report_format
 from dpcalc.report.gate import GateAnswer
 
@@ -33,10 +33,6 @@ class Report(NamedTuple):
 
     def refusal(self, sentence: str) -> InputError:
         return InputError(f"--report {self.format}={self.path}: {sentence}")
-
-
-def max_epsilon_limit(value: float | None) -> Limit | None:
-    return None if value is None else Limit(value=value, source="--max-epsilon")
 
 
 def reports(texts: Sequence[str], *, as_json: bool) -> tuple[Report, ...]:
@@ -124,7 +120,7 @@ def gate_answer(
             if Path(path).exists() and not Path(path).is_file():
                 send(path, data)
             else:
-                write_or_replace(path, data)
+                create(path, data, replaces=True)
             changed.append(path)
         except (InputError, OSError) as error:  # the verdict is known: say it all the same
             cause = system_message(error).removeprefix(f"{path}: cannot be written: ")

@@ -8,11 +8,16 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
+from dpcalc.cli.gate import gate_answer, reports
 from dpcalc.cli.options import given, nonnegative
 from dpcalc.cli.output import CommandResult, answer
 from dpcalc.cli.progress import costs_in_time
 from dpcalc.cli.sources import Request
+from dpcalc.config.load import load
+from dpcalc.config.source import visible
 from dpcalc.errors import InputError
+from dpcalc.gate.policy import Policy
+from dpcalc.report.ledger import ledger_output
 
 Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, a YAML file.")]
 
@@ -40,10 +45,7 @@ def add(
 
     Example: dpcalc ledger add clinics.ledger.yaml clinic.yaml --budget 8
     """
-    from dpcalc.config.load import load
-    from dpcalc.config.source import visible
     from dpcalc.gate.ledger import add as added_to
-    from dpcalc.report.ledger import ledger_output
 
     run = load(config, key=request.key, assignments=request.assignments)
     name = name or run.plan.name or ("" if config == "-" else PurePath(config).stem)
@@ -90,7 +92,6 @@ def show(ledger: Ledger, *, as_json: options.Json = False) -> CommandResult:
     Example: dpcalc ledger show clinics.ledger.yaml
     """
     from dpcalc.gate.ledger import account
-    from dpcalc.report.ledger import ledger_output
 
     evaluated = account(ledger)
     return answer(ledger_output(evaluated), evaluated.loaded.diagnostics, form="json" if as_json else "")
@@ -114,13 +115,10 @@ def check(
 
     Example: dpcalc ledger check clinics.ledger.yaml --base origin/main
     """
-    from dpcalc.cli.gate import gate_answer, max_epsilon_limit, reports
-    from dpcalc.gate.check import Demands
     from dpcalc.gate.ledger import check_ledger
-    from dpcalc.gate.policy import Policy
 
     chosen_reports = reports(report or (), as_json=as_json)
-    policy = Policy(max_epsilon=max_epsilon_limit(max_epsilon))
+    policy = Policy(max_epsilon=max_epsilon)
     with costs_in_time(timeout, memory_limit) as costs:
-        result = check_ledger(ledger, base=base or "", demands=Demands(policy=policy), costs=costs)
+        result = check_ledger(ledger, base=base or "", policy=policy, costs=costs)
     return gate_answer("check", [result], reports=chosen_reports, verbose=False)

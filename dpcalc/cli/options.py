@@ -10,8 +10,12 @@ from typing import Annotated, Any
 import typer
 
 from dpcalc.accountants import METHODS
+from dpcalc.config.discovery import find_configs
+from dpcalc.config.load import load
 from dpcalc.config.scalars import parse_number, parse_quotient, word_hint
+from dpcalc.config.schema import json_schema
 from dpcalc.errors import listed
+from dpcalc.gate.verdict import Limit
 from dpcalc.guarantee import Adjacency
 from dpcalc.report.formats import REPORTS
 from dpcalc.sampling.schemes import SCHEMES
@@ -66,10 +70,6 @@ def exact(text: str) -> Any:
 _gigabytes = number("a number of gigabytes > 0", lambda value: 0 < value < math.inf)
 
 
-def _seconds(text: str) -> float:
-    return min(positive(text), 1e6)  # 11 days; a wait of more than 24 days overflows the clock of some systems
-
-
 def revision(text: str) -> str:
     if not text.strip():
         raise typer.BadParameter("expected a git revision, got nothing; is a variable of the workflow not set?")
@@ -91,7 +91,6 @@ def config_keys(*, ending: str = "") -> Callable[[str], list[str]]:
     """Return the completion of the config's dotted keys, `ending` after each; items of a list have the key "[0]"."""
 
     def offered(incomplete: str) -> list[str]:
-        from dpcalc.config.schema import json_schema
 
         schema: Any = json_schema()
 
@@ -115,8 +114,6 @@ def names_of_config(section: str, *more: str) -> Callable[[typer.Context, str], 
     """Return the completion of the names of levels or phases in the config that the command would use, and `more`."""
 
     def offered(context: typer.Context, incomplete: str) -> list[str]:
-        from dpcalc.config.discovery import find_configs
-        from dpcalc.config.load import load
 
         names: list[str] = []
         with suppress(Exception):  # a shell that completes has no place for a message
@@ -163,11 +160,21 @@ Reports = Annotated[
 ]
 Base = Annotated[str | None, given("REV", "Compare with a git revision.", revision, "--base")]
 MaxEpsilon = Annotated[
-    float | None, given("E", "Fail above E, even if the budget allows more.", nonnegative, "--max-epsilon")
+    Limit | None,
+    given(
+        "E",
+        "Fail above E, even if the budget allows more.",
+        lambda text: Limit(value=nonnegative(text), source="--max-epsilon"),
+        "--max-epsilon",
+    ),
 ]
 ExitZero = Annotated[bool, typer.Option("--exit-zero", help="Exit 0 instead of 1; 2 and 3 stay.")]
 GATE_SECONDS, GIGABYTES = 600, 4  # for configs that others wrote; no sample config comes near
-Timeout = Annotated[float | None, given("S", "Give up after S seconds, with exit code 3.", _seconds, "--timeout")]
+# At most 11 days: a wait of more than 24 days overflows the clock of some systems.
+Timeout = Annotated[
+    float | None,
+    given("S", "Give up after S seconds, with exit code 3.", lambda text: min(positive(text), 1e6), "--timeout"),
+]
 MemoryLimit = Annotated[
     float, given("GB", "Memory of each worker process; beyond it exit code 3 (Linux).", _gigabytes, "--memory-limit")
 ]
@@ -198,11 +205,6 @@ Csv = Annotated[bool, typer.Option("--csv", help="Print CSV, every number in ful
 # Options of commands that read a config, which they all get alike: see `dpcalc.cli.sources.Request`.
 
 
-def _overriding(kind: Any, option: str, text: str, metavar: str | None = None, offered: Any = None) -> Any:
-    declared = typer.Option(option, metavar=metavar, help=text, rich_help_panel=PANEL, autocompletion=offered)
-    return Annotated[kind, declared]
-
-
 OVERRIDES: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "--unit": ("LEVEL", "The level whose units are protected; all for each level in turn.", (EVERY_UNIT,)),
     "--group-size": ("N", "Units that are protected together.", ()),
@@ -220,41 +222,64 @@ OVERRIDES: dict[str, tuple[str, str, tuple[str, ...]]] = {
 """Options that are short for `--set` of one key: (name of the value, help, words that the shell completes)."""
 SHARED: dict[str, tuple[Any, object]] = {
     "config": (Config, None),
-    "no_config": (_overriding(bool, "--no-config", "Do not search for a config file."), False),
+    "no_config": (
+        Annotated[bool, typer.Option("--no-config", help="Do not search for a config file.", rich_help_panel=PANEL)],
+        False,
+    ),
     "key": (
-        _overriding(
+        Annotated[
             str,
-            "--key",
-            "Section of the file that is the config, e.g. train.privacy; by default dpcalc, if present.",
-            "PATH",
-        ),
+            given(
+                "PATH",
+                "Section of the file that is the config, e.g. train.privacy; by default dpcalc, if present.",
+                None,
+                "--key",
+                rich_help_panel=PANEL,
+            ),
+        ],
         "",
     ),
     "assignments": (
-        _overriding(
+        Annotated[
             list[str] | None,
-            "--set",
-            "Override a key, e.g. training.steps=5000. May be repeated.",
-            "KEY=VALUE",
-            config_keys(ending="="),
-        ),
+            given(
+                "KEY=VALUE",
+                "Override a key, e.g. training.steps=5000. May be repeated.",
+                None,
+                "--set",
+                rich_help_panel=PANEL,
+                autocompletion=config_keys(ending="="),
+            ),
+        ],
         None,
     ),
     "unset": (
-        _overriding(
-            list[str] | None, "--unset", "Remove a key from the config. May be repeated.", "KEY", config_keys()
-        ),
+        Annotated[
+            list[str] | None,
+            given(
+                "KEY",
+                "Remove a key from the config. May be repeated.",
+                None,
+                "--unset",
+                rich_help_panel=PANEL,
+                autocompletion=config_keys(),
+            ),
+        ],
         None,
     ),
     **{
         option.removeprefix("--").replace("-", "_"): (
-            _overriding(
+            Annotated[
                 str | None,
-                option,
-                text,
-                metavar,
-                names_of_config("levels", *words) if option == "--unit" else one_of(words),
-            ),
+                given(
+                    metavar,
+                    text,
+                    None,
+                    option,
+                    rich_help_panel=PANEL,
+                    autocompletion=names_of_config("levels", *words) if option == "--unit" else one_of(words),
+                ),
+            ],
             None,
         )
         for option, (metavar, text, words) in OVERRIDES.items()

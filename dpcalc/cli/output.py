@@ -11,15 +11,14 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
+from dpcalc.config.files import create, is_device, refuse_outward_link, save, send
 from dpcalc.config.source import Diagnostic, Severity, visible
 from dpcalc.errors import DpcalcError, InputError, OutputError, diagnosis, system_message
 from dpcalc.records import dataclass
-
-if TYPE_CHECKING:
-    from dpcalc.report.output import Output
-
+from dpcalc.report.output import Output, error_json
+from dpcalc.report.rules import rule_address
 
 INTERRUPTED = 130  # exit code after Ctrl-C
 
@@ -64,8 +63,6 @@ def with_errors(output: Output, errors: Sequence[DpcalcError]) -> Output:
     if not errors:
         return output
 
-    from dpcalc.report.output import error_json
-
     described = error_json([(error, *diagnosis(error)) for error in errors])
     return replace(output, result={**output.result, **described})
 
@@ -104,8 +101,6 @@ _LEAST_WIDTH = 20
 
 def styled_text(text: str, stream: TextIO) -> str:
     """Return a text wrapped and with links to rules for a terminal, coloured for a stream that takes colours."""
-    from dpcalc.report.rules import rule_address
-
     wrapped = _wrapped(text, stream) if stream.isatty() else text
 
     def coloured(match: re.Match[str]) -> str:
@@ -257,8 +252,6 @@ def discard_output(stream: TextIO | None) -> None:
 
 def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
     """Write a file whole or not at all, or to a device; InputError if that fails or it exists without `force`."""
-    from dpcalc.config.files import create, is_device, save, send
-
     try:
         if is_device(path):
             send(path, data)
@@ -274,8 +267,6 @@ def write_file(option: str, path: str, data: bytes, *, force: bool) -> None:
 
 def refuse_existing(option: str, path: str, *, force: bool) -> None:
     """Raise InputError if a file, folder or link has this path, unless `force` or it is a device."""
-    from dpcalc.config.files import is_device
-
     if os.path.lexists(path) and not force and not is_device(path):
         raise InputError(f"{option}: {path} already exists; use --force to overwrite it")
 
@@ -283,7 +274,6 @@ def refuse_existing(option: str, path: str, *, force: bool) -> None:
 def check_picture(path: str) -> None:
     """Raise InputError if the picture of `--plot` has an unknown format or cannot be written."""
     from dpcalc.charts.plot import picture_format
-    from dpcalc.config.files import refuse_outward_link
 
     picture_format(path)
     target = Path(path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
@@ -65,9 +65,8 @@ def pate(
     """
     import numpy as np
 
-    from dpcalc.mechanisms.pate import VOTES, ConfidentGNMax, GNMax, LNMax, PateMechanism
-    from dpcalc.pate.answer import evaluate_pate
-    from dpcalc.pate.view import DRAWN, WARNING, pate_output, query_csv
+    from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, PateMechanism
+    from dpcalc.pate.view import pate_output
     from dpcalc.pate.votes_file import read_votes
 
     if votes is not None and Path(votes).suffix in {".yaml", ".yml"}:
@@ -101,20 +100,19 @@ def pate(
         raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
     if csv is not None:
         refuse_existing("--csv", csv, force=force)  # before a sanitised epsilon is drawn: each draw costs
-    answer = evaluate_pate(
+    output = pate_output(
         aggregation,
         votes_read,
         queries=len(votes_read.counts) if votes_read else queries or 0,
         delta=delta,
         target=target_eps,
         rng=np.random.default_rng() if sanitise else None,  # seeded by the system: the seed must stay secret
+        verbose=verbose,
+        with_csv=csv is not None,
     )
-    notes = [] if answer.by_votes is None else [WARNING]
-    notes += [] if answer.sanitised is None else [DRAWN]
-    asides = [] if quiet else [f"warning: {note}" for note in notes]
+    asides = [] if quiet else [f"warning: {note}" for note in cast(list[str], output.result["notes"])]
     if csv is not None:
-        write_file("--csv", csv, query_csv(answer).encode(), force=force)
+        write_file("--csv", csv, output.csv.encode(), force=force)
         asides.append(f"note: wrote {csv}")
-    output = pate_output(answer, assumptions=VOTES, notes=notes, verbose=verbose)
     text = output_text(output, form="json" if as_json else "", quiet=quiet)
     return CommandResult(text=text, asides=tuple(asides), changed=(csv,) if csv else ())

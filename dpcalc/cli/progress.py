@@ -11,17 +11,13 @@ import os
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import closing, contextmanager
 
 from dpcalc.cli.options import bytes_of
 from dpcalc.cli.output import print_remark
 from dpcalc.errors import OutOfTimeError, no_verdict_reason
+from dpcalc.gate.costs import Costs
 from dpcalc.records import dataclass
-
-if TYPE_CHECKING:
-    from dpcalc.gate.costs import Costs
-
 
 PATIENCE = 1.0  # seconds before the bar appears
 _REFRESH = 0.1  # seconds between two looks at the state
@@ -139,12 +135,7 @@ def ended_after(seconds: float, grace: float = 0.0) -> Iterator[None]:
 @contextmanager
 def costs_in_time(seconds: float | None, gigabytes: float) -> Iterator[Costs]:
     """Context that gives a cost evaluator with both limits, and ends the process soon after the timeout."""
-    from dpcalc.gate.costs import Costs
-
     seconds = math.inf if seconds is None else seconds
-    with ended_after(seconds, GRACE):
-        costs = Costs(seconds=seconds, memory=bytes_of(gigabytes), on_progress=report_progress, on_file=report_file)
-        try:
-            yield costs
-        finally:
-            costs.close()
+    costs = Costs(seconds=seconds, memory=bytes_of(gigabytes), on_progress=report_progress, on_file=report_file)
+    with ended_after(seconds, GRACE), closing(costs):
+        yield costs

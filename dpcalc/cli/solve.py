@@ -14,11 +14,14 @@ from dpcalc.cli import options
 from dpcalc.cli.options import given, positive, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal
 from dpcalc.cli.sources import Request
+from dpcalc.config.edit import Rewrite
+from dpcalc.config.edit import write as written_into
+from dpcalc.config.load import Loaded
+from dpcalc.config.normal import assumes_in_phases, stated_terms
+from dpcalc.config.source import Diagnostic
 from dpcalc.errors import InputError, NoSolution
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
-    from dpcalc.config.source import Diagnostic
     from dpcalc.planner.plan import Plan
     from dpcalc.planner.search import Goal
 
@@ -84,20 +87,17 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
         loaded = request.load(assumed=ASSUMED[name], allow_any_size=name == "rate")
         plan = loaded.plan
 
-        from dpcalc.config.edit import Rewrite
-        from dpcalc.config.edit import write as written_into
-        from dpcalc.config.normal import assumes_in_phases, stated_terms
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
-        from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
+        from dpcalc.planner.search import AttackGoal, EpsilonGoal
         from dpcalc.planner.solve import solve
         from dpcalc.planner.vary import select_phase
         from dpcalc.report.solution import no_solution_output, solution_output, with_safe_decimal
 
         if target_tpr is not None and at_fpr is not None:
-            goal: Goal = DetectionGoal(limit=target_tpr, false_positive_rate=at_fpr)
+            goal: Goal = AttackGoal(limit=target_tpr, false_positive_rate=at_fpr)
         elif target_advantage is not None:
-            goal = AdvantageGoal(limit=target_advantage)
+            goal = AttackGoal(limit=target_advantage)
         elif target is not None:
             goal = EpsilonGoal(limit=target)
         elif plan.budget is not None:

@@ -12,14 +12,15 @@ import typer
 
 from dpcalc.cli.options import EVERY_UNIT, SHARED
 from dpcalc.cli.output import print_remark
+from dpcalc.config.discovery import VARIABLE, find_configs, folders_to_search, matching_names
+from dpcalc.config.load import Loaded, load, load_every_unit, load_from_flags
+from dpcalc.config.overrides import ASSUMED, SCHEME_QUESTION, Overrides, missing_flags
 from dpcalc.config.source import ConfigError, visible
 from dpcalc.errors import DpcalcError, InputError
+from dpcalc.gate.diff import ConfigReader
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:
-    from dpcalc.config.load import Loaded
-    from dpcalc.config.overrides import Overrides
-    from dpcalc.gate.diff import ConfigReader
     from dpcalc.planner.plan import Plan
 
 Result = TypeVar("Result")
@@ -50,12 +51,9 @@ class Request:
 
     def overrides(self, assumed: Sequence[str] = ()) -> Overrides:
         """Return the changes to a config; `assumed` ones hold for keys that nothing else states."""
-        from dpcalc.config.overrides import Overrides
-
         return Overrides(assignments=self.assignments, flags=self.flags, unset=self.unset, assumed=tuple(assumed))
 
     def reader(self, *, base: str | None = None, against: str | None = None) -> ConfigReader:
-        from dpcalc.gate.diff import ConfigReader
 
         return ConfigReader(key=self.key, overrides=self.overrides(), base=base or "", against=against or "")
 
@@ -83,8 +81,6 @@ class Request:
         if self.config is not None or self.no_config:
             return self.config
 
-        from dpcalc.config.discovery import find_configs
-
         discovery = find_configs(Path.cwd(), os.environ)
         if discovery is None:
             return None
@@ -95,9 +91,6 @@ class Request:
 
     def load(self, *, assumed: Sequence[str] = (), allow_any_size: bool = False) -> Loaded:
         """Return the config that is named, found or made of options; InputError for none, or if no bound covers it."""
-        from dpcalc.config.load import load, load_from_flags
-        from dpcalc.config.overrides import missing_flags
-
         overrides = self.overrides(assumed)
         path = self.path()
         if path is not None:
@@ -111,8 +104,6 @@ class Request:
 
     def load_every_unit(self) -> tuple[Loaded, ...]:
         """Return the config once for each level that can be protected; without a file, one made of options."""
-        from dpcalc.config.load import load_every_unit
-
         path = self.path()
         if path is None:
             flags = tuple(flag for flag in self.flags if flag[0] != "--unit")  # flags alone tell of one level
@@ -137,9 +128,6 @@ class Request:
 
     def _no_config_error(self, missing: Sequence[str]) -> InputError:
         """Return the error with the folders searched, what is missing, and two commands that would work."""
-        from dpcalc.config.discovery import folders_to_search
-        from dpcalc.config.overrides import SCHEME_QUESTION
-
         context = self.context
         if self.no_config:
             looked = "--no-config ignores those that are found"
@@ -181,8 +169,6 @@ class Request:
 
 def without_assumed_places(loaded: Loaded) -> Loaded:
     """Return a config whose diagnostics on assumed values name the config's path, without line and column."""
-    from dpcalc.config.overrides import ASSUMED
-
     diagnostics = (
         replace(finding, path=loaded.path, line=None, column=None) if finding.path == ASSUMED else finding
         for finding in loaded.diagnostics
@@ -214,8 +200,6 @@ def chosen_configs(words: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[
         paths = dict.fromkeys(path for word in words for path in matching_paths(word))
         return tuple(paths), tuple(os.path.relpath(word or os.curdir) for word in words)
 
-    from dpcalc.config.discovery import VARIABLE, find_configs
-
     discovery = find_configs(Path.cwd(), os.environ)
     if discovery is None:
         return (), None
@@ -225,7 +209,6 @@ def chosen_configs(words: Sequence[str] | None) -> tuple[tuple[str, ...], tuple[
 
 def matching_paths(word: str) -> Sequence[str]:
     """Return [word] if it has no "*", or else all files that it names or matches; InputError if there are none."""
-    from dpcalc.config.discovery import matching_names
 
     if "*" not in word:
         return [word]

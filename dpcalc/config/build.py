@@ -6,7 +6,7 @@ is checked there, and raised with the key that is wrong; here it gets its place 
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from itertools import zip_longest
@@ -126,7 +126,6 @@ class _Reader:
     def __init__(self, root: Section, files: Files) -> None:
         self.errors: list[Diagnostic] = []
         self.files = files
-        self.root = root
         # What data files hold, by the identity of the node that names one: phases that inherit it share the node.
         # Errors are kept too: a thousand phases that inherit a wrong file must not read it a thousand times.
         self.contents: dict[int, object] = {}
@@ -166,7 +165,29 @@ class _Reader:
                 tree = data_tree(stated_tree, self.names, self.files)
             except ConfigError as cause:
                 self.errors.extend(cause.diagnostics)
-        self.check_sizes(root)
+        # Each level has one size, a count or a range; none beside a tree, which has them all. A tree over one level is
+        # an error by itself.
+        levels = items_of(node_at(root, "data", "levels"))
+        for level in levels if stated_tree is None or len(levels) > 1 else ():
+            stated = {key: node for key, node in entries_of(level).items() if key in {"count", "min", "max"}}
+            count = stated.get("count")
+            if stated_tree is not None:
+                for key, node in stated.items():
+                    message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
+                    self.errors.append(error("DPC107", node.start, message, "with a tree the levels have names only"))
+            elif isinstance(count, Scalar) and len(stated) > 1:
+                others = " and ".join(f"`{key}`" for key in stated if key != "count")
+                message = f"`count` and {others} in `{level.path}` both say how many there are"
+                self.errors.append(error("DPC107", count.start, message, "keep one of them"))
+            elif (
+                count is None and isinstance(level, Section) and not {*entries_of(level)} - {*keys_in("data.levels[]")}
+            ):
+                missing = ("min", "max") if stated else ("count",)
+                self.errors.extend(missing_key_error(level, key) for key in missing if key not in stated)
+                fewest, largest = (scalars.number_of(stated.get(key)) for key in ("min", "max"))
+                if fewest is not None and largest is not None and fewest > largest:
+                    problem = f"is {fewest}, more than the {largest} of `max`"
+                    self.errors.append(stated["min"].fault("DPC106", problem, "check both numbers"))
         if phases is not None:
             # What is missing at the top may stand in the phases.
             before = len(self.errors)
@@ -176,7 +197,14 @@ class _Reader:
         stated_privacy = self.required(root, "privacy")
         if isinstance(stated_privacy, Section) and isinstance(entry(stated_privacy, "delta"), Section):
             try:
-                units = 2 if data is None else self.fewest(root, data.levels, tree)
+                units: int | None = 2  # the fewest protected ones that the data can have, where the data are right
+                if data is not None:
+                    unit, names = text_at(stated_privacy, "unit"), [level.name for level in data.levels]
+                    number = names.index(unit) + 1 if unit in names else 1
+                    counts = [level.count or level.min for level in data.levels[:number]]
+                    counts = [sum(tree.sizes[number - 1])] if tree else counts
+                    is_known = all(counts) and not has_assumed_sizes(root) and (unit in names or len(names) == 1)
+                    units = prod(counts) if is_known else None
                 delta = delta_written_out(stated_privacy.entries["delta"], units)
                 stated_privacy = with_entries(stated_privacy, {"delta": delta} if delta else {})
             except ConfigError as cause:
@@ -200,23 +228,11 @@ class _Reader:
             tree=tree,
             privacy=privacy,
             method=accounting.method if accounting else str(keys_in("accounting")["method"].default),
-            budget=budget,
+            budget=budget and Budget(**_as_floats(vars(budget))),
             tuning=tuning,
             partition=partition,
             runs=all_runs,
         )
-
-    def fewest(self, root: Section, levels: Sequence[SimpleNamespace], tree: Tree | None) -> int | None:
-        """Return the fewest protected units that the data can have; None if nobody knows."""
-        unit = text_at(root.entries.get("privacy"), "unit")
-        names = [level.name for level in levels]
-        if has_assumed_sizes(root) or (unit not in names and len(names) > 1):
-            return None
-        number = names.index(unit) + 1 if unit in names else 1
-        if tree is not None:
-            return sum(tree.sizes[number - 1])
-        counts = [level.count or level.min for level in levels[:number]]
-        return prod(counts) if all(counts) else None
 
     # Values by their declaration.
 
@@ -269,23 +285,18 @@ class _Reader:
         self.errors.extend(extra_key_error(node, name, node.entries[name]) for name in extra)
         return values
 
-    def mapping(self, keys: Mapping[str, Key], node: Node, make: Callable[..., Any] = SimpleNamespace) -> Any:
-        """Return what `make` makes of the values of a section, defaults included; None if it is wrong."""
+    def mapping(self, keys: Mapping[str, Key], node: Node) -> Any:
+        """Return the values of a section, defaults included; None if it is wrong."""
         before = len(self.errors)
         values = {name: key.default for name, key in keys.items()} | self.values(keys, node)
-        return make(**values) if len(self.errors) == before else None
+        return SimpleNamespace(**values) if len(self.errors) == before else None
 
     def section(self, kind: str, node: Node | None) -> Any:
         """Return a section of a kind of `SECTIONS`; None if it is absent or wrong."""
         if node is None:
             return None
         # Short forms are written out before, so that one which is left over is an unknown key.
-        keys = {name: key for name, key in keys_in(kind).items() if not key.is_short_form}
-        constructors: dict[str, Callable[..., Any]] = {
-            "budget": lambda **values: Budget(**_as_floats(values)),
-            "sampling.episodes": Episodes,
-        }
-        return self.mapping(keys, node, constructors.get(kind, SimpleNamespace))
+        return self.mapping({name: key for name, key in keys_in(kind).items() if not key.is_short_form}, node)
 
     def required(self, parent: Section, key: str) -> Node | None:
         """Return a section of a file or phase; missing, it is an error unless an unknown key probably means it."""
@@ -303,35 +314,6 @@ class _Reader:
             self.errors.append(section.fault("DPC103", f"needs `{keys[0]}` or `{keys[1]}`", hint))
 
     # The sections.
-
-    def check_sizes(self, root: Section) -> None:
-        """Check that each level has one size, a count or a range; none beside a tree, which has them all."""
-        levels = items_of(node_at(root, "data", "levels"))
-        has_tree = node_at(root, "data", "tree") is not None
-        if has_tree and len(levels) == 1:
-            return  # a tree over one level is an error by itself
-        for level in levels:
-            stated = {key: node for key, node in entries_of(level).items() if key in {"count", "min", "max"}}
-            count = stated.get("count")
-            if has_tree:
-                for key, node in stated.items():
-                    message = f"`{key}` in `{level.path}` and `data.tree` both say how many there are"
-                    self.errors.append(error("DPC107", node.start, message, "with a tree the levels have names only"))
-            elif isinstance(count, Scalar) and len(stated) > 1:
-                others = " and ".join(f"`{key}`" for key in stated if key != "count")
-                message = f"`count` and {others} in `{level.path}` both say how many there are"
-                self.errors.append(error("DPC107", count.start, message, "keep one of them"))
-            elif (
-                count is None
-                and isinstance(level, Section)
-                and entries_of(level).keys() <= keys_in("data.levels[]").keys()
-            ):
-                missing = ("min", "max") if stated else ("count",)
-                self.errors.extend(missing_key_error(level, key) for key in missing if key not in stated)
-                fewest, largest = (scalars.number_of(stated.get(key)) for key in ("min", "max"))
-                if fewest is not None and largest is not None and fewest > largest:
-                    problem = f"is {fewest}, more than the {largest} of `max`"
-                    self.errors.append(stated["min"].fault("DPC106", problem, "check both numbers"))
 
     def run(self, run: Run, *, is_whole: bool) -> RunSections:
         """Return the sections of a phase; `is_whole` is False for the top level, which phases complete."""
@@ -351,11 +333,7 @@ class _Reader:
             if is_whole:
                 self.check_choice(training, ("steps", "epochs"), "e.g. `steps: 10_000`", is_required=length is not None)
         return RunSections(
-            at=run.at,
-            path=run.path,
-            sections=run.sections,
-            stated=run.stated,
-            faults=run.faults,
+            **vars(run),
             draws=draws,
             episodes=episodes,
             mechanism=mechanism,
@@ -381,7 +359,8 @@ class _Reader:
                 hint = "tasks are constructed from whole levels; keep one"
                 self.errors.append(error("DPC107", node.start, message, hint))
             try:
-                return draws, self.section("sampling.episodes", stated)
+                episodes = self.section("sampling.episodes", stated)
+                return draws, episodes and Episodes(**vars(episodes))
             except KeyedInputError as cause:
                 self.errors.append(keyed_error(sampling, cause))
                 return draws, None
@@ -415,14 +394,13 @@ class _Reader:
         node = self.required(run.sections, "mechanism")
         stated = entry(node, "type")
         name = text_at(node, "type") if stated else "gaussian"
-        if node is None or name not in MECHANISMS:
-            if node is not None and stated is not None:
-                self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
-            return None, None, "", None
-        before, asked = len(self.errors), None
-        if wrong := run.faults.get(None):
-            self.errors.extend(wrong)
-            return None, None, "", None
+        before, asked, nothing = len(self.errors), None, (None, None, "", None)
+        if node is not None and stated is not None and name not in MECHANISMS:
+            self.errors.append(wrong_word_error("type", stated, tuple(MECHANISMS)))
+        else:
+            self.errors.extend(run.faults.get(None, ()))
+        if node is None or len(self.errors) > before:
+            return nothing
         keys = mechanism_keys(name)
         noise = entry(node, "noise_multiplier")
         if isinstance(node, Section) and isinstance(noise, Section) and name == Gaussian.name:
@@ -448,7 +426,7 @@ class _Reader:
                     raise content
                 values[key] = content
             if len(self.errors) > before:
-                return None, None, "", None
+                return nothing
             values.pop("type", None)
             clip, votes = values.pop("clip", None), values.pop("votes", "")
             return mechanism_class(name).of(**_as_floats(values)), clip, votes, asked
@@ -456,7 +434,7 @@ class _Reader:
             self.errors.extend(cause.diagnostics)
         except KeyedInputError as cause:
             self.errors.append(keyed_error(node, cause))
-        return None, None, "", None
+        return nothing
 
 
 def _as_floats(values: dict[str, Any]) -> dict[str, Any]:

@@ -292,94 +292,74 @@ def _single_count(node: Node, key: str) -> tuple[Node, int]:
         raise ConfigError([must_be(cause.code, stated, cause.expected)]) from None
 
 
-def _side(shape: tuple[object, ...]) -> int:
-    """Return the side of a square array shape; Refusal for any other shape or above MAX_SIDE."""
-    from dpcalc.mechanisms.matrix_factorization import MAX_SIDE
+def _matrix(name: str, files: Files) -> "Array":
+    """Return the lower triangular matrix in a file; Refusal for another file, a wrong shape or a wrong entry.
 
-    if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
-        raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)
-    if shape[0] > MAX_SIDE:
-        problem = f"has {shape[0]:,} rows, and at most {MAX_SIDE:,} are read"
-        raise Refusal("DPC110", problem, "state `toeplitz` or `banded`")
-    return shape[0]
-
-
-def _npy_entries(content: bytes) -> "Array":
-    """Return the square matrix in .npy bytes, without unpickling; Refusal if damaged or not of real numbers."""
+    A .npy file is read without unpickling; a .csv file has no header, and its cells above the diagonal may be empty.
+    """
     import numpy as np
     from numpy.lib import format as npy
-
-    stream = io.BytesIO(content)
-    try:
-        read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-            shape, is_by_columns, dtype = read(stream)
-    except Exception as cause:  # NumPy reads it with Python's own parser, which raises many exceptions
-        raise Refusal("DPC110", "is no NumPy file, or a damaged one", _FILE_HINT) from cause
-    if dtype.hasobject:
-        raise Refusal("DPC110", "holds Python objects, which are not loaded", _FILE_HINT)
-    if dtype.kind not in "iuf":
-        raise Refusal("DPC110", f"holds {dtype}, not real numbers"[:80], _FILE_HINT)
-    side, body = _side(shape), content[stream.tell() :]
-    if len(body) != side * side * dtype.itemsize:
-        raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
-    # `numpy.load` would reserve the memory that the header asks for; here its shape was compared with the bytes.
-    numbers = np.frombuffer(body, dtype=dtype).reshape(shape, order="F" if is_by_columns else "C")
-    with np.errstate(over="ignore"):
-        return np.ascontiguousarray(numbers, dtype=np.float64)
-
-
-def _csv_entries(content: bytes) -> "Array":
-    """Return the square matrix in a CSV file without a header, whose cells above the diagonal may be empty."""
-    import numpy as np
-
-    try:
-        lines = content.decode("utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise Refusal("DPC110", "is no UTF-8 text", _FILE_HINT) from None
-    rows = [line.split(",") for line in lines if line.strip()]
-    side = _side((len(rows), len(rows[0]) if rows else 0))
-    entries = np.zeros((side, side))
-    for row, cells in enumerate(rows, start=1):
-        if len(cells) != side:
-            raise Refusal("DPC110", f"has {len(cells)} cells in row {row}, and {side} rows", _FILE_HINT)
-        for column, cell in enumerate(cells, start=1):
-            word = cell.strip()
-            try:
-                if "_" in word:  # Python reads 1_0 as ten, other readers of CSV do not
-                    raise ValueError
-                entries[row - 1, column - 1] = float(word) if word or column <= row else 0.0
-            except ValueError:
-                shown = word[:40] or "nothing"
-                raise Refusal("DPC110", f"row {row}, column {column} is no number: {shown}", _FILE_HINT) from None
-    return entries
-
-
-def _matrix(name: str, files: Files) -> "Array":
-    """Return the lower triangular matrix in a file; Refusal for another file, a wrong shape or a wrong entry."""
-    import numpy as np
 
     from dpcalc.mechanisms.matrix_factorization import MAX_SIDE
 
     limits = {".npy": 8 * MAX_SIDE**2 + 4096, ".csv": _MAX_CSV_BYTES}
     suffix, content = _content(name, files, limits, Refusal("DPC110", "is no NumPy or CSV file", _FILE_HINT))
-    entries = _npy_entries(content) if suffix == ".npy" else _csv_entries(content)
+    shape: tuple[object, ...]
+    try:
+        if suffix == ".csv":
+            rows = [line.split(",") for line in content.decode("utf-8-sig").splitlines() if line.strip()]
+            shape = len(rows), len(rows[0]) if rows else 0
+        else:
+            stream = io.BytesIO(content)
+            read: Any = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+                shape, is_by_columns, dtype = read(stream)
+    except Exception as cause:  # NumPy reads it with Python's own parser, which raises many exceptions
+        problem = "is no UTF-8 text" if suffix == ".csv" else "is no NumPy file, or a damaged one"
+        raise Refusal("DPC110", problem, _FILE_HINT) from cause
+    if suffix == ".npy" and dtype.hasobject:
+        raise Refusal("DPC110", "holds Python objects, which are not loaded", _FILE_HINT)
+    if suffix == ".npy" and dtype.kind not in "iuf":
+        raise Refusal("DPC110", f"holds {dtype}, not real numbers"[:80], _FILE_HINT)
+    if len(shape) != 2 or shape[0] != shape[1] or type(shape[0]) is not int or shape[0] < 1:
+        raise Refusal("DPC110", f"is not square: its shape is {shape}"[:80], _FILE_HINT)
+    side = shape[0]
+    if side > MAX_SIDE:
+        problem = f"has {side:,} rows, and at most {MAX_SIDE:,} are read"
+        raise Refusal("DPC110", problem, "state `toeplitz` or `banded`")
+    if suffix == ".npy":
+        # `numpy.load` would reserve the memory that the header asks for; here its shape is compared with the bytes.
+        body = content[stream.tell() :]
+        if len(body) != side * side * dtype.itemsize:
+            raise Refusal("DPC110", "is shorter or longer than its header says", "write it again with numpy.save")
+        numbers = np.frombuffer(body, dtype=dtype).reshape((side, side), order="F" if is_by_columns else "C")
+        with np.errstate(over="ignore"):
+            entries = np.ascontiguousarray(numbers, dtype=np.float64)
+    else:
+        entries = np.zeros((side, side))
+        for row, cells in enumerate(rows, start=1):
+            if len(cells) != side:
+                raise Refusal("DPC110", f"has {len(cells)} cells in row {row}, and {side} rows", _FILE_HINT)
+            for column, cell in enumerate(map(str.strip, cells), start=1):
+                try:
+                    if "_" in cell:  # Python reads 1_0 as ten, other readers of CSV do not
+                        raise ValueError
+                    entries[row - 1, column - 1] = float(cell) if cell or column <= row else 0.0
+                except ValueError:
+                    problem = f"row {row}, column {column} is no number: {cell[:40] or 'nothing'}"
+                    raise Refusal("DPC110", problem, _FILE_HINT) from None
     sizes = np.abs(entries)
     # Every entry is checked, since the sensitivity of a wrong matrix would be computed without complaint.
     for is_wrong, problem, hint in (
         (~np.isfinite(entries), "is not finite", "a strategy holds finite numbers"),
-        (
-            np.abs(entries) > _LARGEST,
-            "is larger than 1e100",
-            "scale the strategy: only the ratio of its entries counts",
-        ),
+        (sizes > _LARGEST, "is larger than 1e100", "scale the strategy: only the ratio of its entries counts"),
         (np.triu(entries, 1) != 0, "is not 0: a strategy is lower triangular", "noise may not depend on later steps"),
         (np.diag(~entries.any(axis=0)), "is 0 like all of its column, so that this step is never released", ""),
         (np.diag(np.diagonal(sizes) < _SMALLEST), "is 0: a strategy has an inverse", "the diagonal is not 0"),
     ):
         if is_wrong.any():
-            row, column = divmod(int(is_wrong.argmax()), len(is_wrong))
+            row, column = divmod(int(is_wrong.argmax()), side)
             raise Refusal("DPC110", f"row {row + 1}, column {column + 1} {problem}", hint)
     return entries
 

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import field, replace
 from itertools import product
-from typing import NamedTuple
 
 from dpcalc.config import scalars
 from dpcalc.config.build import build, valid_sections
@@ -56,6 +55,9 @@ class Difference:
     # True if it concerns the data or how they are drawn and clipped, which dpcalc cannot check and has to assume
     is_claim: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.key}: {self.old or 'not set'} -> {self.new or 'not set'}"
+
 
 def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     """Return the differences of two configs in long form, then changed data files; labels do not count.
@@ -64,7 +66,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     level in which other keys are given is one difference: its keys make no sense one by one.
     """
     # In the long form, where two ways to write the same thing do not differ.
-    changes = [_difference(pair, new) for pair in _different_pairs(_Pair((), old.tree, new.tree, new.tree))]
+    changes = [*_differences((), old.tree, new.tree, new.tree, new)]
     # Data, curves and strategies in files that changed. What the configs state themselves explains a difference of the
     # plans: the same part, or one above or below it.
     before, after = old.plan.phases, new.plan.phases
@@ -79,7 +81,7 @@ def differences(old: Loaded, new: Loaded) -> tuple[Difference, ...]:
     for place in dict.fromkeys(places):
         node = node_at(new.tree, *place)
         if node is not None and not any(keys[: len(place)] == place[: len(keys)] for keys in reported):
-            whole = _difference(_Pair(place, node, node, node), new)
+            whole = _difference(place, node, node, node, new)
             changes.append(replace(whole, new=whole.new + _FILE_CHANGED))
     return tuple(changes)
 
@@ -92,18 +94,11 @@ def with_difference(old: Loaded, new: Loaded, difference: Difference) -> Plan:
     return build(valid_sections(root, new.files if is_in_data_file else old.files))
 
 
-class _Pair(NamedTuple):
-    """A part of two configs: its keys, its values (None if absent) and the mapping or list that the new one is in."""
+def _differences(keys: Keys, old: Node | None, new: Node | None, parent: Node, config: Loaded) -> Iterator[Difference]:
+    """Yield the smallest differences of a part that make sense by themselves, in the order of the new file.
 
-    keys: Keys
-    old: Node | None
-    new: Node | None
-    parent: Node
-
-
-def _different_pairs(pair: _Pair) -> Iterator[_Pair]:
-    """Yield the smallest different parts of a pair that can be compared by themselves, in the order of the new file."""
-    keys, old, new, _ = pair
+    A value is None if it is absent; `parent` is the mapping or list that the new one is in.
+    """
     if isinstance(old, Section) and isinstance(new, Section):
         # Sections are compared key by key only if each key means something alone. A draw with other keys is one
         # difference: a plan with half of the old and half of the new draw is no plan that anybody wrote.
@@ -114,30 +109,30 @@ def _different_pairs(pair: _Pair) -> Iterator[_Pair]:
         if stand_alone or {*names} <= old.entries.keys() & new.entries.keys():
             for name in names:
                 if keys or name not in _LABELS:
-                    yield from _different_pairs(_Pair((*keys, name), old.entries.get(name), new.entries.get(name), new))
+                    before, after = old.entries.get(name), new.entries.get(name)
+                    yield from _differences((*keys, name), before, after, new, config)
             return
     if isinstance(old, Items) and isinstance(new, Items) and len(old.items) == len(new.items):
         for number, (before, after) in enumerate(zip(old.items, new.items, strict=True)):
-            yield from _different_pairs(_Pair((*keys, number), before, after, new))
+            yield from _differences((*keys, number), before, after, new, config)
         return
     if isinstance(old, Scalar) and isinstance(new, Scalar):
         is_equal = scalars.value(old) == scalars.value(new)
     else:
         is_equal = old is not None and new is not None and _one_line(old) == _one_line(new)
     if not is_equal:
-        yield pair
+        yield _difference(keys, old, new, parent, config)
 
 
-def _difference(pair: _Pair, new_config: Loaded) -> Difference:
-    """Return a pair as a Difference, each value on one short line; `mark` is None if an option states the new one."""
-    keys, old, new, parent = pair
+def _difference(keys: Keys, old: Node | None, new: Node | None, parent: Node, config: Loaded) -> Difference:
+    """Return a Difference, each value on one short line; `mark` is None if an option states the new one."""
     place = parent if new is None else new
     mark = place.start
     if isinstance(old, Scalar) and isinstance(new, Scalar) and new.origin is not None:
         before, after = (node.mark.source.lines[node.mark.line - 1 : node.mark.line] for node in (old, new))
         mark = new.origin if before == after else mark  # the reference is unchanged, and leads to another value
     # A mark in another file counts only if it is that of the referenced value; an option has no line to show.
-    is_in_file = mark.source.path == new_config.path or (isinstance(new, Scalar) and mark is new.origin)
+    is_in_file = mark.source.path == config.path or (isinstance(new, Scalar) and mark is new.origin)
     # No file can show data, tuning, parts, clipping, the mechanism's type, curves and strategies, and draws except
     # their amount; another number of phases may hide any of these.
     is_claim = keys[0] in {"data", "tuning", "partition"} or keys == ("phases",) or keys[-1] in _ASSUMPTION_KEYS

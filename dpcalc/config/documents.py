@@ -3,7 +3,7 @@
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import PurePosixPath
@@ -158,46 +158,50 @@ class References:
         if MARKER not in node.text and (is_name or not (" * " in node.text or " / " in node.text)):
             return node
         try:
-            factors = _factors(node.text)
+            # (operator before it, factor) of each factor of a product or quotient; none in other texts.
+            factors, operator, at = list[tuple[str, str]](), "", 0
+            while at < len(node.text) and len(factors) <= MAX_FACTORS:
+                match = _FACTOR.match(node.text, at)
+                if match is None:
+                    factors = []
+                    break
+                factors.append((operator, match[1]))
+                operator, at = match[2] or "", match.end()
             if not factors and MARKER not in node.text:
                 return node
-            if len(factors) > 1:
-                return self._product(node, factors)
-            target, end = self._end_of_chain(node.text)
+            if len(factors) <= 1:
+                target, end = self._end_of_chain(node.text)
+                self.ends[node.path] = end
+                self._note(node, target, end)
+                return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
+            if len(factors) > MAX_FACTORS:
+                raise Refusal("DPC111", f"it has more than {MAX_FACTORS} factors", "multiply some of them out")
+            product, origin = Fraction(1), None
+            for number, (operator, text) in enumerate(factors, 1):
+                factor = scalars.parse_number(text)
+                if MARKER in text:
+                    target, end = self._end_of_chain(text)
+                    self.ends[f"{node.path} (factor {number})"] = end
+                    self._note(node, target, end)
+                    origin = origin or target.start
+                    factor = scalars.number_of(target)
+                    if factor is None:
+                        message = f"`{shortened(text)}` is {scalars.describe(target)}, and a factor must be a number"
+                        raise Refusal("DPC110", message, scalars.number_hint(target))
+                if factor is None:
+                    raise Refusal("DPC110", f"`{shortened(text)}` is no decimal number", _PRODUCT_FORM)
+                if operator == "/" and not factor:
+                    raise Refusal("DPC110", "it divides by zero", "")
+                product = product / factor if operator == "/" else product * factor
+            result = scalars.probability_text(product)
+            if result is None:
+                raise Refusal("DPC111", f"the result has more than {scalars.MAX_DIGITS} digits", "write the number out")
+            return replace(node, text=result, plain=True, origin=origin)
         except Refusal as cause:
             kind = "reference" if MARKER in node.text else "product"
             message = f"`{node.path}` is the {kind} `{shortened(node.text)}`: {cause.message}"
             self.faults[node.mark] = error(cause.code, node.mark, message, cause.hint)
             return node
-        self.ends[node.path] = end
-        self._note(node, target, end)
-        return replace(target, mark=node.mark, key=node.key, path=node.path, origin=target.start)
-
-    def _product(self, node: Scalar, factors: list[tuple[str, str]]) -> Scalar:
-        """Return the value of a product at its place, exact; Refusal for a factor that is no number."""
-        if len(factors) > MAX_FACTORS:
-            raise Refusal("DPC111", f"it has more than {MAX_FACTORS} factors", "multiply some of them out")
-        product, origin = Fraction(1), None
-        for number, (operator, text) in enumerate(factors, 1):
-            factor = scalars.parse_number(text)
-            if MARKER in text:
-                target, end = self._end_of_chain(text)
-                self.ends[f"{node.path} (factor {number})"] = end
-                self._note(node, target, end)
-                origin = origin or target.start
-                factor = scalars.number_of(target)
-                if factor is None:
-                    message = f"`{shortened(text)}` is {scalars.describe(target)}, and a factor must be a number"
-                    raise Refusal("DPC110", message, scalars.number_hint(target))
-            if factor is None:
-                raise Refusal("DPC110", f"`{shortened(text)}` is no decimal number", _PRODUCT_FORM)
-            if operator == "/" and not factor:
-                raise Refusal("DPC110", "it divides by zero", "")
-            product = product / factor if operator == "/" else product * factor
-        result = scalars.probability_text(product)
-        if result is None:
-            raise Refusal("DPC111", f"the result has more than {scalars.MAX_DIGITS} digits", "write the number out")
-        return replace(node, text=result, plain=True, origin=origin)
 
     def _note(self, node: Scalar, target: Scalar, end: tuple[str, str]) -> None:
         """Note where a value comes from, and whether a launch may override it."""
@@ -206,21 +210,19 @@ class References:
         name = self._shown(place if mark.source is self._documents[place].tree.mark.source else mark.source.path)
         stated = f"{target.text} stands in {name}, line {mark.line}, column {mark.column}" if place else ""
         self.origins.setdefault((node.mark.source.path, *node.mark.place), []).append(stated)
-        options = self._documents[place].defaults.get(path)
-        if options is not None:
-            self.defaults.append(Default(node.path, node.mark, self._shown(place), options, target))
-            document = self._documents[place]
+        document, found = self._documents[place], list[tuple[tuple[str, ...], Scalar]]()
+        if path in document.defaults:
+            found.append((document.defaults[path], target))
             for guard in document.guards.get(path, ()):
-                value = self._scalar_at(document, tuple(guard.split(".")))
-                self.defaults.append(Default(node.path, node.mark, self._shown(place), document.defaults[guard], value))
+                found.append((document.defaults[guard], self._scalar_at(document, tuple(guard.split(".")))))
         elif self._hydra.is_composed(place):
-            self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{path}=",), target))
+            found.append(((f"{path}=",), target))
             # The option that states it is a choice that a launch may override, too: `dp=loose`.
             folder = posixpath.dirname(place) or str(self._files.folder)
             group, _, option = posixpath.relpath(mark.source.path, folder).rpartition("/")
             if group and not group.startswith(".."):
-                choice = replace(target, text=option.removesuffix(".yaml"))
-                self.defaults.append(Default(node.path, node.mark, self._shown(place), (f"{group}=",), choice))
+                found.append(((f"{group}=",), replace(target, text=option.removesuffix(".yaml"))))
+        self.defaults += [Default(node.path, node.mark, self._shown(place), *each) for each in found]
 
     def _shown(self, place: str) -> str:
         """Return a canonical name as the config would write it."""
@@ -346,23 +348,6 @@ class References:
         return node
 
 
-def _factors(text: str) -> list[tuple[str, str]]:
-    """Return (operator before it, factor) of each factor of a product or quotient; [] for other texts.
-
-    Example:
-        >>> _factors("${a} * 8 / 2"), _factors("2024/11")
-        ([('', '${a}'), ('*', '8'), ('/', '2')], [])
-    """
-    found, operator, at = list[tuple[str, str]](), "", 0
-    while at < len(text) and len(found) <= MAX_FACTORS:
-        match = _FACTOR.match(text, at)
-        if match is None:
-            return []
-        found.append((operator, match[1]))
-        operator, at = match[2] or "", match.end()
-    return found
-
-
 def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
     """Yield a note for each file that states defaults, not values of a run: no launch overrides them."""
     for name in dict.fromkeys(each.name for each in defaults):
@@ -377,43 +362,39 @@ def default_notes(defaults: list[Default]) -> Iterator[Diagnostic]:
         yield finding(Severity.NOTE, "DPC212", used[0].mark, message, hint)
 
 
-def open_values(root: Node) -> tuple[Scalar, ...]:
-    """Return the values that are `???`, still to be given, each once."""
-    return tuple({x.mark: x for _, x in walk(root, "") if isinstance(x, Scalar) and x.text == OPEN}.values())
-
-
-def open_error(values: Sequence[Scalar]) -> Diagnostic:
-    """Return the error of values that are `???`, at the first of them."""
-    first, paths = values[0], [f"`{value.path}`" for value in values]
-    if len(values) == 1:
-        return error("DPC110", first.mark, f"{paths[0]} is `{OPEN}`, a value still to be given", "write the value")
-    more = f" and {len(paths) - MAX_OPEN} more" if len(paths) > MAX_OPEN else ""
-    message = f"{', '.join(paths[:MAX_OPEN])}{more} are `{OPEN}`, values still to be given"
-    return error("DPC110", first.mark, message, f"write each in its place, or give it with `--set {first.path}=VALUE`")
-
-
-def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> Iterator[Diagnostic]:
-    """Yield the error of each scalar that is a wrong reference, a number beyond limits, or empty."""
+def unresolved_errors(root: Node, faults: Mapping[Mark, Diagnostic]) -> tuple[list[Diagnostic], list[Mark]]:
+    """Return the errors of scalars that are wrong references, numbers beyond limits, empty or `???`; marks of those."""
+    errors, still_open = [], dict[Mark, Scalar]()
     for _, node in walk(root, ""):
-        if not isinstance(node, Scalar) or node.text == OPEN:
+        if not isinstance(node, Scalar):
             continue
         reason = scalars.limit_violation(node.text) if node.plain else ""
         advice = no_number(node.name, node.text)
-        if node.mark in faults:
-            yield faults[node.mark]
+        if node.text == OPEN:
+            still_open[node.mark] = node
+        elif node.mark in faults:
+            errors.append(faults[node.mark])
         elif reason:
             message = f"`{node.path}` is {node.text[:MAX_SHOWN_LENGTH]}: {reason}"
-            yield error("DPC106", node.mark, message, advice or "write a plain number")
+            errors.append(error("DPC106", node.mark, message, advice or "write a plain number"))
         elif scalars.value(node) is None:
             # YAML makes `3,5` in braces the value 3 and an empty key `5`: digits on both sides of a comma.
             key, lines, start = node.start, node.start.source.lines, node.start.column - 1
             line = lines[key.line - 1] if node.key and key.line <= len(lines) else ""
             before, after = _BEFORE_COMMA.search(line[:start]), _AFTER_COMMA.match(line, start)
             if before and after:
-                number = f"{before[1]},{after[0]}"
-                message = f"`{number}` is cut in two: a comma ends a value in braces"
                 point = f"{before[1]}.{after[0]}"
                 way = f"{before[1]}_{after[0]} (or {point})" if len(after[0]) == 3 else point
-                yield error("DPC102", node.anchor, message, f"write {way}")
+                message = f"`{before[1]},{after[0]}` is cut in two: a comma ends a value in braces"
+                errors.append(error("DPC102", node.anchor, message, f"write {way}"))
             else:
-                yield node.fault("DPC102", "is empty", advice or "give it a value, or delete the line")
+                errors.append(node.fault("DPC102", "is empty", advice or "give it a value, or delete the line"))
+    if still_open:  # one error, at the first of them
+        paths, first = [f"`{value.path}`" for value in still_open.values()], next(iter(still_open.values()))
+        more = f" and {len(paths) - MAX_OPEN} more" if len(paths) > MAX_OPEN else ""
+        message = f"{', '.join(paths[:MAX_OPEN])}{more} are `{OPEN}`, values still to be given"
+        hint = f"write each in its place, or give it with `--set {first.path}=VALUE`"
+        if len(paths) == 1:
+            message, hint = f"{paths[0]} is `{OPEN}`, a value still to be given", "write the value"
+        errors.append(error("DPC110", first.mark, message, hint))
+    return errors, [*still_open]

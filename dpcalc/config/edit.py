@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Context, Decimal, Inexact
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -25,7 +24,6 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 
 _LINE_END = re.compile(r"\r\n|\r|\n|\Z")
-_EXACT = Context(prec=200, traps=[Inexact])  # digits of any decimal that is written; others raise Inexact
 _MAX_DIGITS = 24  # of a number in a file; longer ones are refused instead of written
 
 
@@ -106,10 +104,63 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
     try:
         if rewrite.path.lower().endswith(".toml"):
             raise _Refusal("a TOML file is not rewritten")
-        edits, written = _edits(source.text, changes)
+        # A stated number is replaced, an unstated one is added with its missing sections. Phases can share a scalar by
+        # inheritance: it is replaced if all of them get one new number, else each that changes gets one of its own.
+        numbers = [change for change in changes if change.node is None]
+        users: dict[tuple[int, int], list[_NumberChange]] = {}
+        for change in changes:
+            if change.node is not None:
+                users.setdefault(change.node.mark.place, []).append(change)
+        for group in users.values():
+            changed = [change for change in group if change.changed]
+            is_common = len(changed) == len(group) and len({change.amount for change in changed}) == 1
+            numbers += changed[:1] if is_common else [replace(change, node=None) for change in changed]
+
+        words, mappings = _spans(source.text)
+        edits: list[tuple[int, int, str]] = []
+        written: list[tuple[int, str]] = []
+        for change in numbers:
+            node = change.node
+            if node is None:
+                section, keys = change.run.at, change.keys
+                while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
+                    section, keys = below, keys[1:]
+                place = mappings.get(section.mark.place)
+                if place is None or place.anchor:
+                    raise _Refusal(f"`{change.path}` has no place of its own in the file")
+                *above, last = keys
+                entry = f"{last}: {_full_decimal(change.amount)}"
+                for name in reversed(above):
+                    entry = f"{name}: {{{entry}}}"
+                edits.append((place.start, place.stop, f"{place.before}{entry}{place.after}"))
+                written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
+                continue
+            if "${" in node.text:
+                raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
+            scalar = words.get(node.mark.place)
+            label = words.get(node.key.place) if node.key else None
+            if scalar is not None and scalar.anchor:
+                raise _Refusal(f"`{change.path}` comes from the anchor `&{scalar.anchor}`, which other places repeat")
+            # In the user's form: `steps` for `epochs`, else under the same key in its own unit.
+            stated = node.name
+            key, amount = ("steps" if stated == "epochs" else stated), change.amount
+            if change.keys[-1] == "rate" and stated in {"expected", BATCH_SIZE}:
+                amount *= change.count
+                # A `batch_size` cannot become a rate, which would have to stand in another section.
+                if stated == "expected" and amount.denominator != 1:
+                    key, amount = "rate", change.amount
+            has_separators = "_" in node.text and amount.denominator == 1
+            number = f"{amount.numerator:_}" if has_separators else _full_decimal(amount)
+            if scalar is None or (key != stated and (label is None or label.anchor)):
+                raise _Refusal(f"`{node.path}` is written in a way that cannot be changed safely")
+            edits.append((scalar.start, scalar.stop, number))
+            if key != stated and label is not None:
+                edits.append((label.start, label.stop, key))
+            written.append((node.mark.line, f"{key}: {number} (was {stated}: {node.text})"))
+
         fresh = source.text
-        for start, stop, words in sorted(edits, key=lambda edit: edit[0], reverse=True):  # so that indices stay valid
-            fresh = fresh[:start] + words + fresh[stop:]
+        for start, stop, put in sorted(edits, key=lambda edit: edit[0], reverse=True):  # so that indices stay valid
+            fresh = fresh[:start] + put + fresh[stop:]
         # The edits are right if and only if the new text means the new plan: anchors, merges and references are not
         # reasoned about, the text is loaded.
         try:
@@ -120,8 +171,8 @@ def edited(text: str, rewrite: Rewrite) -> tuple[str, tuple[str, ...]]:
             raise _Refusal("the value cannot be changed in one place without changing something else")
     except _Refusal as cause:
         unwritten = [change for change in changes if change.changed or change.node is None]
-        numbers = [(x.path, x.amount.numerator if x.amount.denominator == 1 else float(x.amount)) for x in unwritten]
-        by_hand = ", ".join(f"`{join(rewrite.key, path)}: {number}`" for path, number in numbers)
+        amounts = [(x.path, x.amount.numerator if x.amount.denominator == 1 else float(x.amount)) for x in unwritten]
+        by_hand = ", ".join(f"`{join(rewrite.key, path)}: {amount}`" for path, amount in amounts)
         where = visible(rewrite.path)
         raise InputError(f"--write: {where}: {cause}; nothing was changed. By hand: {by_hand}") from cause
     return fresh, tuple(f"{rewrite.path}:{line}: {words}" for line, words in written)
@@ -171,67 +222,6 @@ def _number_changes(section: str, run: Run, old: Phase, new: Phase) -> Iterator[
             )
 
 
-def _edits(text: str, changes: list[_NumberChange]) -> tuple[list[tuple[int, int, str]], list[tuple[int, str]]]:
-    """Return (start, stop, text) of the edits that write each number, and (line, text) of each for the report.
-
-    A stated number is replaced, an unstated one is added with its missing sections; _Refusal where that is not safe.
-    """
-    # Phases can share a scalar by inheritance: it is replaced if all of them get one new number, else each that changes
-    # gets a number of its own.
-    numbers = [change for change in changes if change.node is None]
-    users: dict[tuple[int, int], list[_NumberChange]] = {}
-    for change in changes:
-        if change.node is not None:
-            users.setdefault(change.node.mark.place, []).append(change)
-    for group in users.values():
-        changed = [change for change in group if change.changed]
-        is_common = len(changed) == len(group) and len({change.amount for change in changed}) == 1
-        numbers += changed[:1] if is_common else [replace(change, node=None) for change in changed]
-
-    words, mappings = _spans(text)
-    edits: list[tuple[int, int, str]] = []
-    written: list[tuple[int, str]] = []
-    for change in numbers:
-        node = change.node
-        if node is None:
-            section, keys = change.run.at, change.keys
-            while len(keys) > 1 and isinstance(below := section.entries.get(keys[0]), Section):
-                section, keys = below, keys[1:]
-            place = mappings.get(section.mark.place)
-            if place is None or place.anchor:
-                raise _Refusal(f"`{change.path}` has no place of its own in the file")
-            *above, last = keys
-            entry = f"{last}: {_full_decimal(change.amount)}"
-            for name in reversed(above):
-                entry = f"{name}: {{{entry}}}"
-            edits.append((place.start, place.stop, f"{place.before}{entry}{place.after}"))
-            written.append((change.run.at.mark.line, f"{change.path}: {_full_decimal(change.amount)}"))
-            continue
-        if "${" in node.text:
-            raise _Refusal(f"`{node.path}` is the reference `{node.text}`; the value stands elsewhere")
-        scalar = words.get(node.mark.place)
-        label = words.get(node.key.place) if node.key else None
-        if scalar is not None and scalar.anchor:
-            raise _Refusal(f"`{change.path}` comes from the anchor `&{scalar.anchor}`, which other places repeat")
-        # In the user's form: `steps` for `epochs`, else under the same key in its own unit.
-        stated = node.name
-        key, amount = ("steps" if stated == "epochs" else stated), change.amount
-        if change.keys[-1] == "rate" and stated in {"expected", BATCH_SIZE}:
-            amount *= change.count
-            # A `batch_size` cannot become a rate, which would have to stand in another section.
-            if stated == "expected" and amount.denominator != 1:
-                key, amount = "rate", change.amount
-        has_separators = "_" in node.text and amount.denominator == 1
-        number = f"{amount.numerator:_}" if has_separators else _full_decimal(amount)
-        if scalar is None or (key != stated and (label is None or label.anchor)):
-            raise _Refusal(f"`{node.path}` is written in a way that cannot be changed safely")
-        edits.append((scalar.start, scalar.stop, number))
-        if key != stated and label is not None:
-            edits.append((label.start, label.stop, key))
-        written.append((node.mark.line, f"{key}: {number} (was {stated}: {node.text})"))
-    return edits, written
-
-
 def _spans(text: str) -> tuple[dict[tuple[int, int], _Span], dict[tuple[int, int], _Span]]:
     """Return the spans of all scalars, and the places in mappings for a new entry, by line and column (from 1).
 
@@ -278,17 +268,10 @@ def _spans(text: str) -> tuple[dict[tuple[int, int], _Span], dict[tuple[int, int
 
 
 def _full_decimal(amount: Fraction) -> str:
-    """Return the shortest exact decimal of a number; _Refusal if there is none, or it has too many digits."""
-    if amount.denominator == 1:
-        return str(amount.numerator)
-    try:
-        exact = _EXACT.divide(Decimal(amount.numerator), Decimal(amount.denominator))
-    except Inexact:
-        raise _Refusal(f"{amount} is no decimal number") from None
-    # The shortest decimal of the float is what a person would write; it counts only if it is the number exactly.
-    short = repr(float(exact))
-    if Decimal(short) == exact:
-        return short
-    if len(exact.as_tuple().digits) > _MAX_DIGITS:
-        raise _Refusal(f"{exact} has too many digits")
-    return format(exact, "f")
+    """Return the exact decimal of a number; _Refusal if there is none, or it has too many digits."""
+    text = scalars.decimal_text(amount)
+    if text is None:
+        raise _Refusal(f"{amount} is no decimal number")
+    if len(text) > _MAX_DIGITS:
+        raise _Refusal(f"{text} has too many digits")
+    return text

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from dpcalc.config import scalars
-from dpcalc.config.loaders import LOADER, LOADER_KEYS, drawn_from, mechanism_written_out, written_out
+from dpcalc.config.loaders import LOADER, LOADER_KEYS, mechanism_written_out, written_out
 from dpcalc.config.overrides import ASSUMED, FLAGS, Assignment, Changes
 from dpcalc.config.scalars import AMOUNT_KEYS, BATCH_SIZE, DRAW_KEYS, EPISODES, UNKNOWN
 from dpcalc.config.schema import SCHEMES, mechanism_keys
@@ -123,6 +123,10 @@ def runs(root: Section) -> tuple[Run, ...]:
     """
     found, inherited = [], without_keys(root, *root.entries.keys() - {*RUN_KEYS})
     phases = root.entries.get("phases")
+    # The first level of a name counts, where several have it.
+    levels = reversed(items_of(node_at(root, "data", "levels")))
+    counts = {text_at(level, "name"): entry(level, "count") for level in levels}
+    adjacency = text_at(root.entries.get("privacy"), "adjacency")
     places: list[tuple[Node, str]] = [(each, f"phases[{number}]") for number, each in enumerate(items_of(phases))]
     for at, path in [(root, "")] if phases is None else places:
         if not isinstance(at, Section):
@@ -134,7 +138,7 @@ def runs(root: Section) -> tuple[Run, ...]:
             draws = dict(sampling.entries)
             for name, stated in sampling.entries.items():
                 try:
-                    draws[name] = written_out(stated, *drawn_from(root, name))
+                    draws[name] = written_out(stated, counts.get(name), adjacency)
                 except ConfigError as cause:
                     faults[name] = cause.diagnostics
                 draw = draws[name]
@@ -194,13 +198,13 @@ def _merge(base: Section, over: Section) -> Section:
     return replace(over, entries=entries)
 
 
-def _overlay(base: Section, item: Assignment) -> Section:
-    """Return `base` with one setting as its only content; the mappings on its path keep their places."""
-    head, value = str(item.keys[0]), item.value
-    if len(item.keys) > 1:
-        present = base.entries.get(head)
-        fresh = Section(entries={}, mark=item.marks[0], key=item.marks[0], path=join(base.path, head))
-        value = _overlay(present if isinstance(present, Section) else fresh, item.below(1))
+def _overlay(base: Section, item: Assignment, start: int = 0) -> Section:
+    """Return `base` with one setting, below its first keys, alone in it; the mappings on its path keep their places."""
+    head, value = str(item.keys[start]), item.value
+    if start + 1 < len(item.keys):
+        present, mark = base.entries.get(head), item.marks[start]
+        fresh = Section(entries={}, mark=mark, key=mark, path=join(base.path, head))
+        value = _overlay(present if isinstance(present, Section) else fresh, item, start + 1)
     return replace(base, entries={head: value})
 
 
@@ -228,15 +232,15 @@ def _with_value(root: Section, item: Assignment, names: tuple[str, ...] | None) 
     # Up to the last index of a list the path must exist. The keys after it are merged in as a section, so that they
     # exclude inherited keys as the section of a phase does.
     start = max((number for number, key in enumerate(item.keys, start=1) if isinstance(key, int)), default=0)
-    above, below = item.keys[:start], item.below(start)
+    above = item.keys[:start]
     target = node_at(root, *above)
-    if target is not None and not below.keys:
+    if target is not None and start == len(item.keys):
         return replace_in(root, above, item.value)
     if not isinstance(target, Section):
         lost = _first_missing(root, above)
         at = start if lost is None else lost
         return _no_place_error(item.keys[at], item.marks[at])
-    merged = _merge(target, _long_runs(_overlay(target, below), names))
+    merged = _merge(target, _long_runs(_overlay(target, item, start), names))
     changed = replace_in(root, above, merged)
     new = item.value.text if isinstance(item.value, Scalar) else ""
     before, after = node_at(root, *item.keys[:-1]), node_at(changed, *item.keys[:-1])
@@ -336,41 +340,32 @@ def long_form(root: Section, changes: Changes) -> tuple[Section, tuple[Assignmen
         if not ends.entries.keys() & level.entries.keys():
             long = with_entries(without_keys(level, "count"), ends.entries)
             root = replace_in(root, ("data", "levels", at), long)
-    root, dependent = _with_unknown_count(root)
-    return root, tuple(done), (*problems, *dependent)
 
-
-def _with_unknown_count(root: Section) -> tuple[Section, list[Diagnostic]]:
-    """Return the file with a number in the place of an unknown count of its only level, and why it must be known.
-
-    The number is the least that fits every rate and the group: a plan needs one, and epsilon does not depend on it.
-    """
+    # A number in the place of an unknown count of the only level: the least that fits every rate and the group. A plan
+    # needs one, and epsilon does not depend on it.
     where = ("data", "levels", 0, "count")
-    levels, count = node_at(root, "data", "levels"), node_at(root, *where)
-    if not isinstance(count, Scalar) or count.text != UNKNOWN or not isinstance(levels, Items) or len(levels.items) > 1:
-        return root, []
-    name = (level_names(root) or (DEFAULT_LEVEL,))[0]
-    problems, rates = [], []
+    count = node_at(root, *where)
+    if not isinstance(count, Scalar) or count.text != UNKNOWN or len(items_of(levels)) > 1:
+        return root, tuple(done), tuple(problems)
+    dependent, rates = [], []
     for run in runs(root):
-        draw = entry(run.sections.entries.get("sampling"), name)
+        draw = node_at(run.sections, "sampling", (level_names(root) or (DEFAULT_LEVEL,))[0])
         scheme, stated = text_at(draw, "scheme"), entry(draw, "rate")
         rate = scalars.number_of(stated)
-        if rate is None and isinstance(stated, Scalar):
-            rate = scalars.parse_quotient(stated.text)
+        rates.append(scalars.parse_quotient(text_at(draw, "rate")) if rate is None else rate)
         if scheme == LOADER:  # it was not written out
             problem = "is unknown, and what its loader draws depends on it"
-            problems.append(count.fault("DPC107", problem, "state the number, or a scheme with a `rate` alone"))
+            dependent.append(count.fault("DPC107", problem, "state the number, or a scheme with a `rate` alone"))
         if isinstance(draw, Section) and scheme in SCHEMES:
             needing = {"size", "expected", BATCH_SIZE, "max_batch_size"} & draw.entries.keys()
             if needing or "size" in SCHEMES[scheme]:
                 what = f"`{min(needing)}`" if needing else f"scheme {scheme}"
                 problem = f"is unknown, and with {what} epsilon depends on it"
-                problems.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
-        rates.append(rate)
+                dependent.append(count.fault("DPC107", problem, "state the number, or draw by a `rate` alone"))
     smallest = scalars.least_count(rates, scalars.number_of(node_at(root, "privacy", "group_size")))
     mark = Mark(source_of(str(smallest), ASSUMED), 1, 1)
-    number = replace(count, text=str(MAX_COUNT if problems else smallest), plain=True, mark=mark, origin=count.mark)
-    return replace_in(root, where, number), problems
+    number = replace(count, text=str(MAX_COUNT if dependent else smallest), plain=True, mark=mark, origin=count.mark)
+    return replace_in(root, where, number), tuple(done), (*problems, *dependent)
 
 
 def ineffective_errors(

@@ -227,29 +227,24 @@ def save(path: str, data: bytes) -> None:
         raise InputError(f"{path}: cannot be written: {system_message(error)}; nothing was changed") from error
 
 
-def create(path: str, data: bytes) -> bool:
-    """Write a new file in one step; return False if the name exists, InputError if it cannot be written."""
+def create(path: str, data: bytes, *, replaces: bool = False) -> bool:
+    """Write a file in one step; return False if the name exists, unless it `replaces` a file or link of that name.
+
+    InputError if it cannot be written.
+    """
     refuse_outward_link(path)
     target = Path(path)
     try:
         with _temporary_file(target, data) as fresh:
-            target.hardlink_to(fresh)  # of all ways to give a name only this one never takes it from another file
+            if replaces:
+                fresh.replace(target)
+            else:
+                target.hardlink_to(fresh)  # of all ways to give a name only this one never takes it from another file
     except FileExistsError:
         return False
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
     return True
-
-
-def write_or_replace(path: str, data: bytes) -> None:
-    """Write a file in one step, replacing a file or link of that name; InputError if it cannot be written."""
-    refuse_outward_link(path)
-    target = Path(path)
-    try:
-        with _temporary_file(target, data) as fresh:
-            fresh.replace(target)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be written: {system_message(error)}") from error
 
 
 def send(path: str, data: bytes) -> None:

@@ -17,7 +17,7 @@ from dpcalc.config.files import Files, Refusal
 from dpcalc.config.loaders import LOADERS as CLASSES
 from dpcalc.config.messages import beside, key_suggestion
 from dpcalc.config.source import Mark, shortened, source_of, visible
-from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join, node_at
+from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join, node_at, walk
 from dpcalc.config.words import SHARED, Beside, Meaning, meaning, plain_word
 
 # Below the top these words are common in other meanings (Adam's eps, a blur's sigma), so that they count only in a
@@ -30,6 +30,7 @@ _PRIVATE = re.compile(r"(^|_)dp($|_)|^dp(config|args|arguments|params|sgd)|priv|
 _ELSEWHERE = re.compile(
     r"eval|valid|^val(_|$)|test|infer|predict|^generat(e|ion)(_|$)|local(?!_simul)|client|sched|augment|transform|pretrain|public|logg|callback|token"
 )
+_OF_CLIENTS = re.compile(r"(^|[._])(client|local(?!_simul))")
 _OF_AN_OPTIMIZER = {"lr", "learning_rate", "betas", "beta1", "beta2", "weight_decay", "momentum"}
 _OF_A_RELEASE = {"sensitivity", "mechanism_type", "dp_solution_type", "enable_dp"}
 KEYS = (
@@ -88,7 +89,7 @@ ORDER = {  # by key: what a secret order takes, each for the user to state; else
 }
 SEED, _PUBLIC = "order.seed", "everybody can know it, and each order that it seeds"
 OPEN = "???"
-_SERVER = "# The server clips the whole update of each client, and adds noise once a round."
+_SERVER = "# Taken as so: the server clips the whole update of each client, and adds noise once a round."
 # What files say of the loader, by word and value: the loaders that draw so. Opacus puts its own in the place of theirs.
 _OF_LOADER = (
     *("poisson_sampling", "shuffle", "sampler", "batch_sampler", "sampling_method", "method_of_sampling"),
@@ -164,8 +165,15 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
     nothing = Section(entries={}, mark=Mark(source_of("", ""), 1, 1))
     references = References(Document(nothing), files)
     found: dict[tuple[Mark, str, str], Word] = {}
+    critics, is_of_clients = list[str](), False
     for name in names:
         document = references.document(name)
+        for where, node in walk(document.tree, ""):
+            own, number = plain_word(where.rpartition(".")[2]), scalars.number_of(node)
+            critics += [where] if own in SHARED["critic"] and number != 1 else []
+            if _OF_CLIENTS.search(plain_word(where)) and number:
+                about = (meaning("", own) or key_suggestion("", own)).key
+                is_of_clients = is_of_clients or about == "noise_multiplier"
         if not isinstance(document.tree, Section):
             raise Refusal("DPC110", f"`{shortened(name)}` states no words with values", "name a file of settings")
         for path, node, said in _stated(document.tree, path="", is_private=False):
@@ -211,11 +219,16 @@ def words_of(names: Sequence[str], files: Files) -> list[Word]:
             if place not in found or (path or "").startswith(FLAGS):
                 found[place] = word
             found[place] = found[place]._replace(is_of_client=is_of_client)
-    words = list(found.values())
+    # `client: {noise_multiplier: 1}`, `local_noise_multiplier: 1`: clients train with noise, whatever else there is.
+    words = [word._replace(is_of_client=word.is_of_client or is_of_clients) for word in found.values()]
+    lengths = {"training.steps", "training.epochs"}
+    if critics:  # an iteration, or a batch of an epoch, may be several noisy updates
+        why = f"`steps` are all noisy updates, with {critics[0]} those of each iteration, too"
+        words = [word._replace(hint=word.hint or why) if word.key in lengths else word for word in words]
     rounds = [word for word in words if word.word in SHARED["rounds"]]
     is_served = any(word.key == COHORT for word in words) and not any(word.is_of_client for word in words)
     if rounds and not is_served:  # clients may add noise in every local step of every round
-        hint, lengths = (meaning("", rounds[0].word) or rounds[0]).hint, {"training.steps", "training.epochs"}
+        hint = (meaning("", rounds[0].word) or rounds[0]).hint
         words = [word._replace(hint=word.hint or hint) if word.key in lengths else word for word in words]
     return words
 
@@ -392,7 +405,7 @@ def config_text(words: Sequence[Word], loader: str, given: Mapping[str, str], ti
         why = why or "what your run uses; `dpcalc solve-sigma` finds what meets the target"
         if "budget.epsilon" in used:
             target, _ = stated("budget.epsilon")
-            why += f"; of a library: {{calibrated_to: {{epsilon: {target}}}, by: ITS.ACCOUNTANT}} (docs/configs.md)"
+            why += f"; of a library: {{calibrated_to: {{epsilon: {target}}}, by: LIBRARY.ACCOUNTANT}} (docs/configs.md)"
     is_clip_code = any(word.key == "mechanism.max_grad_norm" and word.code for word in words)
     sections = {
         "data": rows("data.examples", needed=not is_federated),
@@ -443,7 +456,8 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
     lines = [line for _, line in sorted(unused, key=lambda each: each[0])]
     if _SERVER in text:
         used.append(
-            "taken as so: the server adds noise once a round; where each client trains with it, describe its run"
+            "taken as so: the server clips whole updates and adds noise once a round; where each client trains with "
+            "noise, steps and noise are others: describe its run"
         )
     more = [f"and {len(lines) - MAX_TOLD} more words that are not used"] if len(lines) > MAX_TOLD else []
     return [visible(line) for line in (*used, *lines[:MAX_TOLD], *more)]

@@ -6,6 +6,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 
 from dpcalc._version import __version__
@@ -18,8 +19,6 @@ from dpcalc.config.documents import (
     References,
     config_part,
     default_notes,
-    open_error,
-    open_values,
     unresolved_errors,
 )
 from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
@@ -194,15 +193,14 @@ def _load(
     sources = aliases | references.ends  # of the file, not of settings
     set_values = tuple(replace(item, value=references.resolved(item.value)) for item in changes.settings)
     root, settings, lost = long_form(stated, replace(changes, settings=set_values))
-    _refuse_other_file(stated, root)
+    unreadable_version = _version_errors(stated, root)
     if every_unit:
         flags_by_unit = [(*others, ("--unit", json.dumps(x, ensure_ascii=False))) for x in level_names(root) or ()]
         each_unit = (replace(overrides, flags=flags) for flags in flags_by_unit or [others])
         return tuple(_load(source, key, (), each, files, mapped=mapped)[0] for each in each_unit)
 
     # Errors that only follow from a broken reference are dropped.
-    still_open = open_values(root)
-    broken = (*unresolved_errors(root, references.faults), *([open_error(still_open)] if still_open else []))
+    broken, still_open = unresolved_errors(root, references.faults)
     config: Sections | None = None
     wrong: tuple[Diagnostic, ...] = ()
     try:
@@ -215,9 +213,9 @@ def _load(
         if "name" in run.at.entries:
             used.append(run.at.entries["name"])
     idle = ineffective_errors(settings, used, has_phases="phases" in root.entries)
-    following = (*lost, *_version_errors(root), *wrong, *idle)
+    following = (*lost, *unreadable_version, *wrong, *idle)
     places = {(each.path, each.line, each.column) for each in broken}
-    places |= {(each.mark.source.path, *each.mark.place) for each in still_open}
+    places |= {(mark.source.path, *mark.place) for mark in still_open}
     errors = [flaw.diagnostic for flaw in flaws if within(section, flaw.path)]
     errors += [*unreadable, *broken]
     errors += [each for each in following if (each.path, each.line, each.column) not in places]
@@ -230,7 +228,8 @@ def _load(
                 solver = f"dpcalc solve-sigma {visible(shlex.quote(path)) if path != STDIN else 'FILE'}"
                 own = hint if each.message == noise else "noise divided by the clip norm"
                 hint = f"{own}, as the run has it; `{solver}` finds the least one for `budget.epsilon`"
-                hint += "; where a library finds it, `noise_multiplier: {calibrated_to: {epsilon: E}, by: opacus.prv}`"
+                hint += "; where a library finds it, `noise_multiplier: {calibrated_to: {epsilon: E}, by: "
+                hint += "LIBRARY.ACCOUNTANT}` (docs/configs.md)"
             if each.code == "DPC103" and each.message.endswith(" is missing"):
                 hint = "; ".join(filter(None, (hint, *(note.message for note in notes))))
             errors[at] = _with_origin(replace(each, hint=hint), references.origins)
@@ -288,16 +287,24 @@ def _alias_targets(tree: Node, section: str, source: Source) -> dict[str, tuple[
     return {path: ("", outside[place]) for path, place in inside.items() if place in outside}
 
 
-def _refuse_other_file(written: Section, root: Section) -> None:
-    """Raise ConfigError for a file of another version or tool, and if its phases inherit too much in all.
+def _version_errors(written: Section, root: Section) -> list[Diagnostic]:
+    """Return the errors of `version` and `requires`, where they are missing or cannot be read.
 
-    In a file of another kind every key is wrong: one error says so, instead of one for each key.
+    ConfigError for a file of another version or tool, and if its phases inherit too much in all: there every key is
+    wrong, and one error says so.
     """
     requires, history, phases = (root.entries.get(key) for key in ("requires", "history", "phases"))
     defaults, version = root.entries.get("defaults"), root.entries.get("version")
     number = scalars.number_of(version)
-    problem = None
-    if isinstance(requires, Scalar) and satisfies(__version__, requires.text) is False:
+    fits: bool | None = None  # for a requirement that cannot be read
+    if isinstance(requires, Scalar) and re.fullmatch(REQUIREMENT, requires.text):
+        from packaging.specifiers import InvalidSpecifier, SpecifierSet
+        from packaging.version import Version
+
+        with suppress(InvalidSpecifier):  # a relation that takes another kind of version, such as ~=1
+            fits = SpecifierSet(requires.text).contains(Version(__version__).base_version)
+    problem, errors = None, []
+    if isinstance(requires, Scalar) and fits is False:
         message = f"this config is for dpcalc {requires.text}, and this is dpcalc {__version__}"
         problem = error("DPC104", requires.mark, message, "use a version that it names, or change `requires`")
     elif "mechanism" in root.entries and isinstance(history, Items):
@@ -309,50 +316,26 @@ def _refuse_other_file(written: Section, root: Section) -> None:
     elif isinstance(version, Scalar) and number is not None and number != VERSION:
         message = f"version {version.text} of the config file {NOT_YET}"
         problem = error("DPC104", version.anchor, message, f"this dpcalc reads `version: {VERSION}`")
-    errors = [each for each in (problem or other_file_error(written),) if each]
+    others = [each for each in (problem or other_file_error(written),) if each]
     # Each phase gets a copy of all that it inherits; the limit on events bounds the file only.
     inherited = sum(1 for key in RUN_KEYS if key in root.entries for _ in walk(root.entries[key], key))
     if isinstance(phases, Items) and inherited * len(phases.items) > MAX_INHERITED:
         message = f"{len(phases.items)} phases inherit {inherited} keys and values each"
-        errors.append(error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?"))
-    if errors:
-        raise ConfigError(errors)
+        others.append(error("DPC111", phases.anchor, message, "a config is a few lines: is this the right file?"))
+    if others:
+        raise ConfigError(others)
 
-
-def _version_errors(root: Section) -> list[Diagnostic]:
-    """Return the errors of `version` and `requires`, where they are missing or cannot be read."""
-    # Another version than this one is an error of `_refuse_other_file`, a misspelt key one of `read_sections`.
-    errors = []
-    version, requires = root.entries.get("version"), root.entries.get("requires")
     if version is None and "version" not in sections_meant(root.entries):
         errors.append(missing_key_error(root, "version"))
-    elif version is not None and scalars.number_of(version) is None:
+    elif version is not None and number is None:
         errors.append(wrong_type_error(version, f"the number {VERSION}"))
     if requires is not None and (not isinstance(requires, Scalar) or not isinstance(scalars.value(requires), str)):
         errors.append(wrong_type_error(requires, "a text"))
-    elif isinstance(requires, Scalar) and satisfies(__version__, requires.text) is None:
+    elif requires is not None and fits is None:
         message = f"`requires` must be comparisons with versions, got {scalars.describe(requires)}"
         hint = 'write e.g. `requires: ">=0.1"` or `requires: ">=0.1, <2"`'
         errors.append(error("DPC104", requires.mark, message, hint))
     return errors
-
-
-def satisfies(version: str, requirement: str) -> bool | None:
-    """Return True if a version, its suffix ignored, satisfies a requirement; None for an unreadable requirement.
-
-    Example:
-        >>> satisfies("0.1.0", ">=0.1, <2"), satisfies("0.1.0", ">0.1"), satisfies("0.1.0", "0.1")
-        (True, False, None)
-    """
-    if not re.fullmatch(REQUIREMENT, requirement):
-        return None
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import Version
-
-    try:
-        return SpecifierSet(requirement).contains(Version(version).base_version)
-    except InvalidSpecifier:  # a relation that takes another kind of version, such as ~=1
-        return None
 
 
 def _with_origin(diagnostic: Diagnostic, origins: Mapping[tuple[str, int | None, int | None], list[str]]) -> Diagnostic:

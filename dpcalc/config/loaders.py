@@ -5,7 +5,7 @@ must be stated, also where the class has a default: a wrong guess would be anoth
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import isqrt, prod
@@ -22,8 +22,6 @@ from dpcalc.config.tree import (
     Section,
     entries_of,
     entry,
-    items_of,
-    node_at,
     text_at,
     without_keys,
 )
@@ -52,46 +50,67 @@ LOADER = "loader"  # the scheme that a loader's class stands for
 
 # A batch that consists of parts.
 
-_PARTS = ("per_device", "devices", "accumulation")
+_PARTS = {"per_device": COUNT, "devices": COUNT, "accumulation": COUNT, "accumulates": Word(("draws", "physical"))}
+_ACCUMULATES = (
+    "draws: each part is a batch of its own that a Poisson loader draws, and the step adds them up (Opacus, "
+    "several `backward` before one `step`); physical: one drawn batch is cut into parts that fit into memory "
+    "(BatchMemoryManager), or the parts are batches of one shuffled pass"
+)
 
 
-def _number(node: Node | None) -> int | None:
-    """Return a whole number >= 1; None for anything else."""
-    number = scalars.number_of(node)
-    return number.numerator if number is not None and number.denominator == 1 and number >= 1 else None
-
-
-def _whole_batch(node: Section) -> tuple[int, int, int, str]:
-    """Return (units of a part of a batch on one device, devices, parts, what they are); ConfigError for a wrong one."""
+def _whole_batch(node: Section) -> tuple[int, int, bool]:
+    """Return (units of a part on all devices, parts, whether each is a draw) of a batch; ConfigError if it is wrong."""
     stated = entries_of(node)
-    extra = next((key for key in stated if key not in {*_PARTS, "accumulates"}), None)
+    extra = next((each for key, each in stated.items() if key not in _PARTS), None)
     if extra is not None:
         hint = "a batch is {per_device: 16, devices: 8, accumulation: 4, accumulates: physical}"
-        raise stated[extra].config_error("DPC101", "is no part of a batch", hint)
-    missing = [key for key in _PARTS if key not in stated]
-    if missing:
+        raise extra.config_error("DPC101", "is no part of a batch", hint)
+    when = {"accumulates": ("accumulation", lambda parts: parts > 1)}
+    values = _arguments(node, stated, _PARTS, ("per_device", "devices", "accumulation"), when=when)
+    parts = values["accumulation"]
+    return values["per_device"] * values["devices"], parts, parts > 1 and values["accumulates"] == "draws"
+
+
+def _arguments(
+    node: Section,
+    stated: Mapping[str, Node],
+    kinds: Mapping[str, ValueType],
+    needs: Sequence[str],
+    *,
+    when: Mapping[str, tuple[str, Callable[[Any], bool]]],
+    of: str = "",
+) -> dict[str, Any]:
+    """Return the values of what a loader or a batch needs, of which some depends `when` on others; else ConfigError."""
+    values, errors, lacking = dict[str, Any](), [], []
+    needs = [*needs, *({"order", "accumulates"} & stated.keys())]
+    for needed in needs:
+        value = stated.get(needed)
+        if value is None:
+            lacking.append(f"`{needed}`")
+            continue
+        try:
+            values[needed] = scalars.checked(kinds[needed], value)
+        except WrongValueError as cause:
+            hint = _ACCUMULATES if needed == "accumulates" else ""
+            errors.append(value.fault(cause.code, f"must be {cause.expected}, got {scalars.describe(value)}", hint))
+            continue
+        more = [each for each, (other, is_so) in when.items() if other == needed and is_so(values[needed])]
+        needs += [each for each in more if each not in needs]
+    if of:
+        hint = "what decides how it draws has no default here: state it as the code has it"
+        errors += [node.fault("DPC103", f"lacks {each} of {of}", hint) for each in lacking]
+        hint = f"known of it are {', '.join(needs)}; if it changes which units a batch holds, state the scheme that "
+        hint += "results, else leave it out"
+        unknown = (stated[key] for key in stated.keys() - {*needs})
+        problem = "is an argument of which dpcalc does not know what it does"
+        errors += [node.fault("DPC101", problem, hint) for node in unknown]
+    elif lacking:
         hint = "a number that may stand in a launcher has no default: say 1 where there is one"
-        raise node.config_error("DPC103", f"lacks {' and '.join(f'`{key}`' for key in missing)}", hint)
-    numbers = []
-    for key in _PARTS:
-        number = _number(stated[key])
-        if number is None:
-            problem = f"must be a whole number of at least 1, got {scalars.describe(stated[key])}"
-            raise stated[key].config_error("DPC102", problem)
-        numbers.append(number)
-    per_device, devices, parts = numbers
-    kind = text_at(node, "accumulates")
-    if (parts > 1 or "accumulates" in stated) and kind not in {"draws", "physical"}:
-        hint = (
-            "draws: each part is a batch of its own that a Poisson loader draws, and the step adds them up (Opacus, "
-            "several `backward` before one `step`); physical: one drawn batch is cut into parts that fit into memory "
-            "(BatchMemoryManager), or the parts are batches of one shuffled pass"
-        )
-        if "accumulates" in stated:
-            problem = f"must be draws or physical, got {scalars.describe(stated['accumulates'])}"
-            raise stated["accumulates"].config_error("DPC104", problem, hint)
-        raise node.config_error("DPC103", f"lacks `accumulates`, which says what the {parts} parts are", hint)
-    return per_device, devices, parts, kind or "physical"
+        hint = _ACCUMULATES if lacking == ["`accumulates`"] else hint
+        errors.append(node.fault("DPC103", f"lacks {' and '.join(lacking)}", hint))
+    if errors:
+        raise ConfigError(errors)
+    return values
 
 
 # What the classes draw.
@@ -234,10 +253,6 @@ def _afresh(said: _Said) -> Draw:
     return {"scheme": "with-replacement" if is_repeated else "fixed", "size": said.size}
 
 
-def _bins(said: _Said) -> Draw:
-    return {"scheme": "balls-in-bins", "bins": said["cycle_length"], "assignment": "held"}
-
-
 def _webdataset(said: _Said) -> Draw:
     if said["resampled"]:
         raise _Uncovered("resampled", "is true: shards are drawn with replacement", "not covered: no bound is proved")
@@ -376,7 +391,10 @@ LOADERS: dict[str, Loader] = {
         when={"partition_type": ("cycle_length", lambda cycle: cycle > 1)},
     ),
     "jax_privacy.batch_selection.BallsInBinsSampling": Loader(
-        ("cycle_length",), _bins, "`balls-in-bins`, `assignment: held`", _JAX
+        ("cycle_length",),
+        lambda said: {"scheme": "balls-in-bins", "bins": said["cycle_length"], "assignment": "held"},
+        "`balls-in-bins`, `assignment: held`",
+        _JAX,
     ),
     "jax_privacy.batch_selection.FixedBatchSampling": Loader(
         (BATCH_SIZE, "replace"), _afresh, "`fixed`, or `with-replacement`", _JAX
@@ -431,9 +449,7 @@ LOADERS: dict[str, Loader] = {
 # The keys of a draw, for the schema.
 
 PARTS = Structure(
-    mapping_of(
-        {**dict.fromkeys(_PARTS, COUNT.as_json_schema()), "accumulates": {"enum": ["draws", "physical"]}}, [*_PARTS]
-    )
+    mapping_of({key: kind.as_json_schema() for key, kind in _PARTS.items()}, ["per_device", "devices", "accumulation"])
 )
 LOADER_KEYS: dict[str, Key] = {
     "of": optional(
@@ -458,33 +474,61 @@ LOADER_KEYS |= {
 
 
 def written_out(draw: Node, count: Node | None, adjacency: str) -> Node:
-    """Return a draw without a loader and without parts of a batch; ConfigError for those that no scheme stands for."""
-    scheme = text_at(draw, "scheme")
-    if not isinstance(draw, Section):
+    """Return a draw of so many units without a loader and without parts of a batch; ConfigError if none stands for it.
+
+    Of what a loader lacks all is told at once.
+    """
+    scheme, batch = text_at(draw, "scheme"), entry(draw, BATCH_SIZE)
+    if not isinstance(draw, Section) or (scheme != LOADER and (not scheme or not isinstance(batch, Section))):
         return draw
-    if scheme == LOADER:
-        return _loader(draw, _number(count), adjacency)
-    batch = draw.entries.get(BATCH_SIZE)
-    if not isinstance(batch, Section) or not scheme:
-        return draw
-    per_device, devices, parts, kind = _whole_batch(batch)
-    size = per_device * devices
-    entries = dict(draw.entries)
-    if kind == "draws" and parts > 1:
-        if scheme == "poisson":
+    if scheme != LOADER and isinstance(batch, Section):
+        size, parts, are_draws = _whole_batch(batch)
+        entries = dict(draw.entries)
+        if are_draws and scheme == "poisson":
             entries["draws"] = _scalar(batch, parts)
-            return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size)})
-        if scheme != "with-replacement":
+            parts = 1
+        elif are_draws and scheme != "with-replacement":
             hint = "physical, if they are parts of one batch or of one pass; no bound is proved for other sums"
             raise batch.config_error("DPC107", f"adds up {parts} draws of scheme {scheme}: not covered", hint)
-    return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size * parts)})
+        return replace(draw, entries={**entries, BATCH_SIZE: _scalar(batch, size * parts)})
 
-
-def drawn_from(root: Section, name: str) -> tuple[Node | None, str]:
-    """Return (count of a level or None, adjacency as stated) of a config in long form."""
-    levels = items_of(node_at(root, "data", "levels"))
-    count = next((entry(level, "count") for level in levels if text_at(level, "name") == name), None)
-    return count, text_at(root.entries.get("privacy"), "adjacency")
+    stated = {name: node for name, node in entries_of(draw).items() if name != "scheme"}
+    of = stated.pop("of", None)
+    name = of.text if isinstance(of, Scalar) else ""
+    names = [each for each in LOADERS if each == name or (name and each.endswith(f".{name}"))]
+    names = names or [each for each in LOADERS if name.replace("pytorch_lightning", "lightning") == each]
+    if of is None or len(names) != 1:
+        known = ", ".join(names or LOADERS)
+        hint = f"known are {known}; for others state the scheme, see docs/samplers.md"
+        if of is None:
+            raise draw.config_error("DPC103", "lacks `of`, the class of the loader", hint)
+        raise of.config_error("DPC104", f"must name one class, got {scalars.describe(of)}", hint)
+    loader, parts, are_draws, devices, whole = LOADERS[names[0]], 1, False, None, dict[str, Scalar]()
+    if loader.has_parts and isinstance(batch, Section):
+        size, parts, are_draws = _whole_batch(batch)
+        devices, whole = scalars.number_of(entry(batch, "devices")), {BATCH_SIZE: _scalar(batch, size)}
+    values = _arguments(draw, stated | whole, _KINDS, loader.needs, when=loader.when, of=names[0])
+    number = scalars.number_of(count)
+    units = number.numerator if number is not None and number.denominator == 1 and number >= 1 else None
+    said = _Said(values=values, parts=parts, are_draws=are_draws, count=units, adjacency=adjacency)
+    try:
+        if devices is not None and devices > 1 and loader.draw is not _opacus:
+            problem = f"is that of {devices} devices: their DistributedSampler fills the last batches up with units "
+            problem += "again"
+            raise _Uncovered(BATCH_SIZE, problem, "with its drop_last=True state `scheme: shuffle, drop_last: true`")
+        if are_draws and not {"poisson_sampling", "replacement"} & values.keys():
+            raise _Uncovered(BATCH_SIZE, f"adds up draws of {names[0]}, which makes passes", "`accumulates: physical`")
+        drawn = loader.draw(said)
+        if said.has_secret_order and "order" not in drawn:
+            raise _Uncovered("order", "is secret, where no pass has a uniform order", _LEFT_OUT)
+    except _Uncovered as cause:
+        argument, problem, hint = cause.args
+        raise (stated.get(argument) or of).config_error("DPC104", problem, hint) from None
+    # A value that is taken over keeps its node, and so its place.
+    entries = {key: node for key, node in draw.entries.items() if key.startswith(USER_KEY)}
+    for key, value in drawn.items():
+        entries[key] = _scalar(draw.entries["scheme"] if key == "scheme" else stated.get(BATCH_SIZE) or of, value)
+    return replace(draw, entries=entries)
 
 
 # Noise of several parties, and clip norms of several layers.
@@ -588,67 +632,3 @@ def _scalar(node: Node, value: object) -> Scalar:
     """Return a value that was worked out, at the place of the one from which it was."""
     text = "true" if value is True else "false" if value is False else str(value)
     return Scalar(text=text, mark=node.mark, key=node.key, path=node.path)
-
-
-def _loader(draw: Section, count: int | None, adjacency: str) -> Section:
-    """Return the draw that a loader stands for; ConfigError where there is none, with all that is missing at once."""
-    stated = {name: node for name, node in entries_of(draw).items() if name != "scheme"}
-    of = stated.pop("of", None)
-    name = of.text if isinstance(of, Scalar) else ""
-    names = [each for each in LOADERS if each == name or (name and each.endswith(f".{name}"))]
-    names = names or [each for each in LOADERS if name.replace("pytorch_lightning", "lightning") == each]
-    if of is None or len(names) != 1:
-        known = ", ".join(names or LOADERS)
-        hint = f"known are {known}; for others state the scheme, see docs/samplers.md"
-        if of is None:
-            raise draw.config_error("DPC103", "lacks `of`, the class of the loader", hint)
-        raise of.config_error("DPC104", f"must name one class, got {scalars.describe(of)}", hint)
-    loader = LOADERS[names[0]]
-    values: dict[str, Any] = {}
-    devices, parts, kind = 1, 1, "physical"
-    errors = []
-    needs = [*loader.needs, *({"order"} & stated.keys())]
-    for needed in needs:
-        node = stated.get(needed)
-        if node is None:
-            hint = "what decides how it draws has no default here: state it as the code has it"
-            errors.append(draw.fault("DPC103", f"lacks `{needed}` of {names[0]}", hint))
-            continue
-        if needed == BATCH_SIZE and loader.has_parts and isinstance(node, Section):
-            per_device, devices, parts, kind = _whole_batch(node)
-            values[needed] = per_device * devices
-        else:
-            try:
-                values[needed] = scalars.checked(_KINDS[needed], node)
-            except WrongValueError as cause:
-                problem = f"must be {cause.expected}, got {scalars.describe(node)}"
-                errors.append(node.fault(cause.code, problem))
-                continue
-        needs += [each for each, (other, is_so) in loader.when.items() if other == needed and is_so(values[needed])]
-    for extra in stated.keys() - {*needs}:
-        hint = f"known of it are {', '.join(needs)}; if it changes which units a batch holds, state the scheme that "
-        hint += "results, else leave it out"
-        errors.append(stated[extra].fault("DPC101", "is an argument of which dpcalc does not know what it does", hint))
-    if errors:
-        raise ConfigError(errors)
-    are_draws = kind == "draws" and parts > 1
-    said = _Said(values=values, parts=parts, are_draws=are_draws, count=count, adjacency=adjacency)
-    try:
-        if devices > 1 and loader.draw is not _opacus:
-            problem = f"is that of {devices} devices: their DistributedSampler fills the last batches up with units "
-            problem += "again"
-            raise _Uncovered(BATCH_SIZE, problem, "with its drop_last=True state `scheme: shuffle, drop_last: true`")
-        if said.are_draws and not {"poisson_sampling", "replacement"} & values.keys():
-            raise _Uncovered(BATCH_SIZE, f"adds up draws of {names[0]}, which makes passes", "`accumulates: physical`")
-        drawn = loader.draw(said)
-        if said.has_secret_order and "order" not in drawn:
-            raise _Uncovered("order", "is secret, where no pass has a uniform order", _LEFT_OUT)
-    except _Uncovered as cause:
-        argument, problem, hint = cause.args
-        raise (stated.get(argument) or of).config_error("DPC104", problem, hint) from None
-    place = stated.get(BATCH_SIZE) or of
-    # A value that is taken over keeps its node, and so its place.
-    entries: dict[str, Node] = {key: node for key, node in draw.entries.items() if key.startswith(USER_KEY)}
-    for key, value in drawn.items():
-        entries[key] = _scalar(draw.entries["scheme"] if key == "scheme" else place, value)
-    return replace(draw, entries=entries)

@@ -5,7 +5,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from dpcalc.config.source import Mark, source_of
 from dpcalc.config.tree import Node, Scalar, Section, entry, node_at
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy
 
 _WORD = re.compile(r"[^\W\d_][\w-]*(?: [\w-]+)*")
 _YAML_1_1 = frozenset({"yes", "no", "on", "off", "y", "n"})  # other readers take these words for truth values
@@ -86,13 +86,45 @@ def _terms_lines(plan: Plan) -> Iterator[str]:
 
 def _run_lines(phase: Phase) -> list[str]:
     """Return the lines of a phase's sampling, mechanism and training."""
-    if phase.hierarchy.episodes is not None:
-        sampling = [f"{EPISODES}: {_mapping_text(asdict(phase.hierarchy.episodes))}"]
-    else:
-        outermost, *others = phase.hierarchy.levels
-        if phase.part and outermost.count > 1:  # in a part, whose size is not known, an expected number means no rate
-            outermost = replace(outermost, min_count=1)
-        sampling = [_draw_line(level) for level in (outermost, *others)]
+    hierarchy, sampling = phase.hierarchy, list[str]()
+    if hierarchy.episodes is not None:
+        sampling.append(f"{EPISODES}: {_mapping_text(asdict(hierarchy.episodes))}")
+    for level in () if hierarchy.episodes else hierarchy.levels:
+        # What a draw does not state stands behind it as a comment. In a part, whose size is not known, an expected
+        # number means no rate.
+        is_part = bool(phase.part) and level is hierarchy.levels[0] and level.count > 1
+        is_equal = level.is_equal and not is_part
+        scheme, amount, remark = level.scheme, dict[str, object](), ""
+        limit = "" if is_equal else "at most "
+        if scheme.amount_key == "rate":
+            # An exact rate often is no decimal while the expected number is one, or the other way round: the form that
+            # is exact is written, and the other one as a remark. Where counts differ the number has no meaning.
+            rate, is_cyclic = scheme.probability, scheme.spans_steps
+            expected, is_known = rate * level.count, is_equal and not level.is_assumed
+            number = scalars.decimal_text(expected) if is_known else None
+            is_simpler = number and (expected.denominator == 1 or scalars.decimal_text(rate) is None)
+            stated = scalars.probability_text(rate)
+            if is_simpler and not is_cyclic:
+                amount["expected"] = number
+                remark = f"rate {_rounded_text(rate)}"
+            elif stated is None:
+                limit = f"expected a rate of at most {scalars.MAX_DIGITS} characters"
+                raise InputError(f"level {level.name}: {limit}, got {rate}")
+            else:
+                amount["rate"] = stated
+                if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
+                    remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
+        elif scheme.at_most:
+            amount["size"] = f"{{at_most: {scheme.size}}}"
+            remark = "all where there are fewer"
+        elif scheme.amount_key:
+            amount[scheme.amount_key] = scheme.amount
+            remark = f"rate {'' if scheme.is_allocated else limit}{_rounded_text(level.rate)}"
+            if scheme.is_shuffled:
+                remark = f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
+        period = level.redraw_every if level.redraw_every > 1 else None
+        draw = _mapping_text({"scheme": scheme.name, **amount, **scheme.options, "redraw_every": period})
+        sampling.append(f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}")
     mechanism: dict[str, object] = {"type": phase.mechanism.name}
     mechanism |= {
         key: value for key, value in phase.mechanism.parameters.items() if key != "also" and value != math.inf
@@ -111,41 +143,6 @@ def _run_lines(phase: Phase) -> list[str]:
     }
     lines = [f"  {line}" for line in sampling]
     return ["sampling:", *lines, f"mechanism: {_mapping_text(mechanism)}", f"training: {{steps: {phase.steps}}}"]
-
-
-def _draw_line(level: Level) -> str:
-    """Return the line of a level's draw, a YAML mapping in braces, with what it does not state as a comment."""
-    scheme, amount, remark = level.scheme, dict[str, object](), ""
-    limit = "" if level.is_equal else "at most "
-    if scheme.amount_key == "rate":
-        # An exact rate often is no decimal while the expected number is one, or the other way round: the form that is
-        # exact is written, and the other one as a remark. Where counts differ the number has no meaning.
-        rate, is_cyclic = scheme.probability, scheme.spans_steps
-        expected, is_known = rate * level.count, level.is_equal and not level.is_assumed
-        number = scalars.decimal_text(expected) if is_known else None
-        is_simpler = number and (expected.denominator == 1 or scalars.decimal_text(rate) is None)
-        stated = scalars.probability_text(rate)
-        if is_simpler and not is_cyclic:
-            amount["expected"] = number
-            remark = f"rate {_rounded_text(rate)}"
-        elif stated is None:
-            limit = f"expected a rate of at most {scalars.MAX_DIGITS} characters"
-            raise InputError(f"level {level.name}: {limit}, got {rate}")
-        else:
-            amount["rate"] = stated
-            if is_known and not is_simpler:  # that of a cyclic draw, if simpler, would be taken for one step's
-                remark = f"{'of all groups ' if is_cyclic else ''}expected {_rounded_text(expected)}"
-    elif scheme.at_most:
-        amount["size"] = f"{{at_most: {scheme.size}}}"
-        remark = "all where there are fewer"
-    elif scheme.amount_key:
-        amount[scheme.amount_key] = scheme.amount
-        remark = f"rate {'' if scheme.is_allocated else limit}{_rounded_text(level.rate)}"
-        if scheme.is_shuffled:
-            remark = f"{limit}{scheme.steps_of_a_pass(level.count)} steps a pass"
-    period = level.redraw_every if level.redraw_every > 1 else None
-    draw = _mapping_text({"scheme": scheme.name, **amount, **scheme.options, "redraw_every": period})
-    return f"{quoted(level.name)}: {draw}{remark and f'  # {remark}'}"
 
 
 def _mapping_text(entries: Mapping[str, object]) -> str:

@@ -42,10 +42,6 @@ class Assignment:
         """The dotted path."""
         return dotted(self.keys)
 
-    def below(self, start: int) -> "Assignment":
-        """Return the same value at the path without its first `start` keys."""
-        return replace(self, keys=self.keys[start:], marks=self.marks[start:])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Overrides:
@@ -74,12 +70,39 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
     def parsed(words: Iterable[tuple[str, str]]) -> tuple[Assignment, ...]:
         first: dict[tuple[str | int, ...], Assignment] = {}
         for option, text in words:
+            # A flag has the text of its value, --unset that of a key, the others "key=value".
+            flaws: tuple[Flaw, ...] = ()
             try:
-                item, flaws = _assignment(option, text)
+                source = source_of(text, option)
+                if option in FLAGS:
+                    mark, path = Mark(source, 1, 1, max(1, len(text))), FLAGS[option]
+                    if not text.strip():
+                        raise config_error(
+                            "DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out"
+                        )
+                    keys = tuple[str | int, ...](path.split("."))
+                    marks = (mark,) * len(keys)  # no path is written: each key has the place of the whole option
+                    value, flaws = parse_yaml(source)
+                elif option.startswith(_UNSET):
+                    path = source.text
+                    keys, marks = parse_path(path, source)
+                    value = Scalar(text="", mark=marks[-1])
+                else:
+                    path, separator, right = source.text.partition("=")
+                    if not separator:
+                        hint = "write `--set training.steps=1000`"
+                        raise config_error("DPC100", Mark(source, 1, 1), "an assignment needs a `=`", hint)
+                    keys, marks = parse_path(path, source)
+                    if not right.strip():
+                        hint = "give it a value, e.g. `--set a.b=1`"
+                        raise config_error("DPC102", marks[-1], f"`{path}` is empty", hint)
+                    # Blanks in the place of the path: columns of the parsed value are columns of the argument.
+                    value, flaws = parse_yaml(Source(option, " " * (len(path) + 1) + right, source.lines))
             except ConfigError as cause:
                 problems.extend(cause.diagnostics)
                 continue
             problems.extend(flaw.diagnostic for flaw in flaws)
+            item = Assignment(keys=keys, marks=marks, value=replace(with_path(value, path), key=marks[-1]))
             earlier = first.setdefault(item.keys, item)
             if earlier is not item:
                 names = [each.marks[0].source.path.partition(" ")[0] for each in (earlier, item)]
@@ -92,36 +115,6 @@ def parse_overrides(overrides: Overrides) -> tuple[Changes, tuple[Diagnostic, ..
     settings = parsed([*stated, *((OVER, text) for text in overrides.swept), *overrides.flags])
     assumed = parsed((ASSUMED, text) for text in overrides.assumed)
     return Changes(unset=unset, settings=settings, assumed=assumed), tuple(problems)
-
-
-def _assignment(option: str, text: str) -> tuple[Assignment, tuple[Flaw, ...]]:
-    """Return what an option says as an assignment, and the flaws of its YAML; ConfigError if it is wrong.
-
-    The text is that of a flag's value, of the key that --unset names, or else "key=value".
-    """
-    source = source_of(text, option)
-    if option in FLAGS:
-        mark = Mark(source, 1, 1, max(1, len(text)))
-        if not text.strip():
-            raise config_error("DPC102", mark, f"{option} is empty", f"give it a value, or leave {option} out")
-        path = FLAGS[option]
-        keys = tuple[str | int, ...](path.split("."))
-        marks = (mark,) * len(keys)  # each key has the place of the whole option, in which no path is written
-        value, flaws = parse_yaml(source)
-    elif option.startswith(_UNSET):
-        keys, marks = parse_path(source.text, source)
-        return Assignment(keys=keys, marks=marks, value=Scalar(text="", mark=marks[-1])), ()
-    else:
-        path, separator, right = source.text.partition("=")
-        if not separator:
-            hint = "write `--set training.steps=1000`"
-            raise config_error("DPC100", Mark(source, 1, 1), "an assignment needs a `=`", hint)
-        keys, marks = parse_path(path, source)
-        if not right.strip():
-            raise config_error("DPC102", marks[-1], f"`{path}` is empty", "give it a value, e.g. `--set a.b=1`")
-        # The path is replaced by blanks, so that columns of the parsed value are columns of the argument.
-        value, flaws = parse_yaml(Source(option, " " * (len(path) + 1) + right, source.lines))
-    return Assignment(keys=keys, marks=marks, value=replace(with_path(value, path), key=marks[-1])), flaws
 
 
 def parse_path(text: str, source: Source) -> tuple[tuple[str | int, ...], tuple[Mark, ...]]:

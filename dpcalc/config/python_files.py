@@ -21,7 +21,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dpcalc.config.files import Refusal, refusal_at
-from dpcalc.config.python_forms import PARSING, Forms
+from dpcalc.config.python_forms import Forms
 from dpcalc.config.python_names import (
     ATTRIBUTE,
     MAX_NAMES,
@@ -115,9 +115,6 @@ class _Reader(Forms):
         self.refused: dict[str, Refusal] = {}
         self.defaults: dict[str, tuple[str, ...]] = {}
         self.code: dict[str, tuple[str, str]] = {}
-        parsed = [x for x in ast.walk(tree) if isinstance(x, ast.Assign) and last_name(x.value) in PARSING]
-        names = {x.id for each in parsed for x in ast.walk(each.targets[0]) if isinstance(x, ast.Name)}
-        self.parsed = {*names, "FLAGS"}  # objects of parsed flags
         self.by_default: dict[str, object] = {}  # of each flag that may be read
         self.guards: dict[str, list[str]] = {}
 
@@ -211,11 +208,13 @@ class _Reader(Forms):
         for name, value, at in assignments(self.tree.body):
             if value is not None:
                 key = MODULE, name
-                problems = [self._twice(key), *map(self._other_form, self._bound((ATTRIBUTE, name))), self.dynamic]
+                others = [x for other in self.named[name] if other != key for x in self._bound(other)]
+                others = [x for x in others if not isinstance(x, ast.arg)]
+                problems = [self._twice(key), self.dynamic, *map(self._other_form, others)]
                 if not isinstance(value, ast.Constant | ast.UnaryOp):
                     parts = [*getattr(value, "elts", ()), *getattr(value, "values", ())]
                     is_flat = bool(parts) and all(isinstance(x, ast.Constant | ast.UnaryOp) for x in parts)
-                    problems.append(self._strange(self._of_flat if is_flat else self._of_constant, key))
+                    problems.append(self._strange(self._of_flat if is_flat else self._of_deep, key))
                     keys = [x for x in ast.walk(value) if text_in(x) and isinstance(self.above[id(x)], ast.Dict)]
                     again = (x for key in keys[:MAX_NAMES] for x in self.texts[key.value])  # type: ignore[attr-defined]
                     problems += [self._other_form(x) for x in again if self._is_set(x, merged=True)]
@@ -231,6 +230,7 @@ class _Reader(Forms):
             return
         keys = [key for x in family for key in (self.key[id(x)], (ATTRIBUTE, x.name))]
         general = [self.dynamic, self._twice(self.key[id(node)]), self._strange(self._of_class, *keys)]
+        general += [self.parsing] if "HfArgumentParser" in map(last_name, self.calls) else []
         inside = [x for each in family for x in ast.walk(each)]
         odd: list[ast.AST] = [x for each in family for x in (*each.keywords, *each.bases) if not self._is_plain_base(x)]
         for each in inside:
@@ -274,25 +274,15 @@ class _Reader(Forms):
         """Yield the options that a launch of the file may give, with their defaults."""
         flags = [*self._defined(), *self._of_commands()]
         times = Counter(flag.keys for flag in flags)
-        imported = [
-            self._other_form(self.above[id(x)]) for x in self.keywords.get("argv", ()) if not self._is_argv(x.value)
-        ]
-        imported += [
-            self._other_form(x)
-            for name, full in self.imports.items()
-            if full == "sys.argv"
-            for key in self.named[name]
-            for x in self.uses[key]
-        ]
-        imported += [*map(self._other_form, self.texts.get("argv", ())), *self._of_absl_app()]
-        general = [*imported, self._strange(self._of_argv, (ATTRIBUTE, "argv")), self.dynamic]
         true = {flag.keys[0] for flag in flags if times[flag.keys] == 1 and is_constant(flag.value, True)}
         for flag in flags:
             (name,) = flag.keys
             # `sigma = args.sigma if args.dp else None`, with `dp` true by default.
             self.arithmetic[name] = [x for x in self.arithmetic[name] if not self._is_chosen(x, name, true)]
             twice = f"`{name}` is defined more than once" if times[flag.keys] > 1 else ""
-            problems = [twice, *flag.problems, self._changed(name), *general]
+            problems = [twice, *flag.problems, self._changed(name), self.parsing, self.dynamic]
+            stated = [x for key in self.named[name] if key[0] in self.class_ids for x in self._bound(key)]
+            problems += map(self._other_form, stated) if not isinstance(flag.at, ast.AnnAssign) else []
             # Given again in a text of the file: `subprocess.run(["train.py", "--sigma", "2"])`.
             for option in flag.options or ():
                 lines = self.options.get(option, [])
@@ -306,21 +296,6 @@ class _Reader(Forms):
             if isinstance(flag.value, ast.Constant) and not any(problems):
                 self.by_default[name] = flag.value.value
             yield flag._replace(problems=problems)
-
-    def _of_absl_app(self) -> Iterator[str]:
-        """Yield where absl's `app` parses other words than the launch."""
-        for node in ast.walk(self.tree) if any(x.startswith("absl") for x in self.imports.values()) else ():
-            above, name = (
-                self.above.get(id(node)),
-                self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else "",
-            )
-            if name == "absl.app":
-                is_plain = isinstance(above, ast.Attribute) and above.attr in {"run", "UsageError"}
-            else:
-                is_plain = name != "absl.app.run" or (
-                    isinstance(above, ast.Call) and above.func is node and len(above.args) <= 1
-                )
-            yield "" if is_plain else self._other_form(node)
 
     def _holds(self, read: list[str], test: ast.expr) -> bool | None:
         """Return what a test of flags is by default, or None, and note the flags: `not args.x`, `"a" in args.x`."""
@@ -365,13 +340,8 @@ class _Reader(Forms):
                 given_before |= words
             if not (called == "add_argument" and (texts or "dest" in given)) and not called.startswith("DEFINE_"):
                 continue
-            on = call.func.value if isinstance(call.func, ast.Attribute) else call.func
-            key = self._key(on) if isinstance(on, ast.Name | ast.Attribute) else (MODULE, "")
             problems = [*_taken_elsewhere(call), self._condition(call)]
             if called == "add_argument":
-                if isinstance(on, ast.Call):  # `parser.add_argument_group("privacy").add_argument(...)`
-                    problems.append(self._other_form(on.func))
-                problems.append(self._strange(self._of_parser, key))
                 if texts and not any(text.startswith("-") for text in texts):
                     problems.insert(0, _POSITIONAL.format(texts[0]))
                 long = next((text for text in texts if text.startswith("--")), "".join(texts[:1]))
@@ -382,8 +352,6 @@ class _Reader(Forms):
                 yield _Stated((name,), value, call, problems, texts, given.get("type"), 1)
             else:
                 given = dict(zip(("name", "default"), call.args, strict=False)) | given
-                others = [(MODULE, x) for x, full in self.imports.items() if full.startswith("absl.flags")]
-                problems.append(self._strange(self._of_flags, key, (MODULE, "FLAGS"), *others))
                 name = text_in(given.get("name")) or ""
                 kind = ast.Name(id="float" if called in {"DEFINE_float", "DEFINE_integer"} else "str")
                 if name:

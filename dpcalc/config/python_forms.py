@@ -1,21 +1,26 @@
 """Forms: what a place at which a name stands may be in Python, so that nothing is changed there.
 
-Every place of what a default depends on (the parser and the object of parsed flags, the class, the constant, the
-config) must have one of these; any other is the refusal of what depends on that name.
+Every place of what a default depends on (the words of parsing, the object of parsed flags, the class, the constant, the
+config) must have one of these; any other is the refusal of what depends on that name. Only lists and dictionaries are
+followed to other names. A file that reaches names by texts states no default at all: `_dynamic`.
 """
 
 import ast
 import sys
 from collections.abc import Callable
+from pathlib import PurePath
 
 from dpcalc.config.files import Refusal
 from dpcalc.config.python_names import (
     ALL_BUILTINS,
     ATTRIBUTE,
     MODULE,
+    TELLING,
     Function,
     Key,
     Syntax,
+    assignments,
+    base_of,
     is_constant,
     keywords_of,
     last_name,
@@ -33,29 +38,45 @@ BUILTINS = ALL_BUILTINS - words_in("exec eval globals locals setattr delattr com
 _DUNDERS = {f"__{name}__" for name in words_in(
     "name main file doc version all future author init post_init call len iter next enter exit repr str "
     "dict class del getitem eq ne lt le gt ge hash add sub mul contains bool float int format "
-    "version_info copyright license"
+    "version_info copyright license slots"
 )}  # fmt: skip
 # What is of Python itself among names with such underscores: of objects, classes, functions and modules.
 _SPECIAL = {name for kind in (object, type, dict, type(len), ast.parse, ast) for name in dir(kind) if name[:2] == "__"}
 _SPECIAL |= {"__builtins__", "__import__", "__set_name__", "__wrapped__", "__self__", "__func__", "__mro_entries__"}
-_FRAMES = words_in("f_globals f_locals f_builtins setitem delitem setattr delattr builtins operator")  # these do
-_READING = words_in(
-    "items keys values get copy index count flag_values_dict flags_into_string to_dict main_process_first"
-)  # methods
+_FRAMES = words_in(  # these reach names by texts, too
+    "f_globals f_locals f_builtins f_back tb_frame gi_frame cr_frame currentframe getmembers setitem delitem setattr "
+    "delattr attrgetter methodcaller"
+)
+# Modules that run texts or change names of others, each with the parts that do not.
+_PARTS = {name: set[str]() for name in words_in(
+    "builtins operator ctypes runpy code codeop bdb doctest mock __main__ cProfile profile unittest.mock"
+)} | {
+    "gc": words_in("collect enable disable freeze"),
+    "timeit": {"default_timer"},
+    "sys": words_in(
+        "argv exit stdout stderr stdin path platform version version_info maxsize byteorder float_info getsizeof "
+        "exc_info setrecursionlimit"
+    ),
+}  # fmt: skip
+_READING = words_in("items keys values get copy index count flag_values_dict flags_into_string to_dict")  # methods
 COPYING = words_in("vars dict copy deepcopy EasyDict AttrDict DotDict")  # calls
 # Functions of Python itself that read a list or dictionary, and those that hand it or a part of it on; methods that
 # keep it; modules of Python's library whose functions read.
-_READERS = words_in("print len str repr format isinstance bool float int hash any all sum abs round id")
+_READERS = words_in("print len str repr format isinstance bool float int hash any all sum abs round id type")
 _HANDING_ON = words_in("getattr list tuple set iter next max min sorted reversed enumerate zip")
-_KEEPING = words_in("append appendleft extend insert setdefault add put push")
+_KEEPING = words_in("append appendleft extend insert setdefault add put push update")
 _READING_MODULES = words_in(
     "json pprint logging pickle os sys shlex textwrap dataclasses csv time math warnings argparse"
 )
 _NOT_READING = frozenset(sys.stdlib_module_names) - _READING_MODULES | BUILTINS
-_PARSER = words_in("prog usage description epilog formatter_class add_help allow_abbrev exit_on_error title required")
-_PARSER_METHODS = words_in("print_help print_usage format_help format_usage error exit")
-_GROUPS = {"add_argument_group", "add_mutually_exclusive_group"}
+_PARSER = words_in(
+    "prog usage description epilog formatter_class add_help allow_abbrev exit_on_error title required dataclass_types"
+)
+_PARSERS = {"ArgumentParser", "HfArgumentParser"}
 PARSING = {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file"}
+# Parts of a parser that give other values than the launch, and what makes an object with any attribute.
+_GIVING = words_in("set_defaults parse_intermixed_args parse_known_intermixed_args add_subparsers register parse_dict")
+_ANY = words_in("Namespace SimpleNamespace make_dataclass flagsaver Munch")
 _ARGV = words_in("args argv return_remaining_strings look_for_args_file json_file yaml_file allow_extra_keys")
 _COMMAND = words_in("name help epilog short_help no_args_is_help hidden deprecated add_completion context_settings")
 _CONTEXT = {"show_default", "help_option_names", "max_content_width", "terminal_width"}
@@ -72,6 +93,7 @@ class Forms(Syntax):
 
     def __init__(self, source: Source, tree: ast.Module) -> None:
         super().__init__(source, tree)
+        self.giving: dict[str, bool] = {}  # by the name of a function: whether it gives parsed flags
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
         self.looked_at = 0  # places of names that were traced, each as often as it was
         pairs = [
@@ -85,7 +107,33 @@ class Forms(Syntax):
         self.holding = {
             key for key, value in pairs if not isinstance(value, ast.Constant | ast.UnaryOp | ast.JoinedStr)
         }
+        self.libraries = {full.partition(".")[0] for full in self.imports.values()}
+        # Objects of parsed flags.
+        made = [
+            x
+            for x in ast.walk(tree)
+            if isinstance(x, ast.Assign) and isinstance(x.value, ast.Call) and last_name(x.value) in PARSING
+        ]
+        self.parsed = {
+            x.id
+            for each in made
+            for at, x in enumerate(getattr(each.targets[0], "elts", each.targets[:1]))
+            if isinstance(x, ast.Name) and (at == 0 or last_name(each.value) != "parse_known_args")
+        }
+        self.parsed |= {name for name, full in self.imports.items() if full.endswith("flags.FLAGS")} | {"FLAGS"}
+        named = (x for x in ast.walk(tree) if isinstance(x, ast.stmt))
+        self.parsed |= {name for name, value, _ in assignments(named) if last_name(value) == "FLAGS"}
+        # Whether other programs are started, of which the file itself may be one.
+        self.starts = "subprocess" in self.libraries or any(
+            self._dotted(x).startswith(("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn"))
+            for x in ast.walk(tree)
+            if isinstance(x, ast.Name | ast.Attribute)
+        )
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
+        odd = next(filter(self._is_parsing_otherwise, ast.walk(tree)), None)
+        on = odd.value if isinstance(odd, ast.Attribute) and isinstance(odd.value, ast.Name) else odd
+        # What gives flags other values than the launch.
+        self.parsing = self._other_form(odd if last_name(on) == "sys" else on)
 
     def _condition(self, node: ast.AST, holds: Callable[[ast.expr], bool | None] = lambda _: None) -> str:
         """Return the first statement around a place on which it depends, in words; "" if there is none.
@@ -132,36 +180,33 @@ class Forms(Syntax):
 
     def _dynamic(self, node: ast.AST) -> str:
         """Return what in a node may bind a name that is not written there; "" for nothing."""
-        name = ""
+        name, above, ctx = "", self.above.get(id(node)), getattr(node, "ctx", None)
         match node:
             case ast.ImportFrom(names=[ast.alias(name="*")]):
                 binding = ast.Assign | ast.AnnAssign | ast.ClassDef | ast.FunctionDef
                 is_first = node.lineno < min((x.lineno for x in self.tree.body if isinstance(x, binding)), default=0)
                 name = "" if is_first else "import *"
-            case ast.Call(func=ast.Name(id="vars"), args=[]) | ast.Call(func=ast.Call(func=ast.Name(id="type"))):
+            case ast.Call(func=ast.Name(id="type"), args=[_]):
+                is_told = isinstance(above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript)
+                name = "" if is_told or last_name(above) in _READERS else self._written(node)
+            case ast.Call(func=ast.Name(id="vars"), args=[]) | ast.Call(func=ast.Name(id="type"), args=[_, _, *_]):
                 name = self._written(node)
-            case ast.Call(func=ast.Name(id="type"), args=[_, _, *_]):
-                name = self._written(node)
-            case ast.Call(func=ast.Call(func=ast.Name(id="getattr"), args=[on, which, *_])) if text_in(which) is None:
-                name = "" if self._of_import(on) else self._written(node)
+            case ast.Call(func=ast.Name(id="getattr"), args=[on, which, *_]) if text_in(which) is None:
+                is_read = not isinstance(above, ast.Subscript | ast.Attribute) and getattr(above, "func", None) != node
+                name = "" if is_read or self._of_import(on) or self._is_self(on) else self._written(node)
             case ast.Attribute(attr="__dict__") | ast.Call(func=ast.Name(id="vars")):
                 is_set = not isinstance(getattr(node, "ctx", ast.Load()), ast.Load)
-                names = None if is_set else self._flow(node, self._of_vars)
+                names = None if is_set else self._kept(node, self._of_flat)
                 name = self._written(node) if names is None or self._traced(names) else ""
-            case ast.Attribute(attr="__init__", value=on) if not self._is_of_base(node):
+            case ast.Name(id="vars"):
+                name = "" if getattr(above, "func", None) is node else "vars"
+            case ast.Attribute(attr="__init__", value=on):  # `super().__init__()`, `Base.__init__(self)`
+                first = next(iter(getattr(above, "args", ())), None)
+                name = "" if last_name(on) == "super" or self._is_self(first) else self._written(node)
+            case ast.Attribute(attr="__class__") if not isinstance(above, ast.Attribute | ast.Compare):
                 name = self._written(node)
-            case ast.Attribute(attr="__class__") if not isinstance(self.above[id(node)], ast.Attribute | ast.Compare):
-                name = self._written(node)
-            case ast.Attribute(attr="modules") if self._dotted(node) == "sys.modules":
-                name = "" if isinstance(self.above[id(node)], ast.Compare) else "sys.modules"
-            case ast.Name(id=found) if self.imports.get(found) == "sys" and self._is_imported(self.key[id(node)]):
-                above = self.above[id(node)]
-                is_asked = last_name(above) in {"hasattr", "getattr"} and text_in(getattr(above, "args", [0, 0])[1])
-                name = "" if isinstance(above, ast.Attribute) or is_asked else found
-            case ast.alias(name="__main__"):
-                name = "__main__"
-            case ast.Constant(value="__main__"):
-                name = "" if isinstance(self.above[id(node)], ast.Compare) else "__main__"
+            case ast.Constant(value="__main__" | "__dict__" as found):
+                name = "" if isinstance(above, ast.Compare) else found
             case ast.Attribute(ctx=ast.Store(), value=on) if self._dotted(on).split(".")[0] in LIBRARIES:
                 name = f"{self._written(node)} ="
             case ast.Name(id=found) if found in ALL_BUILTINS - BUILTINS and not self._bound(self.key[id(node)]):
@@ -173,21 +218,22 @@ class Forms(Syntax):
                 | ast.FunctionDef(name=found)
                 | ast.Constant(value=str(found))
             ):
-                is_special = found in _SPECIAL or (found[:2] == "__" and isinstance(node, ast.FunctionDef))
+                is_special = found in _SPECIAL or (
+                    found.strip("_")
+                    and found[:2] == found[-2:] == "__"
+                    and (isinstance(node, ast.FunctionDef) or isinstance(ctx, ast.Store))
+                )
                 name = found if (is_special and found not in _DUNDERS) or found in _FRAMES else ""
+                # A module that runs texts: only its harmless parts, and no other name of it; the file itself, too.
+                full = self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+                if isinstance(node, ast.alias):
+                    full = f"{above.module or ''}.{found}" if isinstance(above, ast.ImportFrom) else found
+                module, _, part = full.rpartition(".")
+                is_odd = module in _PARTS and part not in _PARTS[module]
+                is_odd = is_odd or full == PurePath(self.source.path).stem or _PARTS.get(full) == set()
+                is_bare = full in _PARTS and not isinstance(above, ast.Attribute | ast.Import | ast.ImportFrom)
+                name = name or (full if is_odd or is_bare else "")
         return f"line {getattr(node, 'lineno', 0)} has `{shortened(name)}`, which may bind any name" if name else ""
-
-    def _is_of_base(self, node: ast.Attribute) -> bool:
-        """Return True for `super().__init__`, and for `Base.__init__(self)` in an `__init__`."""
-        call: ast.AST = self.above[id(node)]
-        if isinstance(node.value, ast.Call) or not isinstance(call, ast.Call):
-            return last_name(node.value) == "super"
-        outer: ast.AST = call
-        while not isinstance(outer, Function | ast.Module):
-            outer = self.above[id(outer)]
-        first = last_name(next(iter(call.args), None))
-        own = next((each.arg for each, _ in parameters_of(outer)), "") if isinstance(outer, Function) else ""
-        return bool(first) and first == own and getattr(outer, "name", "") == "__init__"
 
     def _strange(self, form: Form, *keys: Key) -> str:
         """Return the first place of names, or of what they are handed to, that has none of the forms; "" for none."""
@@ -238,56 +284,28 @@ class Forms(Syntax):
         for function in self.defined.get(name, ()):
             given = function.args
             is_method = isinstance(self.above[id(function)], ast.ClassDef)
-            is_bound = is_method and "staticmethod" not in map(last_name, function.decorator_list)
+            decorated = set(map(last_name, function.decorator_list))
+            is_bound = is_method and "staticmethod" not in decorated and base_of(call.func) not in self.class_of
+            is_bound = is_bound or (is_method and "classmethod" in decorated)
             names = [*given.posonlyargs, *given.args][is_bound:]
             if isinstance(node, ast.keyword):
                 names = [each for each, _ in parameters_of(function) if each.arg == node.arg]
             else:
                 names = names[call.args.index(node) :]  # type: ignore[arg-type]
-            if not names or any(isinstance(each, ast.Starred) for each in call.args):
+            if not names or not decorated.isdisjoint(self.own) or any(isinstance(x, ast.Starred) for x in call.args):
                 return None
             found.append(self.key[id(names[0])])
         return found
 
-    def _flow(self, expr: ast.AST, form: Form) -> Names:
-        """Return to which names code hands an object that is read, or changed by names that are written; else None."""
-        above = self.above[id(expr)]
-        is_whole, is_vars, is_flat = form == self._read, form == self._of_vars, form in {self._of_flat, self._of_vars}
-        is_strict = is_flat or form in {self._of_constant, self._of_part}
+    def _handed_on(self, expr: ast.AST, form: Form) -> Names:
+        """Return the names that an expression gives what it stands for; None for a place that is not followed."""
         keys: list[Key] | None = None
-        match above:
-            case ast.Attribute(attr=attr, ctx=ctx):
-                call = self.above[id(above)]
-                if isinstance(call, ast.Call) and call.func is above:
-                    is_asking = attr.startswith("get_") and not (call.args or call.keywords)
-                    return (
-                        None if attr not in _READING and not is_asking else self._part(call, form) if is_strict else []
-                    )
-                is_self = last_name(expr) == "self" and not isinstance(ctx, ast.Load)
-                return None if is_strict or (is_whole and is_self) else []
-            case ast.Subscript(value=value, slice=at, ctx=ctx) if value is expr:
-                if isinstance(ctx, ast.Load) and is_strict:
-                    return self._flow(above, form) if isinstance(at, ast.Slice) else self._part(above, form)
-                is_named = text_in(at) is not None and (is_vars or not is_strict)
-                return [] if isinstance(ctx, ast.Load) or is_named else None
+        match above := self.above[id(expr)]:
             case ast.Call(args=args) if expr in args:
                 keys = self._handed(above, expr)
-                if keys == [] and last_name(above) in COPYING:
-                    return self._flow(above, form)
-                if keys == [] and is_strict and isinstance(above.func, ast.Name) and above.func.id in _HANDING_ON:
-                    return self._part(above, form) if len(args) == 1 else self._flow(above, form)
-                if keys == [] and is_strict and not self._only_reads(above):
-                    return None
             case ast.keyword(arg=str()):
                 call = self.above[id(above)]
                 keys = self._handed(call, above) if isinstance(call, ast.Call) else None
-                if keys == [] and is_strict and not self._only_reads(call):  # type: ignore[arg-type]
-                    return None
-            case ast.keyword() if is_strict and not is_flat:
-                inside = self.defined.get(last_name(self.above[id(above)]), ())
-                return [
-                    (self._of_part, self.key[id(x)]) for y in inside for x in ast.walk(y.args) if isinstance(x, ast.arg)
-                ]
             case ast.Return():
                 keys = self._function_of(above)
             case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]) | ast.AnnAssign(target=target):
@@ -295,183 +313,208 @@ class Forms(Syntax):
             case ast.Assign(targets=[ast.Tuple(elts=targets)]):
                 is_plain = all(isinstance(each, ast.Name | ast.Attribute) for each in targets)
                 keys = [key for each in targets for key in self._keys(each)] if is_plain else None
-            case ast.For(iter=each) | ast.comprehension(iter=each) | ast.IfExp(test=each):
-                return None if each is not expr else self._part(expr, form) if is_strict else []
-            case ast.Dict(keys=names) if not is_whole:
-                is_copied = all(each is None for each in names)
-                return None if not is_copied else self._flow(above, form) if is_strict and not is_flat else []
-            case ast.Tuple() | ast.List() | ast.Dict():
-                return [] if is_whole else None
-            case ast.Starred() if is_strict and not is_flat:
-                return self._flow(above, form)
-            case (
-                ast.BinOp(op=ast.Mod())
-                | ast.FormattedValue()
-                | ast.Compare()
-                | ast.Expr()
-                | ast.Delete()
-                | ast.Starred()
-            ):
-                return []
-            case ast.If() | ast.While() | ast.Assert() | ast.UnaryOp() | ast.keyword():
-                return []
         return None if keys is None else [(form, key) for key in keys]
 
+    def _kept(self, expr: ast.AST, form: Form) -> Names:
+        """Return the names to which a place of a list or dictionary hands it or its parts; None if it may change it."""
+        above, is_flat = self.above[id(expr)], form == self._of_flat
+        call = above if isinstance(above, ast.Call) else self.above.get(id(above))
+        match above:
+            case ast.Attribute(attr=attr):
+                is_asking = isinstance(call, ast.Call) and attr.startswith("get_") and not (call.args or call.keywords)
+                if not isinstance(call, ast.Call) or call.func is not above or not (attr in _READING or is_asking):
+                    return None
+                return [] if is_flat and attr != "copy" else self._kept(call, form)
+            case ast.Subscript(value=value, slice=at, ctx=ctx):
+                if value is expr and not isinstance(ctx, ast.Load):
+                    return None
+                is_number = is_flat or (text_in(at) is not None and text_in(at) not in self.holding)
+                if value is not expr or (is_number and not isinstance(at, ast.Slice)):
+                    return []
+                return self._kept(above, form)
+            case ast.Call() | ast.keyword(arg=str()) if isinstance(call, ast.Call) and call.func is not expr:
+                handed, name = self._handed_on(expr, form), last_name(call)
+                is_only = [*call.args, *call.keywords] == [expr]
+                is_builtin = isinstance(call.func, ast.Name) and not self._bound(self.key[id(call.func)])
+                if handed or handed is None or (is_flat and is_only and name == "update"):
+                    return handed
+                if name in COPYING:
+                    return self._kept(call, form) if is_only else None
+                if is_builtin and name in _HANDING_ON:
+                    return [] if is_flat and is_only else self._kept(call, form)
+                return [] if self._only_reads(call) else None
+            case ast.keyword():  # `**C`
+                return [] if is_flat or last_name(call) not in {*self.defined, *self.class_of} else None
+            case ast.For(iter=each, target=target) | ast.comprehension(iter=each, target=target) if each is expr:
+                names = [x for x in ast.walk(target) if isinstance(x, ast.Name)]
+                is_plain = all(isinstance(x, ast.Name | ast.Tuple) for x in (target, *getattr(target, "elts", ())))
+                return [] if is_flat else [(form, self.key[id(x)]) for x in names] if is_plain else None
+            case ast.BoolOp() | ast.Starred() if not is_flat:
+                return self._kept(above, form)
+            case ast.IfExp(test=test):
+                return [] if test is expr else self._kept(above, form)
+            case ast.Dict(keys=keys):
+                return None if not all(x is None for x in keys) else [] if is_flat else self._kept(above, form)
+            case ast.BinOp(op=ast.BitOr()):
+                return None
+            case ast.BinOp() | ast.Compare() | ast.FormattedValue() | ast.Expr() | ast.Delete() | ast.Starred():
+                return []
+            case ast.If() | ast.While() | ast.Assert() | ast.UnaryOp() | ast.AugAssign():
+                return []
+        return self._handed_on(expr, form)
+
     def _only_reads(self, call: ast.Call) -> bool:
-        """Return True if a function of elsewhere is none that is known to change what it gets, or to keep it."""
+        """Return True if a function of elsewhere is not known to change what it gets, to keep it, or to call others."""
         name = last_name(call)
         if isinstance(call.func, ast.Name) and name in BUILTINS and name not in self.imports:
             return name in _READERS
         if isinstance(call.func, ast.Attribute) and last_name(call.func.value) == "type":  # `type(C).update(C)`
             return False
-        return name not in _KEEPING and self._dotted(call.func).split(".")[0] not in _NOT_READING
-
-    def _part(self, expr: ast.AST, form: Form) -> Names:
-        """Return to which names code hands a part of a list or dictionary; None if it changes it."""
-        key = text_in(expr.slice) if isinstance(expr, ast.Subscript) else None
-        if form in {self._of_flat, self._of_vars} or (key is not None and key not in self.holding):
-            return []  # a number, or a text
-        match self.above[id(expr)]:
-            case ast.For(iter=each, target=target) | ast.comprehension(iter=each, target=target) if each is expr:
-                names = [x for x in ast.walk(target) if isinstance(x, ast.Name)]
-                is_plain = all(isinstance(x, ast.Name | ast.Tuple) for x in (target, *getattr(target, "elts", ())))
-                return [(self._of_part, self.key[id(x)]) for x in names] if is_plain else None
-            case ast.Subscript(slice=at) if at is expr:
-                return []
-            case ast.BinOp() | ast.Compare() | ast.FormattedValue() | ast.UnaryOp() | ast.Expr() | ast.Delete():
-                return []
-            case ast.If() | ast.While() | ast.Assert() | ast.IfExp() | ast.AugAssign():
-                return []
-        return self._flow(expr, self._of_part)
-
-    def _of_part(self, node: ast.AST) -> Names:
-        return self._alias(node, self._of_part)
-
-    def _of_constant(self, node: ast.AST) -> Names:
-        """Form of a list or dictionary: nothing in it is set, and other names of it are of this form, too."""
-        return self._alias(node, self._of_constant)
+        given = (*call.args, *keywords_of(call).values())
+        calls_others = any(
+            isinstance(x, ast.Lambda) or last_name(x) in {*self.defined, *self.class_of} or base_of(x) in BUILTINS
+            for x in given
+        )
+        return name not in _KEEPING and not calls_others and self._dotted(call.func).split(".")[0] not in _NOT_READING
 
     def _of_flat(self, node: ast.AST) -> Names:
         """Form of a list or dictionary of numbers and texts."""
-        return self._alias(node, self._of_flat)
+        return self._box(node, self._of_flat)
 
-    def _of_vars(self, node: ast.AST) -> Names:
-        """Form of `vars(args)`, in which a key that is written may be set, and of the words of a launch."""
-        return self._alias(node, self._of_vars)
+    def _of_deep(self, node: ast.AST) -> Names:
+        """Form of any other list or dictionary, and of what may be a part of it."""
+        return self._box(node, self._of_deep)
 
-    def _alias(self, node: ast.AST, form: Form) -> Names:
+    def _box(self, node: ast.AST, form: Form) -> Names:
         if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load):
-            return self._part(node, form) if form == self._of_part else self._flow(node, form)
+            return self._kept(node, form)
         return None if isinstance(self.above[id(node)], ast.AugAssign) else []
 
-    def _place(self, node: ast.AST, form: Form, makes: Callable[[ast.Call], Names]) -> tuple[ast.AST | None, Names]:
-        """Return (code, None) where a name is read, code being what it is or returns; else (None, names or None)."""
+    def _is_parsing_otherwise(self, node: ast.AST) -> bool:
+        """Return True if a node may parse other words than those of the launch, or give flags other values."""
+        above = self.above.get(id(node))
+        call = above if isinstance(above, ast.Call) and above.func is node else None
+        given = keywords_of(call)
+        name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else text_in(node) or ""
+        on = getattr(node, "value", None)
         match node:
-            case ast.arg():
-                return None, [] if self._is_unset(node) else None
-            case ast.FunctionDef() | ast.AsyncFunctionDef():
-                returned = [
-                    x.value for x in ast.walk(node) if isinstance(x, ast.Return) and not is_constant(x.value, None)
-                ]
-                each = [self._made(value, form, makes) for value in returned if value]
-                return None, None if None in each else [name for names in each for name in names or ()]
-            case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()):
-                above = self.above[id(node)]
-                is_called = isinstance(above, ast.Call) and above.func is node and last_name(node) in self.defined
-                return above if is_called else node, None
-            case ast.Name(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
-                value = self._bound_to(node)
-                return None, [] if isinstance(value, ast.Tuple | ast.List) else self._made(value, form, makes)
-        return None, [] if isinstance(node, ast.Name) else None  # `del args`
-
-    def _made(self, value: ast.expr | None, form: Form, makes: Callable[[ast.Call], Names]) -> Names:
-        """Return the names that a value of this form depends on; None if it is of another one."""
-        match value:
-            case ast.Name() | ast.Attribute() if self._bound(self._key(value)):
-                return [(form, self._key(value))]
-            case ast.Tuple(elts=[first, *_]):
-                return self._made(first, form, makes)
-            case ast.Call() if (found := makes(value)) is not None:
-                return found
-            case ast.Call(args=[first]) if last_name(value) in COPYING or (
-                form == self._of_parser and self._dotted(value.func)
-            ):
-                return self._made(first, form, makes)
-            case ast.Call(func=ast.Name() | ast.Attribute() as function) if last_name(function) in self.defined:
-                return [(form, self._key(function))]
-        return None
-
-    def _read(self, node: ast.AST) -> Names:
-        """Form of the object of parsed flags, and of what is made of it."""
-        code, names = self._place(node, self._read, lambda call: [] if last_name(call) in PARSING else None)
-        return self._flow(code, self._read) if code else names
-
-    def _of_parser(self, node: ast.AST) -> Names:
-        """Form of a parser of argparse, or HfArgumentParser."""
-        code, names = self._place(node, self._of_parser, self._makes_parser)
-        return self._parser_at(code) if code else names
-
-    def _makes_parser(self, call: ast.Call) -> Names:
-        name, given = last_name(call), keywords_of(call)
-        names: list[tuple[Form, Key]] = []
-        if name in _GROUPS and isinstance(call.func, ast.Attribute):
-            on = call.func.value
-            names = [(self._of_parser, self._key(on))] if isinstance(on, ast.Name | ast.Attribute) else []
-        elif self._dotted(call.func).split(".")[0] not in {"argparse", "transformers", name}:
-            return None
-        elif (
-            name not in {"ArgumentParser", "HfArgumentParser"}
-            or len(call.args) > 4
-            or any(isinstance(x, ast.Starred) for x in call.args)
-        ):  # the fifth one is other parsers
-            return None
-        return names if given.keys() <= _PARSER | {"dataclass_types"} else None
-
-    def _parser_at(self, code: ast.AST) -> Names:
-        above = self.above[id(code)]
-        keys: list[Key] | None = None
-        match above, self.above.get(id(above)):
-            case ast.Attribute(attr="add_argument"), ast.Call() as call:
-                dest, is_whole = keywords_of(call).get("dest"), "**" not in keywords_of(call)
-                is_whole = is_whole and len(texts_in(call.args)) == len(call.args) and bool(call.args or dest)
-                is_whole = is_whole and (dest is None or text_in(dest) is not None)
-                return [] if is_whole and isinstance(self.above[id(call)], ast.Expr) else None
-            case ast.Attribute(attr=method), ast.Call(func=func) as call if func is above:
-                if method in PARSING:
-                    words, flow = self._argv(call), self._flow(call, self._read)
-                    return None if words is None or flow is None else [*words, *flow]
-                if method in _GROUPS and self._makes_parser(call) is not None:
-                    return self._parser_at(call)
-                return [] if method in _PARSER_METHODS else None
-            case ast.Call(args=args) as call, _ if code in args:
-                keys = self._handed(call, code)
-                return (
-                    self._parser_at(call)
-                    if keys == []
-                    else None
-                    if keys is None
-                    else [(self._of_parser, key) for key in keys]
+            case ast.Name() | ast.Attribute() if name in _PARSERS:
+                if call is None:
+                    return not isinstance(above, ast.arg | ast.AnnAssign | Function)
+                is_known = self._dotted(node).split(".")[0] in {"argparse", "transformers", name}
+                is_plain = len(call.args) <= 4 and not any(isinstance(x, ast.Starred) for x in call.args)
+                return not (is_known and is_plain and given.keys() <= _PARSER)  # the fifth one is other parsers
+            case ast.Attribute(attr="add_argument"):
+                names = [*(call.args if call else ()), *filter(None, [given.get("dest")])]
+                is_whole = bool(names) and len(texts_in(names)) == len(names) and "**" not in given
+                return not (is_whole and isinstance(self.above[id(call)], ast.Expr))
+            case ast.Name(id="__file__"):
+                return self.starts
+            case ast.Constant(value=str(text)) if self.starts and PurePath(self.source.path).name in text:
+                return not isinstance(above, ast.Expr) and getattr(above, "arg", "") not in TELLING
+            case ast.Attribute() if name == "argv" and self.starts and is_constant(getattr(above, "slice", None), 0):
+                return True
+            case ast.Attribute() if name == "argv":
+                kept = self._kept(node, self._of_flat) if isinstance(node.ctx, ast.Load) else None
+                return kept is None or bool(self._traced(kept))
+            case ast.alias(name="argv") | ast.Constant(value="argv"):
+                return True
+            case ast.Name() | ast.Attribute() if self._dotted(node) == "absl.app":
+                return getattr(above, "attr", "") not in {"run", "UsageError"}
+            case ast.Name() | ast.Attribute() if self._dotted(node) == "absl.app.run":
+                return call is None or len(call.args) > 1
+            case ast.Name() | ast.Attribute() if name.startswith("DEFINE_"):
+                named = given.get("name") or next(iter(getattr(call, "args", ())), None)
+                is_made = (
+                    isinstance(self.above.get(id(call)), ast.Expr | ast.Assign | ast.AnnAssign) and "**" not in given
                 )
-            case ast.Return(), _:
-                keys = self._function_of(above)
-            case ast.Assign(targets=[ast.Name() | ast.Attribute() as target]), _:
-                keys = self._keys(target)
-            case ast.Expr(), _:
-                keys = []
-        return None if keys is None else [(self._of_parser, key) for key in keys]
+                return name == "DEFINE_alias" or not is_made or (text_in(named) is None and "config" not in name)
+            case ast.Name() | ast.Attribute() if self._dotted(node).endswith("absl.flags"):
+                return not (getattr(above, "attr", "") == "FLAGS" or getattr(above, "attr", "").startswith("DEFINE_"))
+            case ast.Attribute() if name in PARSING:
+                return call is None or not self._is_argv_given(call)
+            case ast.Attribute() | ast.Constant() if name in _GIVING:
+                return name != "register" or text_in(next(iter(getattr(call, "args", ())), None)) in {"type", "action"}
+            case ast.Attribute(ctx=ast.Store()) if name in {"default", "const"} or (
+                name == "value" and "absl" in self.libraries
+            ):
+                return not self._is_self(node.value)
+            case ast.Attribute() if (
+                name[0] == "_" and name[:2] != "__" and last_name(on) not in {"self", "cls", "super"}
+            ):
+                return not self._of_import(on) or self._dotted(on).split(".")[0] in LIBRARIES  # type: ignore[arg-type]
+            case ast.FunctionDef(name=found) if found in PARSING | {"add_argument"}:
+                return isinstance(above, ast.ClassDef)
+            case ast.Call() if "argv" in keywords_of(node):
+                return not self._is_argv(keywords_of(node)["argv"])
+            case ast.Name() | ast.Attribute() if call is None and self._dotted(node).rpartition(".")[2] in _ANY:
+                is_asked = isinstance(above, ast.Call) and last_name(above) == "isinstance"
+                return not is_asked and not isinstance(above, ast.arg | ast.AnnAssign | Function)
+            case ast.Call() if self._called(node) in _ANY:
+                return "**" in keywords_of(node) or any(text_in(x) is None for x in node.args)
+            case ast.Name(ctx=ast.Load()) | ast.Attribute(attr="FLAGS") if name in self.parsed:
+                return not self._is_args_read(node)
+            case ast.Name() if name in self.parsed:
+                value = self._bound_to(node)
+                is_none = isinstance(above, ast.Assign) and isinstance(value, ast.Tuple)  # which has no attributes
+                return not is_none and not self._gives_args(value)
+            case ast.arg(arg=name) if name in self.parsed:
+                return not self._is_unset(node)
+            case _ if not isinstance(node, ast.Name | ast.arg | ast.Global | ast.Nonlocal):
+                return not self.parsed.isdisjoint(names_of(node))
+        return False
 
-    def _argv(self, call: ast.Call) -> Names:
-        """Return the functions whose parameter a call parses; None if it parses other words than the launch."""
-        names: list[tuple[Form, Key]] = []
+    def _is_args_read(self, node: ast.Name | ast.Attribute) -> bool:
+        """Return True where parsed flags have no method called, and get no value at a key that is not written."""
+        match above := self.above[id(node)]:
+            case ast.Attribute(attr=attr):
+                is_called = getattr(self.above[id(above)], "func", None) is above
+                return not is_called or attr in _READING or attr.startswith(("get_", "main_process"))
+            case ast.Subscript(slice=at, ctx=ctx) if "absl" not in self.libraries:
+                return isinstance(ctx, ast.Load) or text_in(at) is not None
+            case ast.Subscript():  # of absl
+                match self.above[id(above)]:
+                    case ast.Attribute(attr="value" | "default", ctx=ast.Load()):
+                        return True
+                return False
+            case ast.Call(func=func) if func is node:
+                return self._is_argv_given(above)
+            case ast.BinOp(op=how):
+                return isinstance(how, ast.Mod)
+        return "absl" not in self.libraries or not isinstance(above, ast.Dict | ast.List | ast.Tuple | ast.NamedExpr)
+
+    def _gives_args(self, value: ast.expr | None) -> bool:
+        """Return True for code that gives the object of parsed flags, or a copy of it."""
+        match value:
+            case ast.Tuple(elts=[first, *_]):
+                return self._gives_args(first)
+            case ast.Name() | ast.Attribute(attr="FLAGS"):
+                return last_name(value) in self.parsed
+            case ast.Call(func=ast.Name(id="vars") | ast.Attribute(attr="copy" | "deepcopy"), args=[only]):
+                return self._gives_args(only)
+            case ast.Call():
+                name = last_name(value)
+                if name not in self.giving:  # a function of the file, all that it returns
+                    self.giving[name] = name in PARSING
+                    inside = [x for y in self.defined.get(name, ()) for x in ast.walk(y) if isinstance(x, ast.Return)]
+                    self.giving[name] |= bool(inside) and all(self._gives_args(x.value) for x in inside)
+                return self.giving[name]
+        return False
+
+    def _is_argv_given(self, call: ast.Call) -> bool:
+        """Return True if a call parses the words of the launch."""
         for each in (*call.args, *keywords_of(call).values()):
-            bindings = self._bound(self.key[id(each)]) if isinstance(each, ast.Name) else []
-            match bindings:
+            match self._bound(self.key[id(each)]) if isinstance(each, ast.Name) else []:
                 case [ast.arg() as argument] if self._is_unset(argument):
                     function = self._around(argument)
-                    names += [(self._of_main, self._key(function))] if isinstance(function, Function) else []
+                    is_only = isinstance(function, Function) and not self._strange(
+                        self._of_main, *self._function_of(function)
+                    )
+                    if not is_only or self._strange(self._of_flat, self.key[id(argument)]):
+                        return False
                 case _ if not (self._is_argv(each) or is_constant(each, None, True, False)):
-                    return None
-        return names if keywords_of(call).keys() <= _ARGV else None
+                    return False
+        return keywords_of(call).keys() <= _ARGV
 
     def _is_argv(self, node: ast.AST) -> bool:
         """Return True for `sys.argv`, also a part of it, or the path of a file that it names."""
@@ -480,11 +523,6 @@ class Forms(Syntax):
                 return False
             node = node.value if isinstance(node, ast.Subscript) else node.args[0]
         return self._dotted(node) == "sys.argv"
-
-    def _of_argv(self, node: ast.AST) -> Names:
-        """Form of `sys.argv`."""
-        is_read = isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
-        return self._flow(node, self._of_vars) if is_read else None
 
     def _of_main(self, node: ast.AST) -> Names:
         """Form of a command, or a function that gets the words of a launch: called without values of its own."""
@@ -521,39 +559,6 @@ class Forms(Syntax):
         is_plain = isinstance(context, ast.Dict) and {text_in(key) for key in context.keys if key} <= _CONTEXT
         return is_plain and None not in context.keys and keywords_of(call).keys() <= _COMMAND  # type: ignore[attr-defined]
 
-    def _of_flags(self, node: ast.AST) -> Names:
-        """Form of absl's module `flags`, of `FLAGS`, and of what DEFINE_float and the like return."""
-        above = self.above[id(node)]
-        match node, above, self.above.get(id(above)):
-            case ast.alias(), _, _:
-                return [] if self.imports[names_of(node)[0]].split(".")[0] in {"absl", "tensorflow"} else None
-            case ast.arg(), _, _:
-                return [] if self._is_unset(node) else None
-            case ((ast.Name() | ast.Attribute()), ast.Assign(value=value), _) if not isinstance(node.ctx, ast.Load):
-                return [] if last_name(value) in {"flags", "FLAGS"} or last_name(value).startswith("DEFINE_") else None
-            case _, ast.Attribute(attr="FLAGS"), _:
-                return self._of_flags(above)
-            case _, ast.Attribute(attr=attr), ast.Call(func=func) as call if func is above:
-                if not attr.startswith("DEFINE_") or attr == "DEFINE_alias" or "**" in keywords_of(call):
-                    return [] if attr in _READING else None
-                name = keywords_of(call).get("name") or next(iter(call.args), None)
-                is_plain = text_in(name) is not None or "config" in attr
-                outer = self.above[id(call)]
-                found = [] if isinstance(outer, ast.Expr) else self._flow(call, self._of_flags)
-                return found if is_plain and isinstance(outer, ast.Expr | ast.Assign | ast.AnnAssign) else None
-            case _, ast.Call(func=func) as call, _ if func is node:
-                return self._argv(call)
-            case _, ast.Subscript(), outer:
-                return (
-                    []
-                    if isinstance(outer, ast.Attribute)
-                    and isinstance(outer.ctx, ast.Load)
-                    and outer.attr in {"value", "default"}
-                    else None
-                )
-        is_read = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
-        return self._flow(node, self._of_flags) if is_read else None
-
     def _of_class(self, node: ast.AST) -> Names:
         """Form of a class: made without values of its own, named in types, and given to HfArgumentParser."""
         above = self.above[id(node)]
@@ -575,7 +580,6 @@ class Forms(Syntax):
         while isinstance(above, ast.Tuple | ast.List | ast.Subscript | ast.BinOp | ast.keyword):
             node, above = above, self.above[id(above)]
         if isinstance(above, ast.Call):
-            is_parser = last_name(above) == "HfArgumentParser" and self._makes_parser(above) is not None
-            return self._parser_at(above) if is_parser else None
+            return [] if last_name(above) == "HfArgumentParser" else None
         places = [getattr(above, "annotation", None), getattr(above, "returns", None), *getattr(above, "bases", ())]
         return [] if node in places else None

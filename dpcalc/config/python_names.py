@@ -345,7 +345,7 @@ class Syntax:
         """Return the first place that gives a name another value, but for what is in some code; "" if none does."""
         if name not in self.changes or left_out:
             lines = [x.lineno for x in self.arithmetic[name]]
-            lines += [x.lineno for x in self._bound((ATTRIBUTE, name)) if not self._is_own(x)]  # type: ignore[attr-defined]
+            lines += [x.lineno for x in self._bound((ATTRIBUTE, name)) if not self._is_self(x.value)]  # type: ignore[attr-defined]
             lines += [x.lineno for x in self.texts.get(name, ()) if not is_within(x, left_out) and self._is_set(x)]
             for each in self.keywords.get(name, ()):
                 is_making = not is_within(each, left_out) and self._called(self.above[id(each)]) in MAKING
@@ -357,9 +357,8 @@ class Syntax:
             self.changes[name] = said
         return self.changes[name]
 
-    def _is_own(self, node: ast.AST) -> bool:
-        """Return True for `self.x` in a method that gets an object of its own class."""
-        on = getattr(node, "value", None)
+    def _is_self(self, on: ast.AST | None) -> bool:
+        """Return True for `self` in a method that gets an object of its own class."""
         if not isinstance(on, ast.Name) or on.id != "self":
             return False
         match self._bound(self.key[id(on)]):

@@ -118,13 +118,16 @@ _QUIET = {"matplotlib", "pip", "conda", "load_ext", "autoreload", "tensorboard"}
 
 
 def _read_notebook(source: Source) -> Document:
-    """Return what the code cells of a notebook state as one Python file with the lines of the notebook."""
+    """Return what the code cells of a notebook state as one Python file with the lines of the notebook.
+
+    What is bound up to the end of the cell that is tagged `parameters` is a default: papermill binds it again after it.
+    """
     way_out = "let Jupyter save it, with a line for each line of code"
     try:
         content: object = json_content(source.text)
     except (ValueError, RecursionError) as cause:
         raise Refusal("DPC110", f"cannot be read as JSON: {cause}", way_out) from None
-    places, lines, last = _json_places(source), [""] * len(source.lines), 0
+    places, lines, last, tagged = _json_places(source), [""] * len(source.lines), 0, 0
     cells = content.get("cells") if isinstance(content, dict) else None
     for number, cell in enumerate(cells if isinstance(cells, list) else ()):
         code = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else []
@@ -145,9 +148,17 @@ def _read_notebook(source: Source) -> Document:
                     raise Refusal("DPC110", f"line {last} has `{shortened(line.strip())}`, which may bind any name")
                 line = re.sub(r"\S.*", "pass", line)
             lines[last - 1] = line
+        if isinstance(cell, dict) and '"parameters"' in json.dumps(cell.get("metadata")):
+            tagged = last
     if "get_ipython" in source.text:
         raise Refusal("DPC110", "calls `get_ipython`, which may bind any name")
-    return read_python(source_of("\n".join(lines), source.path))
+    document = read_python(source_of("\n".join(lines), source.path))
+    given = {
+        path: (f"-p {path}",)
+        for path, node in walk(document.tree, "")
+        if node.mark.line <= tagged and path.partition(".")[0] not in {"flags", "calls"}
+    }
+    return document._replace(defaults={**document.defaults, **given})
 
 
 _SPACE = re.compile(r"[ \t\n]*(?:#[^\n]*\n?[ \t\n]*)*")

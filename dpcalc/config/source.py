@@ -201,7 +201,16 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     except ConfigError:
         raise  # it is a ValueError too
     except FileNotFoundError:
-        hint = "this command takes one config: name it" if "*" in path else _file_meant(path)
+        hint = "this command takes one config: name it"
+        if "*" not in path:  # the file beside it whose name is nearest
+            folder, name = os.path.split(path)
+            names: list[str] = []
+            with suppress(OSError):
+                entries = islice(os.scandir(folder or os.curdir), MAX_NEIGHBOURS)
+                names = [each.name for each in entries if each.is_file()]
+            near = get_close_matches(name[:255], names, n=1)
+            meant = f"did you mean {visible(os.path.join(folder, *near))}?"
+            hint = meant if near else "check the name and the directory you are in"
         raise whole_file(path or "''", "DPC100", "no such file", hint) from None
     except (OSError, ValueError) as cause:
         raise whole_file(path, "DPC100", f"cannot be read: {system_message(cause)}", "") from None
@@ -210,36 +219,22 @@ def read_bytes(path: str, *, limit: int = MAX_BYTES) -> bytes:
     return data
 
 
-def _file_meant(path: str) -> str:
-    """Return a hint at the file beside a missing one whose name is nearest."""
-    folder, name = os.path.split(path)
-    names: list[str] = []
-    with suppress(OSError):
-        names = [each.name for each in islice(os.scandir(folder or os.curdir), MAX_NEIGHBOURS) if each.is_file()]
-    near = get_close_matches(name[:255], names, n=1)
-    if near:
-        return f"did you mean {visible(os.path.join(folder, near[0]))}?"
-    return "check the name and the directory you are in"
-
-
 def decode(data: bytes, path: str, *, shows_lines: bool = True, limit: int = MAX_BYTES) -> Source:
     """Return UTF-8 bytes as a source, without byte order mark; ConfigError if they are no text for a config."""
     body = data.removeprefix(codecs.BOM_UTF8)
     try:
         return source_of(body.decode("utf-8"), path, limit=limit)
     except UnicodeDecodeError as cause:
+        if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8") from None
+        # The place is found by decoding what comes before the wrong byte; the line has replacement characters.
         start = cause.start
+        mark = _mark_after(_source(body.decode("utf-8", errors="replace"), path), body[:start].decode("utf-8"))
+        message = f"byte 0x{body[start]:02x} at offset {start + len(data) - len(body)} is not UTF-8"
+        wrong = (error("DPC100", mark, message, "save the file as UTF-8"),)
     except ConfigError as cause:
-        if shows_lines:
-            raise
-        raise ConfigError(replace(each, source_line="", caret=None) for each in cause.diagnostics) from None
-    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        raise whole_file(path, "DPC100", "the text is UTF-16", "save it as UTF-8")
-    # The place is found by decoding what comes before the wrong byte; the line is shown with replacement characters.
-    mark = _mark_after(_source(body.decode("utf-8", errors="replace"), path), body[:start].decode("utf-8"))
-    message = f"byte 0x{body[start]:02x} at offset {start + len(data) - len(body)} is not UTF-8"
-    wrong = error("DPC100", mark, message, "save the file as UTF-8")
-    raise ConfigError([wrong if shows_lines else replace(wrong, source_line="", caret=None)])
+        wrong = cause.diagnostics
+    raise ConfigError(wrong if shows_lines else [replace(each, source_line="", caret=None) for each in wrong])
 
 
 def source_of(text: str, path: str, *, limit: int = MAX_BYTES) -> Source:

@@ -158,9 +158,21 @@ def cohort(word: str, beside: Beside) -> Meaning | str:
 def rounds(word: str, beside: Beside) -> Meaning:
     about, number = "training.steps", beside.texts.get(word) or None
     if not beside.texts.keys().isdisjoint(SHARED["cohort"]):
-        return Meaning(f"dpcalc calls this `{about}`", about, number, is_rename=True)
+        hint = f"dpcalc calls this `{about}`, where the server adds noise once a round"
+        return Meaning(hint, about, number, is_rename=True)
     once = f"`steps: {number or 'N'}` where the server adds noise once a round"
     return Meaning(f"{once}; where each client trains with noise, rounds x its own steps", about)
+
+
+def cycle_length(word: str, beside: Beside) -> Meaning | str:
+    """Groups of JAX-Privacy's cyclic Poisson draws, or bins of its balls in bins, which keep their units."""
+    scheme, value = beside.texts.get("scheme", ""), beside.texts.get(word)
+    groups, bins = f"`groups: {value or 'N'}`", f"`bins: {value or 'N'}` with `assignment: held`"
+    if scheme == "cyclic-poisson":
+        return Meaning("dpcalc calls this `groups`", "sampling.groups", value, is_rename=True)
+    if scheme == "balls-in-bins":
+        return Meaning(f"{bins}: in JAX-Privacy a unit keeps its step in all passes", "sampling.bins")
+    return f"{groups} under `scheme: cyclic-poisson`, {bins} under `scheme: balls-in-bins`"
 
 
 def sample_size(word: str, beside: Beside) -> Meaning | str:
@@ -220,7 +232,7 @@ def poisson_sampling(word: str, beside: Beside) -> Meaning | str:
 def target(word: str, beside: Beside) -> Meaning:
     value, about = beside.texts.get(word) or None, "budget.epsilon"
     hint = f"dpcalc calls this `{about}`, which `check` tests; noise that a library finds for it is stated as "
-    hint += f"`noise_multiplier: {{calibrated_to: {{epsilon: {value or 'E'}}}, by: opacus.prv}}`, and `dpcalc "
+    hint += f"`noise_multiplier: {{calibrated_to: {{epsilon: {value or 'E'}}}, by: LIBRARY.ACCOUNTANT}}`, and `dpcalc "
     return Meaning(f"{hint}solve-sigma --target-eps {value or 'E'}` finds dpcalc's own", about, value, is_rename=True)
 
 
@@ -298,7 +310,8 @@ def no_number(key: str, text: str) -> str:
     if key == "max_grad_norm" and word in _NO_NORM:
         return "not covered: without clipping no noise hides a unit, epsilon is infinite"
     if key == "noise_multiplier" and word in {"auto", "calibrated", "calibrate", "none", "null"}:
-        return "a number, or where a library finds it `{calibrated_to: {epsilon: 8}, by: opacus.prv}`"
+        found = "`{calibrated_to: {epsilon: 8}, by: LIBRARY.ACCOUNTANT}` (docs/configs.md)"
+        return f"a number, or where a library finds it {found}"
     if key in {"delta", "rate"} and re.search(r"[a-z(^*/]", word):
         return f"a formula: state its value{', rounded down' if key == 'delta' else ''}"
     return "state the number" if key in {"examples", "count"} and re.fullmatch(r"len\(.*\)|n", word) else ""

@@ -94,21 +94,12 @@ class Costs:
             raise ArithmeticError(f"expected an upper bound >= 0, got {answer!r}")
         return answer
 
-    def with_lower_bound(self, plan: Plan, guarantee: Guarantee) -> Guarantee:
-        """Return the guarantee with its lower bound; unchanged if that fails."""
+    def attempt(self, request: Request) -> Answer | None:
+        """Return the answer to a request, None if it fails: without it there is a verdict all the same."""
         try:
-            answer = self._answer(Request(plan=cost_relevant(plan), quantity="lower", upper=guarantee))
-        except Exception:  # noqa: BLE001  the upper bound holds without it
-            return guarantee
-        return answer if isinstance(answer, Guarantee) else guarantee
-
-    def fit(self, request: Request) -> float | int | None:
-        """Return the smallest noise (multiplier or factor) or the most steps that fit a limit; None if not computed."""
-        try:
-            answer = self._answer(request)
-        except Exception:  # noqa: BLE001  a suggestion that cannot be made changes no verdict
+            return self._answer(request)
+        except Exception:  # noqa: BLE001
             return None
-        return None if isinstance(answer, Guarantee) else answer
 
     def _answer(self, request: Request) -> Answer:
         """Return the answer to a request, computed if not yet known; raise the exception stored in its place."""

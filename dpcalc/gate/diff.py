@@ -17,7 +17,7 @@ from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, d
 from dpcalc.errors import InputError
 from dpcalc.gate.costs import Costs, cost_relevant
 from dpcalc.gate.revision import Revision, Snapshot, UnknownRevisionError, find_revision
-from dpcalc.gate.verdict import BaseCost, Change, Limit, finding
+from dpcalc.gate.verdict import BaseCost, Limit, finding
 from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.planner.plan import Plan
 from dpcalc.records import dataclass
@@ -32,26 +32,31 @@ _STRENGTH = (Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConfigPair:
-    """A config and its base, a revision or file of this name, with their differences."""
+class Case:
+    """One config file as the user named it, with its base or why it has none; an error if it cannot be used.
 
-    name: str
-    old: Loaded
-    new: Loaded
-    # each with the plan of the base with this change alone; None if that is no valid config
-    steps: tuple[tuple[Difference, Plan | None], ...]
-    claims: tuple[tuple[Difference, Plan | None], ...]  # about the data, each with the new plan and the old claim
+    A step is a change, with the plan of the base with this change alone; a claim is one about the data, with the new
+    plan and the old claim. The plan is None if that is no valid config.
+    """
+
+    path: str
+    new: Loaded | None = None
+    base: str = ""  # name of a revision or file
+    old: Loaded | None = None
+    steps: tuple[tuple[Difference, Plan | None], ...] = ()
+    claims: tuple[tuple[Difference, Plan | None], ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+    error: Exception = LookupError("expected a config or a reason, got neither")
 
     @property
     def plans(self) -> Iterator[Plan]:
         """Yield what costs of new, base, base with each change alone, and new with each old claim alone."""
-        yield cost_relevant(self.new.plan)
-        yield cost_relevant(self.old.plan)
+        yield from (cost_relevant(loaded.plan) for loaded in (self.new, self.old) if loaded is not None)
         yield from (plan for _, plan in (*self.steps, *self.claims) if plan is not None)
 
 
-def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
-    """Return the pair of a config and its base, with the plans of single differences but of accounting and budget."""
+def compared(base: str, old: Loaded, new: Loaded, path: str) -> Case:
+    """Return a config with its base, and the plans of single differences but of accounting and budget."""
 
     def with_change(before: Loaded, after: Loaded, difference: Difference) -> Plan | None:
         try:
@@ -59,7 +64,14 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
         except ConfigError:
             return None
 
-    changes = [change for change in differences(old, new) if change.keys[0] not in {"accounting", "budget"}]
+    changes, here = [], Path.cwd().resolve()
+    for change in differences(old, new):
+        if change.keys[0] not in {"accounting", "budget"}:
+            # Reports name files as the user does, from here; absolute paths would differ from machine to machine.
+            file = Path(change.path)
+            shown = str(file.relative_to(here)) if file.is_relative_to(here) else change.path
+            is_elsewhere = change.mark is not None and change.path != new.path
+            changes.append(replace(change, path=shown if is_elsewhere else new.path))
     plans = ((each, with_change(old, new, each) if len(changes) <= MAX_CAUSES else None) for each in changes)
     # Labels, comments and other spellings differ without an effect on epsilon.
     unchanged = cost_relevant(old.plan)
@@ -71,10 +83,10 @@ def config_pair(name: str, old: Loaded, new: Loaded) -> ConfigPair:
     for claim in changed_claims:
         taken_back = back.get(claim.keys)
         claims.append((claim, None if taken_back is None else with_change(new, old, taken_back)))
-    return ConfigPair(name=name, old=old, new=new, steps=steps, claims=tuple(claims))
+    return Case(path=path, new=new, base=base, old=old, steps=steps, claims=tuple(claims))
 
 
-def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
+def base_costs(case: Case, costs: Costs) -> BaseCost | None:
     """Return epsilon of the base, of each change alone (largest first), and of the config without each claim."""
 
     def epsilon_or_none(plan: Plan | None) -> float | None:
@@ -83,35 +95,22 @@ def base_costs(pair: ConfigPair, costs: Costs) -> BaseCost:
         except Exception:  # noqa: BLE001
             return None
 
-    changes = [
-        Change(
-            key=each.key,
-            old=each.old,
-            new=each.new,
-            mark=each.mark,
-            path=_shown_file(each, pair.new),
-            alone=epsilon_or_none(plan),
-        )
-        for each, plan in pair.steps
-    ]
+    if case.old is None:
+        return None
+    changes = [(change, epsilon_or_none(plan)) for change, plan in case.steps]
     # A change without an epsilon of its own comes last: nothing shows that it cost anything.
-    changes.sort(key=lambda change: -1.0 if change.alone is None else change.alone, reverse=True)
-    without = {difference.key: epsilon_or_none(plan) for difference, plan in pair.claims}
-    return BaseCost(name=pair.name, guarantee=costs.guarantee(pair.old.plan), changes=tuple(changes), without=without)
-
-
-def _shown_file(difference: Difference, new: Loaded) -> str:
-    """Return the file of a difference as a report names it; the config itself without a place."""
-    # Reports name files as the user does, from here; absolute paths would differ from machine to machine.
-    if difference.mark is None or difference.path == new.path:
-        return new.path
-    path, folder = Path(difference.path), Path.cwd().resolve()
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else difference.path
+    changes.sort(key=lambda pair: -1.0 if pair[1] is None else pair[1], reverse=True)
+    return BaseCost(
+        name=case.base,
+        guarantee=costs.guarantee(case.old.plan),
+        changes=tuple(changes),
+        claims=tuple((claim, epsilon_or_none(plan)) for claim, plan in case.claims),
+    )
 
 
 def at_costliest_change(problem: Diagnostic, base: BaseCost | None) -> Diagnostic:
     """Return the problem at the place of the costliest change; unchanged if no change has a place."""
-    for change in () if base is None else base.changes:
+    for change, _ in () if base is None else base.changes:
         if change.mark is not None:
             line, column = change.mark
             return replace(problem, path=change.path, line=line, column=column)
@@ -119,7 +118,8 @@ def at_costliest_change(problem: Diagnostic, base: BaseCost | None) -> Diagnosti
 
 
 def regressions(
-    pair: ConfigPair,
+    old: Loaded,
+    new: Loaded,
     base: BaseCost,
     now: Guarantee,
     *,
@@ -134,14 +134,16 @@ def regressions(
     allows one up to `allowed` percent, which is a note then. Raised limits, weaker promises and moved sources are notes
     if budget changes are allowed.
     """
-    new, before, after = pair.new, base.guarantee.epsilon, now.epsilon
-    for problem in (*raised_limits(pair.old, new), *_weaker_promises(pair.old, new), *_moved_sources(pair)):
-        yield replace(problem, severity=Severity.NOTE) if allow_budget_change else problem
+    before, after = base.guarantee.epsilon, now.epsilon
+    weaker = [*raised_limits(old, new), *_weaker_promises(old, new)]
+    if old.path != base.name:  # two files have sections and references of their own
+        weaker += _moved_sources(old, new)
+    yield from (replace(each, severity=Severity.NOTE) if allow_budget_change else each for each in weaker)
 
     # Changed claims that lower epsilon or may do so: no file shows that they are true.
-    alone_by_key = {change.key: change.alone for change in base.changes}
-    for claim, _ in pair.claims:
-        alone, without = alone_by_key.get(claim.key, before), base.without[claim.key]  # no change: nothing alone
+    alone_by_key = {change.key: alone for change, alone in base.changes}
+    for claim, without in base.claims:
+        alone = alone_by_key.get(claim.key, before)  # no change: nothing alone
         # A claim that alone does not lower epsilon may still help together with other changes: then taking it back
         # alone makes the new config costlier.
         if alone is not None and alone < before:
@@ -152,14 +154,13 @@ def regressions(
             effect = f"with the other changes lowers epsilon, {before_and_after(without, after)}"
         else:
             continue
-        change = Change(key=claim.key, old=claim.old, new=claim.new, path="")
-        message = f"{change} {effect}; make sure that the training code changed with it"
-        yield finding("DPC405", Severity.WARNING, message, _shown_file(claim, new), claim.mark)
+        message = f"{claim} {effect}; make sure that the training code changed with it"
+        yield finding("DPC405", Severity.WARNING, message, claim.path, claim.mark)
 
     if after > before * (1 + SAME):
         rise, cause = before_and_after(before, after), ""
-        largest = base.changes[0] if base.changes else None  # the largest epsilon first
-        if largest is not None and (largest.alone or 0.0) > before:
+        largest, alone = base.changes[0] if base.changes else (None, None)  # the largest epsilon first
+        if (alone or 0.0) > before:
             cause = f" ({largest})"
         if allowed is not None and after > before * (1 + allowed.value / 100) * (1 + SAME):
             percent = f" by {percent_up(after - before, before)}%" if before and math.isfinite(after) else ""
@@ -239,11 +240,8 @@ def _weaker_promises(old: Loaded, new: Loaded) -> Iterator[Diagnostic]:
             )
 
 
-def _moved_sources(pair: ConfigPair) -> Iterator[Diagnostic]:
-    """Yield DPC408 for each source that moved since the base revision; nothing if the base is another file."""
-    old, new = pair.old, pair.new
-    if old.path == pair.name:  # two files have sections and references of their own
-        return
+def _moved_sources(old: Loaded, new: Loaded) -> Iterator[Diagnostic]:
+    """Yield DPC408 for each source that moved since the base revision."""
     if old.section != new.section:
         was, now = (f"section `{section}`" if section else "the whole file" for section in (old.section, new.section))
         message = f"the config was {was} and is now {now}"
@@ -286,22 +284,20 @@ class ConfigReader:
     def open(self, path: str) -> Loaded:
         """Return the config in a file like `load`, but accept a batch size that no bound covers."""
         map_path = None
-        if self.base and path != "-" and (name := self._old_map(path)):
-            map_path = os.path.relpath(find_revision(self.base, Path(path).absolute().parent).root / name)
+        if self.base and path != "-":
+            # A change under review decides neither whether a file is judged by a map, nor by which.
+            try:
+                revision = find_revision(self.base, Path(path).absolute().parent)
+                if name := old_map(revision, revision.base_name(revision.path_from_top(path))):
+                    map_path = os.path.relpath(revision.root / name)
+            except ConfigError:
+                raise  # of the table of the base: what it says decides
+            except Refusal as cause:
+                problem = f"the maps of {PYPROJECT} cannot be read: {cause.message}"
+                raise InputError(f"{visible(self.base)}: {problem}") from None
+            except InputError:
+                pass  # where the base is read, its error is told
         return load(path, key=self.key, overrides=self.overrides, map_path=map_path)
-
-    def _old_map(self, path: str) -> str:
-        """Return the map that the table of the base has for a file, from the top; "" if it has none."""
-        # A change under review decides neither whether a file is judged by a map, nor by which.
-        try:
-            revision = find_revision(self.base, Path(path).absolute().parent)
-            return old_map(revision, revision.base_name(revision.path_from_top(path)))
-        except ConfigError:
-            raise  # of the table of the base: what it says decides
-        except Refusal as cause:
-            raise InputError(f"{visible(self.base)}: the maps of {PYPROJECT} cannot be read: {cause.message}") from None
-        except InputError:  # where the base is read, its error is told
-            return ""
 
 
 def old_map(revision: Revision, place: str) -> str:
@@ -323,34 +319,19 @@ PLAIN_READER = ConfigReader()
 """Reads files unchanged and without a base."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One config file as the user named it, with its base or why it has none; an error if it cannot be used."""
-
-    path: str
-    new: Loaded | None = None
-    pair: ConfigPair | None = None
-    problems: tuple[Diagnostic, ...] = ()
-    error: Exception = LookupError("expected a config or a reason, got neither")
-
-    @property
-    def plans(self) -> Iterator[Plan]:
-        """Yield the plans of the pair or, without a pair, that of the config; nothing if there is no config."""
-        if self.pair is not None:
-            yield from self.pair.plans
-        elif self.new is not None:
-            yield cost_relevant(self.new.plan)
-
-
 def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
     """Return each config with its base, or its error, in order; DPC406 says that a base is absent or unreadable."""
     find = cache(partial(find_revision, reader.base))  # once for each folder, so that all files see the same commit
 
     def case_of(path: str) -> Case:
         if reader.against:
-            case = two_files(reader.against, path, replace(reader, against=""))
+            try:
+                before = reader.load(reader.against)
+            except Exception as error:  # noqa: BLE001  it is the answer on that file
+                return Case(path=reader.against, error=error)
             message = f"compared with {visible(reader.against)}: both are claims, of which git shows no origin"
-            return replace(case, problems=(*case.problems, finding("DPC410", Severity.NOTE, message, path)))
+            case = compared(reader.against, before, reader.load(path), path)
+            return replace(case, problems=(finding("DPC410", Severity.NOTE, message, path),))
         new = reader.load(path)
         if not reader.base:
             return Case(path=path, new=new)
@@ -362,10 +343,11 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
         except (ConfigError, Refusal) as cause:
             # An error: the base has a config there, and a change that makes it incomparable would pass with a warning.
             first = cause.diagnostics[0].message if isinstance(cause, ConfigError) else cause.message
-            severity, reason = Severity.ERROR, f"cannot be read in {revision.name}: {first}"
+            severity = Severity.ERROR
+            reason = f"cannot be read in {revision.name}: {first}"
         else:
             if old is not None:
-                return Case(path=path, new=new, pair=config_pair(revision.name, old, new))
+                return compared(revision.name, old, new, path)
             # Only an inner repository, for example a submodule, knows earlier versions of its files.
             nearest = git_root(real_path(Path(os.path.abspath(path))).parent)
             if nearest is not None and nearest != real_path(revision.root):
@@ -385,18 +367,6 @@ def cases(paths: Iterable[str], reader: ConfigReader) -> tuple[Case, ...]:
         except Exception as error:  # noqa: BLE001  whatever it is, the other files still get their answer
             found.append(Case(path=path, error=error))
     return tuple(found)
-
-
-def two_files(old: str, new: str, reader: ConfigReader) -> Case:
-    """Return the Case of `new` with `old` as its base; if either cannot be read, a Case with the error of that file."""
-    try:
-        before = reader.load(old)
-    except Exception as error:  # noqa: BLE001  whatever it is, it is the answer on that file
-        return Case(path=old, error=error)
-    (case,) = cases([new], replace(reader, base=""))
-    if case.new is None:
-        return case
-    return Case(path=new, new=case.new, pair=config_pair(old, before, case.new))
 
 
 def load_old(path: str, revision: Revision, reader: ConfigReader) -> Loaded | None:

@@ -1,11 +1,13 @@
 """What the launches that a repository keeps say of defaults in code: another value of the same flag is an error."""
 
+import ast
 import os
 import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 from dpcalc.config import scalars
@@ -13,6 +15,7 @@ from dpcalc.config.discovery import matches
 from dpcalc.config.documents import Default
 from dpcalc.config.files import Folder, Refusal
 from dpcalc.config.load import Loaded
+from dpcalc.config.python_names import TELLING, last_name, python_syntax
 from dpcalc.config.readers import read_document
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
 from dpcalc.config.tree import Node, entry
@@ -43,10 +46,14 @@ _KEYED = r"[\"']?\s{0,9}:\s{0,99}(?:\{?\s{0,9}values?\s{0,9}:\s{0,99})?(?:\[|-\s
 _VALUE = r"(?P<value>[^\s\"'\\,;|&)\]}]*)"
 # What goes on behind a quote or a backslash, so that the value is another one: `1.1'e-1'`.
 _GOES_ON = re.compile(r"[\"']{1,9}[\w.+-]|\\(?:\n\S|[^\\nrt\"'\s])")
+# A word with quotes or backslashes inside its option: `--sig"ma"`.
+_GLUED = re.compile(r"(?<![^\s=(])[\"'\\]{0,9}-(?:[^\s,\]})\\]|\\(?![ntrux\s]))*")
+_QUOTE = re.compile(r"[\"'\\]")
 _ESCAPED = re.compile(r"\\(?:u00|x)([2-7][0-9a-fA-F])")  # of JSON and YAML: `\u002d`
 _UNKNOWN = re.compile(r"[*!&{]|\$(?!\{[\w./-]+:)|.*:$")  # what stands for a number of YAML, but for a reference here
 _SCRIPT = re.compile(r"[\w./-]+\.py\b|(?<=-m )[\w.]+")
 _COMMAND_END = re.compile(r"(?<!\\)\n|;|&&|\|")
+_DEFINING = {"add_argument", "option", "argument", "print"}
 _COMMENT = re.compile(r"[ \t]*#")
 
 
@@ -104,10 +111,11 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                     continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
-                # Python code has options where it defines them, too.
-                is_text = scalars.parse_number(given) is None and not default.options[0].endswith("=")
-                if name.endswith(".py") and (text[match.start() - 1] not in "\"'" or is_text):
-                    continue
+                # Python code has options where it defines them, or tells of them, and hands on those of its own launch.
+                if name.endswith(".py") and not is_key:
+                    is_told = any(start <= match.start() < end for start, end in _told(text))
+                    if is_told or re.search(rf"\b{re.escape(_name(default))}$", given.replace("-", "_")):
+                        continue
                 tried += 1
                 if _start(match) is not None and (
                     tried > MAX_TRIED or not _is_short_for(default, root, name, text, match)
@@ -151,6 +159,13 @@ def _pattern(default: Default) -> str:
             starts = "|".join(_spelt(option[2:end]) for end in range(len(option) - 1, 2, -1))
             if starts and "." not in option:  # argparse takes any beginning of an option
                 words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
+        elif option.startswith("-p "):  # of papermill: `-p SIGMA 2`, `-y "SIGMA: 2"`, `parameters={"SIGMA": 2}`
+            words.append(
+                rf"(?<![\w-])(?:-p|-r|--parameters(?:_raw)?)[=\s]\s{{0,9}}{re.escape(option[3:])}\s{{1,9}}[\"']?"
+            )
+            words.append(
+                rf"(?<![\w.])(?P<keyed{len(words)}>){re.escape(option[3:])}\\?[\"']?\s{{0,9}}[:=]\s{{0,99}}\\?[\"']?"
+            )
         elif option.startswith("-") and len(option) == 2:
             words.append(rf"(?<![\w-]){re.escape(option)}(?P<start{len(words)}>)(?:{_GAP}|(?=[\d.]))")
         elif option.endswith("="):  # of Hydra: `dp.sigma=2`, and no assignment `dp=2` at the beginning of a line
@@ -243,7 +258,42 @@ def _size(path: Path) -> int:
 def _text(data: bytes) -> str:
     is_wide = data[:2] in {b"\xff\xfe", b"\xfe\xff"}
     text = data.decode("utf-16" if is_wide else "utf-8", errors="replace")
-    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+    text = _ESCAPED.sub(lambda found: chr(int(found[1], 16)), text)
+
+    def unquoted(found: re.Match[str]) -> str:
+        word = _QUOTE.sub("", found[0])
+        is_whole = word.partition("=")[0] in found[0] and not re.search("''|\"\"", found[0])
+        return found[0] if is_whole else word.ljust(len(found[0]))
+
+    return _GLUED.sub(unquoted, text)
+
+
+@cache
+def _told(text: str) -> list[tuple[int, int]]:
+    """Return where Python code defines options or tells of them: texts in calls, texts that stand alone, comments."""
+    lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
+    starts = [0, *accumulate(map(len, lines))]
+    found = [(x.start(), x.end()) for x in re.finditer(r"^[ \t]*#.*", text, re.MULTILINE)]
+    try:
+        nodes = list(ast.walk(python_syntax(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return found
+    for node in nodes:
+        name = last_name(node) if isinstance(node, ast.Call) else ""
+        told = [node.value] if isinstance(node, ast.Expr | ast.keyword) else []
+        if isinstance(node, ast.keyword) and node.arg not in TELLING:
+            told = []
+        if isinstance(node, ast.Call) and (name.lower() in _DEFINING or name.startswith("DEFINE_")):
+            told += node.args
+        for x in told:
+            if isinstance(x, ast.Constant | ast.JoinedStr) and (x.end_lineno or 0) <= len(lines):
+                first, last = lines[x.lineno - 1].encode(), lines[(x.end_lineno or x.lineno) - 1].encode()
+                if len(first) + len(last) > MAX_COMMAND:
+                    continue
+                start = starts[x.lineno - 1] + len(first[: x.col_offset].decode(errors="replace"))
+                end = starts[(x.end_lineno or x.lineno) - 1] + len(last[: x.end_col_offset].decode(errors="replace"))
+                found.append((start, end))
+    return found
 
 
 @cache
@@ -261,8 +311,10 @@ def _is_named(root: Path, name: str, script: str) -> bool:
 
 
 def _is_of(default: Default, root: Path, name: str) -> bool:
-    is_data = name.lower().endswith((".yaml", ".yml", ".json"))
-    return is_data and _is_named(root, name, PurePosixPath(default.name).name)
+    """Return True if a file that has a value under the key of a default names the file of the default."""
+    is_data = name.lower().endswith((".yaml", ".yml", ".json")) or default.options[0].startswith("-p ")
+    is_itself = os.path.realpath(root / name) == os.path.realpath(default.value.mark.source.path)
+    return is_data and not is_itself and _is_named(root, name, PurePosixPath(default.name).name)
 
 
 def _scripts(root: Path, name: str, text: str, match: re.Match[str]) -> list[str]:

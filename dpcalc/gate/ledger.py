@@ -18,9 +18,10 @@ from dpcalc.config.load import Loaded, load, load_text
 from dpcalc.config.normal import phase_lines, unfinished_form
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, read_bytes
 from dpcalc.errors import InputError
-from dpcalc.gate.check import Demands, check
+from dpcalc.gate.check import check
 from dpcalc.gate.costs import Costs
 from dpcalc.gate.diff import PLAIN_READER, load_old, raised_limits
+from dpcalc.gate.policy import Policy
 from dpcalc.gate.revision import find_revision
 from dpcalc.gate.verdict import Result, finding, verdict_on, worst_verdict
 from dpcalc.guarantee import Guarantee
@@ -35,24 +36,15 @@ _END = "expected a file that ends with its `phases:`, indented by two, as `dpcal
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
-    """One run in a ledger, with its steps and the upper bound of it alone, for unit, adjacency and delta of the ledger.
+class Account:
+    """A ledger as a config, its runs in order (of `add` the new one only), and the upper bound of all runs together.
 
-    `part` is the part of the data that all its phases draw from, "" for all data or several parts.
+    A run is its name, the part of the data that all its phases draw from ("" for all data or several parts), its steps,
+    and the upper bound of it alone, for unit, adjacency and delta of the ledger.
     """
 
-    name: str
-    part: str = ""
-    steps: int
-    guarantee: Guarantee
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """A ledger as a config, its runs in order (of `add` the new one only), and the upper bound of all runs together."""
-
     loaded: Loaded
-    runs: tuple[Run, ...]
+    runs: tuple[tuple[str, str, int, Guarantee], ...]
     guarantee: Guarantee
 
     @property
@@ -66,8 +58,7 @@ def account(path: str) -> Account:
     """Return a ledger with an upper bound for each run and, if it is finite, both bounds for all runs together."""
     loaded = load(path)
     evaluated = _account_of(loaded, _runs(loaded.plan))
-    whole = evaluated.guarantee
-    return replace(evaluated, guarantee=with_lower_bound(loaded.plan, whole)) if whole.finite else evaluated
+    return replace(evaluated, guarantee=with_lower_bound(loaded.plan, evaluated.guarantee))
 
 
 def _runs(plan: Plan) -> dict[str, list[Phase]]:
@@ -83,15 +74,11 @@ def _account_of(loaded: Loaded, phases_by_run: dict[str, list[Phase]]) -> Accoun
     plan = loaded.plan
     # Runs are often repeated: without their names such runs are equal, and computed once.
     cost = cache(lambda phases: guarantee(replace(plan, phases=phases)))
-    runs = (
-        Run(
-            name=name,
-            part=own[0].part if len({phase.part for phase in own}) == 1 else "",
-            steps=sum(phase.steps for phase in own),
-            guarantee=cost(tuple(replace(phase, name="") for phase in own)),
-        )
-        for name, own in phases_by_run.items()
-    )
+    runs = []
+    for name, own in phases_by_run.items():
+        part = own[0].part if len({phase.part for phase in own}) == 1 else ""
+        steps = sum(phase.steps for phase in own)
+        runs.append((name, part, steps, cost(tuple(replace(phase, name="") for phase in own))))
     return Account(loaded=loaded, runs=tuple(runs), guarantee=guarantee(plan))
 
 
@@ -217,10 +204,10 @@ def _sizes_text(hierarchy: Hierarchy) -> str:
 # The gate: a ledger keeps to its budget and still has all its entries.
 
 
-def check_ledger(path: str, *, base: str, demands: Demands, costs: Costs) -> Result:
+def check_ledger(path: str, *, base: str, policy: Policy, costs: Costs) -> Result:
     """Check a ledger as `check` does, and fail it if it rewrites the one at a git revision or raises its budget."""
     # No suggestions: the runs have been done.
-    (result,) = check([path], demands=replace(demands, suggestions=False), costs=costs)
+    (result,) = check([path], policy=policy, suggestions=False, costs=costs)
     problems = tuple(_differences_from_base(path, base)) if base else ()
     verdict = worst_verdict([result.verdict, verdict_on(problems)])
     return replace(result, verdict=verdict, problems=(*result.problems, *problems))

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,22 +29,11 @@ _REMOVE = "remove it, and `dpcalc lock` writes it anew"
 _MAX_BYTES = 4 * 1024 * 1024  # of a lock file, about 10,000 configs; a larger one is refused unread
 
 
-@dataclass(frozen=True, kw_only=True)
-class LockEntry:
-    """The record of one config: the hash of its meaning, and its guarantee, epsilon an upper bound or conditional.
+Entry = dict[str, Any]
+"""The record of one config: the hash of its meaning, and its guarantee, epsilon an upper bound or conditional.
 
-    `sources` has "FILE:KEY" by dotted key for values that references or aliases lead to, files relative to the lock;
-    None in a lock of version 0.1.0.
-    """
-
-    config_hash: str
-    epsilon: float
-    delta: float
-    unit: str
-    adjacency: str
-    group_size: int
-    sources: Mapping[str, str] | None = None
-    kind: str = "upper"
+`sources` has "FILE:KEY" by dotted key for values that references or aliases lead to, files relative to the lock; a lock
+of version 0.1.0 has none. `kind` is left out for an upper bound."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +44,7 @@ class Lock:
     """
 
     path: str
-    entries: Mapping[str, LockEntry]
+    entries: Mapping[str, Entry]
 
     def entry_name(self, loaded: Loaded) -> str:
         path = self.relative_path(loaded.path)
@@ -68,10 +57,6 @@ class Lock:
     def sources(self, loaded: Loaded) -> dict[str, str]:
         """Return {dotted key: "FILE:KEY"} for values that references lead to, sorted; files relative to the lock."""
         return dict(sorted(source_names(loaded, Path(self.path).parent.resolve()).items()))
-
-    def restricted_to(self, names: Iterable[str]) -> "Lock":
-        """Return the lock with these entries only; names without an entry are skipped."""
-        return Lock(path=self.path, entries={name: self.entries[name] for name in names if name in self.entries})
 
     def path_and_section(self, name: str) -> tuple[str, str]:
         """Split an entry's name "PATH:SECTION" into a path from the current directory and a section, or ""."""
@@ -96,19 +81,10 @@ class Lock:
     def text(self) -> str:
         """Return the content of the file: JSON of its entries sorted by path, epsilons rounded up to six digits."""
         configs = {}
-        for name in sorted(self.entries):
-            entry = self.entries[name]
-            finite = math.isfinite(entry.epsilon)
-            configs[name] = {
-                "config_hash": entry.config_hash,
-                "epsilon": float(rounded_up(entry.epsilon, digits=BARE_DIGITS)) if finite else None,
-                "delta": entry.delta,
-                "unit": entry.unit,
-                "adjacency": entry.adjacency,
-                "group_size": entry.group_size,
-                **({} if entry.kind == Kind.UPPER else {"kind": entry.kind}),
-                **({} if entry.sources is None else {"sources": dict(entry.sources)}),
-            }
+        for name, entry in sorted(self.entries.items()):
+            epsilon = entry["epsilon"]
+            rounded = float(rounded_up(epsilon, digits=BARE_DIGITS)) if math.isfinite(epsilon) else None
+            configs[name] = {**entry, "epsilon": rounded}
         return json.dumps({"version": VERSION, "configs": configs}, indent=2, allow_nan=False) + "\n"
 
 
@@ -128,20 +104,22 @@ def _is_number(value: object, max_value: float) -> bool:
     return type(value) in {int, float} and 0 <= value <= max_value  # type: ignore[operator]  # NaN fails here
 
 
-# What an entry's fields are expected to be, in the order in which they are checked.
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+# What an entry's fields are expected to be, in the order of the file.
 _ENTRY_FIELDS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "config_hash": ("a text", _is_text),
     "epsilon": ("a number >= 0 or null", lambda x: x is None or _is_number(x, sys.float_info.max)),
     "delta": ("a number from 0 to 1", lambda x: _is_number(x, 1.0)),
+    "unit": ("a text", _is_text),
+    "adjacency": ("a text", _is_text),
     "group_size": ("a whole number", lambda x: type(x) is int),
-    "sources": (
-        "texts by key",
-        lambda x: x is None or (isinstance(x, dict) and all(isinstance(place, str) for place in x.values())),
-    ),
-    "config_hash": ("a text", lambda x: isinstance(x, str)),
-    "unit": ("a text", lambda x: isinstance(x, str)),
-    "adjacency": ("a text", lambda x: isinstance(x, str)),
-    "kind": ("a text", lambda x: isinstance(x, str)),
+    "kind": ("a text", _is_text),
+    "sources": ("texts by key", lambda x: x is None or (isinstance(x, dict) and all(map(_is_text, x.values())))),
 }
+_ABSENT = {"sources": None, "kind": str(Kind.UPPER)}  # what an entry without such a field says
 
 
 def read_lock(path: Path) -> Lock:
@@ -152,7 +130,8 @@ def read_lock(path: Path) -> Lock:
     try:
         data = read_bytes(str(path), limit=_MAX_BYTES)
         content: Any = json_content(decode(data, str(path), shows_lines=False, limit=_MAX_BYTES).text)
-        version, configs = content["version"], {str(name): entry for name, entry in content["configs"].items()}
+        version = content["version"]
+        configs = {str(name): entry for name, entry in content["configs"].items()}
     except RepeatedKeyError as cause:
         raise InputError(f"{shown}: {cause}, or {_REMOVE}") from None
     except InputError:
@@ -164,14 +143,14 @@ def read_lock(path: Path) -> Lock:
     entries = {}
     for name, entry in configs.items():
         # A lock of version 0.1.0 has no `sources`, and few have a kind: these alone may be missing.
-        fields: dict[str, Any] = {"sources": None, "kind": "upper", **(entry if isinstance(entry, dict) else {})}
+        fields: Entry = {**_ABSENT, **(entry if isinstance(entry, dict) else {})}
         for key, (expected, is_valid) in _ENTRY_FIELDS.items():
             if key not in fields or not is_valid(fields[key]):
                 got = visible(json.dumps(fields[key]))[:20] if key in fields else "nothing"
                 raise InputError(f"{shown}: {visible(name)}.{key}: expected {expected}, got {got}; {_REMOVE}")
-        checked = {key: fields[key] for key in _ENTRY_FIELDS}
-        epsilon = math.inf if checked["epsilon"] is None else float(checked["epsilon"])
-        entries[name] = LockEntry(**(checked | {"epsilon": epsilon, "delta": float(checked["delta"])}))
+        epsilon = math.inf if fields["epsilon"] is None else float(fields["epsilon"])
+        checked = {**fields, "epsilon": epsilon, "delta": float(fields["delta"])}
+        entries[name] = {key: checked[key] for key in _ENTRY_FIELDS if (key, checked[key]) not in _ABSENT.items()}
     return Lock(path=str(path), entries=entries)
 
 
@@ -179,10 +158,10 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> list[Diagnostic
     """Return DPC403 for the first of: no entry, another hash, moved sources (each), epsilon off by over 2e-5."""
     # One finding a config, the most telling: where the hash differs, sources and epsilon may differ as its effect.
     entry, sources = lock.entries.get(lock.entry_name(loaded)), lock.sources(loaded)
-    before = None if entry is None else entry.sources
+    before = None if entry is None else entry.get("sources")
     if entry is None:
         message = f"the config is not in {NAME}; epsilon is {rounded_up(now.epsilon)}"
-    elif entry.config_hash == loaded.config_hash and before is not None and before != sources:
+    elif entry["config_hash"] == loaded.config_hash and before is not None and before != sources:
         problems = []
         # The training code may still read the old place.
         for key in sorted({*before, *sources}):
@@ -195,11 +174,12 @@ def lock_problems(lock: Lock, loaded: Loaded, now: Guarantee) -> list[Diagnostic
         return problems
     else:
         what = f"is not what {NAME} holds"
-        if entry.config_hash == loaded.config_hash:
-            if math.isclose(entry.epsilon, now.epsilon, rel_tol=ACCURACY):
+        if entry["config_hash"] == loaded.config_hash:
+            if math.isclose(entry["epsilon"], now.epsilon, rel_tol=ACCURACY):
                 return []
             what = f"is what {NAME} holds, and costs something else (another version of dpcalc?)"
-        change = "" if entry.epsilon == now.epsilon else f": epsilon {before_and_after(entry.epsilon, now.epsilon)}"
+        was = entry["epsilon"]
+        change = "" if was == now.epsilon else f": epsilon {before_and_after(was, now.epsilon)}"
         message = f"the config {what}{change}"
     return [finding("DPC403", Severity.ERROR, message, loaded.path)]
 
@@ -223,16 +203,16 @@ def updated_lock(cases: Sequence[Case], lock: Lock, *, costs: Costs) -> tuple[tu
         problems = tuple(lock_problems(lock, loaded, guarantee))
         verdict = Verdict.FAILED if problems else Verdict.PASSED
         results.append(Result(path=loaded.path, verdict=verdict, guarantee=guarantee, problems=problems))
-        entries[lock.entry_name(loaded)] = LockEntry(
-            config_hash=loaded.config_hash,
-            epsilon=guarantee.epsilon,
-            delta=guarantee.delta,
-            unit=guarantee.unit,
-            adjacency=str(guarantee.adjacency),
-            group_size=guarantee.group_size,
-            sources=lock.sources(loaded),
-            kind=str(guarantee.kind),
-        )
+        entries[lock.entry_name(loaded)] = {
+            "config_hash": loaded.config_hash,
+            "epsilon": guarantee.epsilon,
+            "delta": guarantee.delta,
+            "unit": guarantee.unit,
+            "adjacency": str(guarantee.adjacency),
+            "group_size": guarantee.group_size,
+            **({} if guarantee.kind is Kind.UPPER else {"kind": str(guarantee.kind)}),
+            "sources": lock.sources(loaded),
+        }
     return tuple(results), Lock(path=lock.path, entries=entries)
 
 

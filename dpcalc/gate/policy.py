@@ -3,8 +3,8 @@
 import math
 import os
 import posixpath
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from dpcalc.config.source import (
 )
 from dpcalc.errors import InputError
 from dpcalc.gate.diff import RESTORE
-from dpcalc.gate.revision import Revision, find_revision, outermost_same
+from dpcalc.gate.revision import find_revision, outermost_same
 from dpcalc.gate.verdict import Limit, Result, Verdict, finding, worst_verdict
 from dpcalc.records import dataclass
 
@@ -94,11 +94,11 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
     """Return a policy as strict as the present one and as that at the base; InputError if either is unreadable."""
     # The nearest file that has a policy counts, not the nearest pyproject.toml: a package in a monorepo may have none.
     places = [named] if named is not None else [str(folder / PYPROJECT) for folder in folders_to_search(folder)]
-    present = NO_POLICY
-    for place in places:
-        if named is not None or (Path(place).is_file() and _policy_table(read_bytes(place), place) is not None):
-            present = parse_policy(read_bytes(place), place)
-            break
+    found = (parse_policy(read_bytes(place), place) for place in places if named is not None or Path(place).is_file())
+    present = next(filter(None, found), None)
+    if present is None and named is not None:
+        raise InputError(f"{visible(named)}: expected a table {TABLE}, got none")
+    present = present or NO_POLICY
     if not base:
         return present
     # A policy that lies outside the repository that is judged, of the current directory if it is in one, is in no
@@ -114,60 +114,54 @@ def effective_policy(named: str | None, folder: Path, base: str) -> Policy:
         name = revision.path_from_top(place)
         try:
             data = revision.content(name, limit=MAX_BYTES)
-            if data is not None and (Path(place).name != PYPROJECT or _policy_table(data, place) is not None):
-                old = parse_policy(data, place)
-                break
+            stated = None if data is None else parse_policy(data, place)
         except (InputError, Refusal) as cause:
             reason = cause.message if isinstance(cause, Refusal) else str(cause)
             way_out = "repair it there first, or name a policy outside the repository with --policy"
             raise InputError(f"{visible(f'{base}:{name}')}: the policy cannot be read: {reason}; {way_out}") from None
+        if stated is not None:
+            old = stated
+            break
     # A file is left out of the search for launches only if both leave it out.
     both = tuple(pattern for pattern in present.other_launches if pattern in old.other_launches)
     old = replace(old, permits_increase=old.max_increase_pct is not None, other_launches=())
     return replace(present, other_launches=both).combined_with(old)
 
 
-def parse_policy(data: bytes, path: str) -> Policy:
-    """Return the policy in a TOML file, its table [tool.dpcalc.policy] or the whole file; InputError if it is wrong."""
-    values = _policy_table(data, path)
-    if values is None:
-        if Path(path).name == PYPROJECT:
-            raise InputError(f"{visible(path)}: expected a table {TABLE}, got none")
-        values = _toml_content(data, path)
-    _refuse_unknown_keys(values, _KEYS, "a policy", path)
-    shown = visible(Path(path).name)
-    fields: dict[str, Any] = {key: _value(key, value, f"{key} of {shown}") for key, value in values.items()}
-    return Policy(**fields)
+def parse_policy(data: bytes, path: str) -> Policy | None:
+    """Return the policy in a TOML file, its table [tool.dpcalc.policy] or the whole file; InputError if it is wrong.
 
-
-def _policy_table(data: bytes, path: str) -> dict[str, object] | None:
-    """Return the table [tool.dpcalc.policy], None without it; InputError if it is a value or has unknown siblings."""
-    ours = dpcalc_table(_toml_content(data, path))
-    _refuse_unknown_keys(ours, _OURS, "[tool.dpcalc]", path)
-    table = ours.get("policy")
-    if table is not None and not isinstance(table, dict):
-        raise InputError(f"{visible(path)}: expected a table {TABLE}, got a value")
-    return table
-
-
-def _refuse_unknown_keys(table: Iterable[str], known: Collection[str], title: str, path: str) -> None:
-    for key in table:
-        if key not in known:
-            expected = f"expected keys of {title} ({', '.join(known)})"
-            raise InputError(f"{visible(path)}: {expected}, got `{visible(key)}`")
-
-
-def _toml_content(data: bytes, path: str) -> dict[str, object]:
-    """Return a TOML file as dictionaries; raise InputError if it is malformed, too deep or too large."""
+    A pyproject.toml without the table has none.
+    """
     shown = visible(path)
     try:
-        return parse_toml(decode(data, path, shows_lines=False))
+        content = parse_toml(decode(data, path, shows_lines=False))
     except InputError:
         raise  # it is a ValueError too
     except Refusal as cause:
         raise InputError(f"{shown}: {cause.message}; {cause.hint}") from None
     except (ValueError, RecursionError) as cause:
         raise InputError(f"{shown}: expected TOML, got what cannot be read: {visible(str(cause))}") from None
+
+    def refuse_unknown(table: Iterable[str], known: Collection[str], title: str) -> None:
+        for key in table:
+            if key not in known:
+                expected = f"expected keys of {title} ({', '.join(known)})"
+                raise InputError(f"{shown}: {expected}, got `{visible(key)}`")
+
+    ours = dpcalc_table(content)
+    refuse_unknown(ours, _OURS, "[tool.dpcalc]")
+    table = ours.get("policy")
+    if table is None:
+        if Path(path).name == PYPROJECT:
+            return None
+        table = content
+    if not isinstance(table, dict):
+        raise InputError(f"{shown}: expected a table {TABLE}, got a value")
+    refuse_unknown(table, _KEYS, "a policy")
+    name = visible(Path(path).name)
+    fields: dict[str, Any] = {key: _value(key, value, f"{key} of {name}") for key, value in table.items()}
+    return Policy(**fields)
 
 
 _KEYS = ("max_epsilon", "max_increase_pct", "warn_at_pct", "require_budget", "strict", "other_launches")
@@ -203,124 +197,104 @@ def _value(key: str, value: object, where: str) -> Limit | float | bool | tuple[
 # judged: a config that the base finds is judged if it is still there, and its absence from the search is a finding.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Scope:
-    """The configs that a gate judges, and those that the base judged and the present search does not find.
+Loss = tuple[str, str, str]
+"""What the base checks and the present search does not find: its kind, the file, and a message.
 
-    `paths` are files to judge, relative to the current directory. There is a message for each of these that only the
-    base finds (`dropped`), for each file that the base finds and that no longer exists (`gone`), and for each file that
-    states fewer patterns than in the base (`weakened`).
-    """
-
-    paths: tuple[str, ...]
-    dropped: Mapping[str, str] = field(default_factory=dict)
-    gone: Mapping[str, str] = field(default_factory=dict)
-    weakened: Mapping[str, str] = field(default_factory=dict)
+`dropped` is a config that only the base finds, `gone` one whose file no longer exists, `weakened` a file that states
+fewer patterns than in the base."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rule:
-    """A name or pattern of configs below a folder from the repository's top, and the file that states it, or ""."""
-
-    folder: str
-    pattern: str
-    stated_in: str = ""
-
-
-def find_scope(paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path) -> Scope:
-    """Return `paths` and the configs that only the base finds; `paths` alone without a base or a pattern with `*`."""
+def find_scope(
+    paths: Sequence[str], *, patterns: Sequence[str] | None, base: str, folder: Path
+) -> tuple[tuple[str, ...], tuple[Loss, ...]]:
+    """Return `paths` and those that only the base finds, and what is lost; without a base or a `*`, `paths` alone."""
     if not base or (patterns is not None and not any("*" in pattern for pattern in patterns)):
-        return Scope(paths=tuple(paths))
+        return tuple(paths), ()
     revision = find_revision(base, folder)
     base_shown = visible(revision.name)
-    if patterns is None:  # a search: the nearest folder that has configs or patterns at the base
-        folders = (revision.path_from_top(str(each)) for each in folders_to_search(folder))
-        rules = next(filter(None, (_folder_rules(revision, each) for each in folders)), [])
-    else:
+
+    # Rules of the base: a folder from the repository's top, a name or pattern of configs below it, and the file that
+    # states it, or "". A search takes the nearest folder that has configs or patterns at the base.
+    rules: list[tuple[str, str, str]] = []
+    if patterns is not None:
         here = revision.path_from_top(str(folder))
-        rules = [_Rule(folder=here, pattern=pattern) for pattern in patterns if "*" in pattern]
-    prefix = "" if patterns is None else "./"  # CONFIG... names files without it
-    dropped, gone = {}, {}
-    lost_configs = list(_lost_configs(revision, rules, {revision.path_from_top(path) for path in paths}))
-    for was, now in lost_configs:
-        name = relative_name(revision.root / (now or was), folder).removeprefix(prefix)
-        if not now:
-            gone[name] = f"{base_shown} checks this config, but the file is gone"
-        elif now == was and (here := revision.base_name(was)) != was:
-            dropped[name] = f"{base_shown} checks another config at this place; what is here now was {visible(here)}"
-        else:
-            renamed = "" if now == was else f" (as {visible(was)})"
-            dropped[name] = f"{base_shown} checks this config{renamed}, but it is no longer found"
-    # A weaker search alone is worth a message; where it loses configs, theirs say more.
-    weakened = {}
-    for place in () if lost_configs else dict.fromkeys(rule.stated_in for rule in rules if rule.stated_in):
-        path = revision.root / place
+        rules = [(here, pattern, "") for pattern in patterns if "*" in pattern]
+    for each in folders_to_search(folder) if patterns is None else ():
+        top = revision.path_from_top(str(each))
+        rules = [(top, name, "") for name in NAMES if revision.matching(top, name)]
+        place = posixpath.normpath(posixpath.join(top, PYPROJECT))
+        shown = f"{revision.name}:{place}"
         try:
-            stated = every_pattern(read_bytes(str(path)), place)
-        except ConfigError:  # it is gone, or a nearer config is found in spite of it
-            stated = []
-        missing = [rule.pattern for rule in rules if rule.stated_in == place and rule.pattern not in stated]
-        if missing:
-            shown = ", ".join(f"`{visible(pattern)}`" for pattern in missing)
-            weakened[relative_name(path, folder)] = f"`tool.dpcalc.configs` no longer names {shown} of {base_shown}"
-    return Scope(paths=tuple(dict.fromkeys((*paths, *dropped))), dropped=dropped, gone=gone, weakened=weakened)
+            data = None if rules else revision.content(place, limit=MAX_BYTES)
+        except Refusal as cause:
+            raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
+        if data is not None:
+            rules = [(top, pattern, place) for pattern in every_pattern(data, shown)]
+        if rules:
+            break
 
-
-def _folder_rules(revision: Revision, folder: str) -> list[_Rule]:
-    """Return the rules of a folder at the base: for each known config name there, else of its pyproject.toml."""
-    own = [_Rule(folder=folder, pattern=name) for name in NAMES if revision.matching(folder, name)]
-    if own:
-        return own
-    place = posixpath.normpath(posixpath.join(folder, PYPROJECT))
-    shown = f"{revision.name}:{place}"
-    try:
-        data = revision.content(place, limit=MAX_BYTES)
-    except Refusal as cause:
-        raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
-    patterns = [] if data is None else every_pattern(data, shown)
-    return [_Rule(folder=folder, pattern=pattern, stated_in=place) for pattern in patterns]
-
-
-def _lost_configs(revision: Revision, rules: Sequence[_Rule], known: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield (path at the base, now or "") of each config that rules of the base find and that no known path is."""
-    if not rules:
-        return
-
-    # Links are followed for the place alone: a link of the base may have become the file that it led to. One that leads
-    # out of the repository stays.
+    # Lost configs: by the path at the base the path now, or "". Links are followed for the place alone: a link of the
+    # base may have become the file that it led to. One that leads out of the repository stays.
     def followed(place: str) -> str:
         try:
             return revision.follow_links(place)
         except Refusal:
             return place
 
+    known = {revision.path_from_top(path) for path in paths} if rules else set()
     # A config of the base is found if it is what a known path is compared with.
     compared = {followed(revision.base_name(path)) for path in known}
-    in_base = dict.fromkeys(place for rule in rules for place in revision.matching(rule.folder, rule.pattern))
-    lost = [place for place in in_base if followed(place) not in compared]
-    new_names = {old: new for new, old in revision.old_names.items()} if lost else {}
-    for place in lost:
+    in_base = dict.fromkeys(place for top, pattern, _ in rules for place in revision.matching(top, pattern))
+    missing = [place for place in in_base if followed(place) not in compared]
+    new_names = {old: new for new, old in revision.old_names.items()} if missing else {}
+    lost = {}
+    for place in missing:
         now = place if os.path.lexists(revision.root / place) else new_names.get(place, "")
         # git knows new names from the index, whose files may be missing in the working tree.
-        yield place, now if now and os.path.lexists(revision.root / now) else ""
+        lost[place] = now if now and os.path.lexists(revision.root / now) else ""
     # A new file under an old pattern counts too.
-    seen = {*known, *lost, *map(new_names.get, lost)}
-    for rule in rules:
-        folder = revision.root / rule.folder
+    seen = {*known, *missing, *map(new_names.get, missing)}
+    for top, pattern, _ in rules:
+        within = revision.root / top
         try:
-            names = matching_names(folder, rule.pattern) if "*" in rule.pattern else [rule.pattern]
+            names = matching_names(within, pattern) if "*" in pattern else [pattern]
         except InputError:
             raise  # it is a ValueError too
         except ValueError:  # a pattern that nothing can match
             continue
-        for place in (revision.path_from_top(str(folder / name)) for name in names if (folder / name).is_file()):
-            if place not in seen:
-                seen.add(place)
-                yield place, place
+        files = (revision.path_from_top(str(within / name)) for name in names if (within / name).is_file())
+        lost |= {place: place for place in files if place not in seen}
+
+    losses: list[Loss] = []
+    prefix = "" if patterns is None else "./"  # CONFIG... names files without it
+    for was, now in lost.items():
+        name = relative_name(revision.root / (now or was), folder).removeprefix(prefix)
+        if not now:
+            losses.append(("gone", name, f"{base_shown} checks this config, but the file is gone"))
+        elif now == was and (before := revision.base_name(was)) != was:
+            other = f"checks another config at this place; what is here now was {visible(before)}"
+            losses.append(("dropped", name, f"{base_shown} {other}"))
+        else:
+            renamed = "" if now == was else f" (as {visible(was)})"
+            losses.append(("dropped", name, f"{base_shown} checks this config{renamed}, but it is no longer found"))
+    # A weaker search alone is worth a message; where it loses configs, theirs say more.
+    for place in () if lost else dict.fromkeys(stated_in for *_, stated_in in rules if stated_in):
+        path = revision.root / place
+        try:
+            stated = every_pattern(read_bytes(str(path)), place)
+        except ConfigError:  # it is gone, or a nearer config is found in spite of it
+            stated = []
+        unstated = [pattern for _, pattern, stated_in in rules if stated_in == place and pattern not in stated]
+        if unstated:
+            shown = ", ".join(f"`{visible(pattern)}`" for pattern in unstated)
+            message = f"`tool.dpcalc.configs` no longer names {shown} of {base_shown}"
+            losses.append(("weakened", relative_name(path, folder), message))
+    dropped = (name for kind, name, _ in losses if kind == "dropped")
+    return tuple(dict.fromkeys((*paths, *dropped))), tuple(losses)
 
 
 def with_scope_problems(
-    results: Iterable[Result], scope: Scope, *, severity: Severity, strict: bool = False
+    results: Iterable[Result], losses: Sequence[Loss], *, severity: Severity, strict: bool = False
 ) -> tuple[Result, ...]:
     """Return the results with DPC408 at dropped configs, then one for each gone file and each weakened search."""
 
@@ -332,11 +306,12 @@ def with_scope_problems(
 
     # Without its pattern a search may still find every file that there is: that alone fails nobody.
     milder = Severity.WARNING if severity is Severity.ERROR else severity
+    dropped = {path: message for kind, path, message in losses if kind == "dropped"}
     judged = [
-        with_problem(result, scope.dropped[result.path], severity) if result.path in scope.dropped else result
-        for result in results
+        with_problem(result, dropped[result.path], severity) if result.path in dropped else result for result in results
     ]
-    for messages, level in ((scope.gone, severity), (scope.weakened, milder)):
-        for path, message in messages.items():
-            judged.append(with_problem(Result(path=path, verdict=Verdict.PASSED), message, level))
+    for loss, level in (("gone", severity), ("weakened", milder)):
+        for kind, path, message in losses:
+            if kind == loss:
+                judged.append(with_problem(Result(path=path, verdict=Verdict.PASSED), message, level))
     return tuple(judged)

@@ -267,10 +267,15 @@ def _git(root: Path, *words: str, may_be_silent: bool = False) -> bytes:
 
     Where it `may_be_silent`, a failure without a complaint is no output.
     """
+    # A relative entry of PATH would run a `git` of the checkout.
+    folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
+    git = shutil.which("git", path=os.pathsep.join(folders))
+    if git is None or not Path(git).is_absolute():
+        raise InputError("--base: expected git to be installed, got no such command")
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(_KEPT)}
     try:
         ended = subprocess.run(  # noqa: S603  no shell, and what the user names stands behind --end-of-options
-            (_git_path(), *_SETTINGS, "-C", str(root), *words),
+            (git, *_SETTINGS, "-C", str(root), *words),
             input=b"",
             capture_output=True,
             timeout=_GIT_SECONDS,
@@ -286,14 +291,3 @@ def _git(root: Path, *words: str, may_be_silent: bool = False) -> bytes:
         return b""
     way_out = f"; {_PARTIAL}" if "promisor" in complaint else ""
     raise InputError(f"--base: git cannot do that: {complaint or f'exit code {ended.returncode}'}{way_out}")
-
-
-@cache
-def _git_path() -> str:
-    """Return the absolute path of git, searched only in absolute entries of PATH; InputError if it is not there."""
-    # A relative entry of PATH would run a `git` of the checkout.
-    folders = (folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if Path(folder).is_absolute())
-    path = shutil.which("git", path=os.pathsep.join(folders))
-    if path is None or not Path(path).is_absolute():
-        raise InputError("--base: expected git to be installed, got no such command")
-    return path

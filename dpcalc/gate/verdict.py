@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 
+from dpcalc.config.difference import Difference
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import NO_VERDICT_HINT, InputError, no_verdict_reason
 from dpcalc.guarantee import Guarantee
@@ -28,48 +29,17 @@ class Limit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
-    """A part of a config that differs from the base, by its dotted key; a value that is not set is "".
-
-    `mark` is line and column in the file at `path`, as reports name it. `alone` is epsilon of the base with nothing but
-    this changed, an upper bound; None where that is not known.
-    """
-
-    key: str
-    old: str
-    new: str
-    mark: tuple[int, int] | None = None
-    path: str
-    alone: float | None = None
-
-    def __str__(self) -> str:
-        return f"{self.key}: {self.old or 'not set'} -> {self.new or 'not set'}"
-
-
-@dataclass(frozen=True, kw_only=True)
 class BaseCost:
     """The base of a config, a revision or file: its upper bound, and the changes, the largest epsilon first.
 
-    `without` has by the key of each changed claim about the data the epsilon of the config with the old claim, an upper
-    bound; None if unknown.
+    A change is a difference with epsilon of the base with nothing but this changed, a claim one about the data with
+    epsilon of the config with the old claim; both are upper bounds, None if unknown.
     """
 
     name: str
     guarantee: Guarantee
-    changes: tuple[Change, ...] = ()
-    without: Mapping[str, float | None] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fits:
-    """Values that would keep a config within its limit, everything else unchanged; None if unknown.
-
-    The smallest noise multiplier, or the smallest common factor for the noise of several phases, and the most steps.
-    """
-
-    noise_multiplier: float | None = None
-    noise_factor: float | None = None
-    steps: int | None = None
+    changes: tuple[tuple[Difference, float | None], ...] = ()
+    claims: tuple[tuple[Difference, float | None], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +47,9 @@ class Result:
     """The result for one file.
 
     `path` is as the user gave it, `<stdin>` for standard input. `problems` are findings of the gate, `diagnostics` of
-    the config layer: an error stands behind every verdict but `passed`. `cause` is the exception behind no answer.
+    the config layer: an error stands behind every verdict but `passed`. `fits` has values that would keep the config
+    within its limit, everything else unchanged, None if unknown: the smallest `noise_multiplier`, or the smallest
+    common `noise_factor` for several phases, and the most `steps`. `cause` is the exception behind no answer.
     """
 
     path: str
@@ -87,7 +59,7 @@ class Result:
     problems: tuple[Diagnostic, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     base: BaseCost | None = None
-    fits: Fits = Fits()
+    fits: Mapping[str, float | None] = field(default_factory=dict)
     cause: Exception | None = None
 
     @property

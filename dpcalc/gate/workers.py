@@ -148,20 +148,11 @@ class Workers(Generic[T, R]):
         for worker in tuple(self._workers):
             self._kill(worker)
 
-    def answers(
-        self,
-        tasks: Sequence[T],
-        *,
-        deadline: float = math.inf,
-        on_progress: OnProgress = ignore_progress,
-    ) -> tuple[R | Exception, ...]:
+    def answers(self, tasks: Sequence[T], *, deadline: float = math.inf) -> tuple[R | Exception, ...]:
         """Return one answer for each task, in order: its value, or the exception that it raised or died of."""
-        answers_by_index: dict[int, R | Exception] = {}
-        for number, answer in self.finished(tasks, deadline=deadline):
-            answers_by_index[number] = answer
-            on_progress(len(answers_by_index) / len(tasks))
+        known = dict(self.finished(tasks, deadline=deadline))
         late = OutOfTimeError("no answer within the time allowed; --timeout allows more")
-        return tuple(answers_by_index.get(number, late) for number in range(len(tasks)))
+        return tuple(known.get(number, late) for number in range(len(tasks)))
 
     def finished(self, tasks: Sequence[T], *, deadline: float = math.inf) -> Iterator[tuple[int, R | Exception]]:
         """Yield task index and answer as they arrive; at `deadline` other tasks are dropped, their processes ended."""

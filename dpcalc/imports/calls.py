@@ -231,77 +231,142 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
             f"{name}: expected a finite clip norm > 0, got another one; without clipping no noise hides a unit, and "
             "epsilon is infinite"
         )
-
     if library == "Opacus" and given.get("poisson_sampling", True) is not True:
         raise InputError(
             f"{name}: expected Poisson sampling, got poisson_sampling={shown(given['poisson_sampling'])}, for which "
             "Opacus counts as if it were; write a config with `scheme: shuffle`"
         )
 
-    # Several numbers that a call lacks are told at once, with the options that give them. `_required` names a single
-    # one, and `imported` a missing delta.
+    # Numbers that a call lacks, or that are names in the code, are told at once, with the options that give them. For
+    # a delta that is nowhere `imported` asks.
+    is_solved = name in _SOLVED and given.get("noise_multiplier") is None
+    lengths = [each for each in ("epochs", "steps") if each in takes]
+    stated_lengths = [each for each in lengths if given.get(each) is not None] or lengths[:1]
+    length = stated_lengths[-1 if library == "Opacus" else 0]
     wanted = ["sample_rate"] if library == "Opacus" else ["n", "batch_size"]
-    has_length = "steps" in takes and given.get("steps") is not None
-    wanted += [] if has_length else ["epochs" if "epochs" in takes else "steps"]
-    wanted += ["target_epsilon" if name in _SOLVED and given.get("noise_multiplier") is None else "noise_multiplier"]
-    wanted += ["loader"] if asks_loader else []
+    wanted += [length, "target_epsilon" if is_solved else "noise_multiplier", *(["loader"] if asks_loader else [])]
+    wanted += ["delta"] if terms.delta is None else []
     missing = {each: given.get(each) for each in wanted if isinstance(given.get(each), Expression | Call | None)}
-    delta = given.get("delta")
-    if terms.delta is None and isinstance(delta, Expression | Call | None):
-        missing["delta"] = delta
     if len(missing) > 1:
         code = [shown(value).removesuffix(", which is not run") for value in missing.values() if value is not None]
         got = f"{', '.join(code)}, which are not run" if code else "none"
         options = " ".join(f"{OPTIONS[each]} {_LETTERS.get(each, 'N')}" for each in missing)
         raise InputError(f"{name}: expected numbers for {', '.join(missing)}, got {got}; give {options}")
-
     if "loader" in missing:
         raise InputError(
             f"{name}: expected how the data set of fit() draws, got a call that does not say it; give --loader "
             "poisson, fixed or shuffle"
         )
-    run = {"Opacus": _opacus_run, "TF-Privacy": _tensorflow_run, "Keras": _batches_run, "JAX-Privacy": _batches_run}[
-        library
-    ](name, given)
-    # A delta that is a name in the code is not known; without one at all `imported` asks for --delta.
-    if terms.delta is None and delta is not None:
-        _required(given, "delta", name)
-    # With a noise multiplier nothing is looked for: the target of the call is then no part of the run.
-    target = given.get("target_epsilon") if given.get("noise_multiplier") is None else None
-    if target is not None:
-        run = _looking_for_noise(name, library, given, run, delta)
-    delta_text = decimal_down(delta) if isinstance(delta, Fraction) else ""
-    return replace(run, origin=f"a call of {name} on line {call.line}", delta=delta_text)
+    for argument, value in missing.items():
+        if argument == "delta" and value is None:
+            continue
+        theirs = (each for each, ours in _OUR_NAMES.items() if ours == argument and name.endswith("statement"))
+        way_out = f"give {OPTIONS[argument]}"
+        if argument == "sample_rate" and name.startswith("make_private"):
+            way_out += ", which Opacus takes as 1 / len(data_loader)"
+        raise InputError(f"{name}: expected a number for {next(theirs, argument)}, got {shown(value)}; {way_out}")
 
+    # What makes it another run than one draw of independent examples a step.
+    for argument, reason in {
+        "gradient_accumulation_steps": "the sum of several draws is no single one",
+        "cycle_length": "each group of examples has its own steps; state the banded strategy by hand",
+        "batch_size_scale_schedule": "state a phase for each size",
+    }.items():
+        if given.get(argument) not in (None, 1):  # a list has no hash
+            raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
+    has_draws = library in {"JAX-Privacy", "Keras"}  # functions of the others do not have these arguments
+    method, cap = (given.get(each) if has_draws else None for each in ("sampling_method", "truncated_batch_size"))
+    loader, adjacency = given.get("loader", "poisson"), _ADJACENCY
+    draws = _OPACUS_SAMPLING if library == "Opacus" else _FIT.format(loader=loader) if asks_loader else _TF_SAMPLING
+    is_fixed = isinstance(method, Expression) and method.text.endswith(".FIXED_BATCH_SIZE")
+    if is_fixed:
+        loader, draws = given.get("loader", "fixed"), draws if asks_loader else _FIXED_SAMPLING
+        adjacency = "adjacency: replace-one, as the library says of FIXED_BATCH_SIZE"
+    elif method is not None and not (isinstance(method, Expression) and method.text.endswith(".POISSON")):
+        raise InputError(
+            f"{name} sampling_method: expected SamplingMethod.POISSON or .FIXED_BATCH_SIZE, got {shown(method)}"
+        )
+    if library == "Opacus":
+        examples, rate = None, rate_of(given["sample_rate"], "sample_rate")
+        sampling = f", rate: {number_text(rate)}"
+    else:
+        examples = whole_number(given["n"], "number of examples")
+        batch = finite_number(given["batch_size"], "batch_size", low=1, high=examples)
+        rate = batch / examples
+        sampling = "" if cap is None else f", max_batch_size: {whole_number(cap, 'truncated_batch_size')}"
+        if sampling and loader != "poisson":
+            raise InputError(f"{name} truncated_batch_size: expected Poisson sampling with it, got {loader} batches")
+    updates, steps, training = finite_number(given[length], length), None, ""
+    if library != "Opacus":
+        training = f"batch_size: {number_text(batch)}, {length}: {number_text(updates)}"
+    elif length == "steps":
+        steps = whole_number(updates, "steps")
+    else:  # get_noise_multiplier rounds down; an engine draws len(loader) batches in each of the epochs
+        steps = math.floor(updates / rate) if name == "get_noise_multiplier" else math.ceil(updates / rate)
 
-def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: ImportedRun, delta: Any) -> ImportedRun:
-    """Return the run with what the library is told where it looks for noise, as `noise_multiplier` states it."""
-    # The accountant decides how much noise it is. Where it is not stated, the one counts whose noise is the least.
-    accountant, stated = {"Opacus": "prv", "TF-Privacy": "rdp", "JAX-Privacy": "pld"}[library], given.get("accountant")
-    others, unknown = [each for each in _OTHER_NOISE if given.get(each) not in (None, 1)], list(run.unknown)
-    if library == "JAX-Privacy" and isinstance(stated, Call):
-        configs = [each for each in (*stated.arguments, *stated.keywords.values()) if isinstance(each, Call)]
+    # A statement of TF-Privacy halves the noise for microbatches, which are its default.
+    halves, noise = name == "compute_dp_sgd_privacy_statement" and given.get("used_microbatching", True), _NOISE
+    if not isinstance(halves, bool):
+        raise InputError(f"used_microbatching: expected True or False, got {shown(halves)}")
+    if not is_solved:
+        noise = decimal_down(finite_number(given["noise_multiplier"], "noise_multiplier") / (2 if halves else 1))
+    clip = f", max_grad_norm: {number_text(norm)}" if "max_grad_norm" in given and isinstance(norm, Fraction) else ""
+    unknown = [adjacency, draws, *([_ORDER] if loader == "shuffle" else []), *([] if clip else [_CLIP])]
+    unknown += [_MICROBATCHES] if halves else []
+    parts = given.get("num_microbatches")
+    if parts is not None and whole_number(parts, "num_microbatches") != batch:
+        clip += ", clip: batch"  # the clipped mean of several examples moves by up to two clip norms
+        unknown.append("microbatches: each has several examples, and its mean is clipped")
+    # Group privacy, by which TF-Privacy bounds a user: the same group is stated, and dpcalc composes it anew.
+    user = next((key for key in ("max_examples_per_user", "examples_per_user") if given.get(key) is not None), "")
+    size = whole_number(given[user], user) if user else 1
+    unknown.append(_UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user")
+    delta = given.get("delta")
+    run = ImportedRun(
+        origin=f"a call of {name} on line {call.line}",
+        parts=(
+            Part(
+                sampling=f"{{scheme: {loader}{sampling}}}",
+                mechanism=f"{{noise_multiplier: {noise}{clip}}}",
+                training=training,
+                steps=steps,
+            ),
+        ),
+        unknown=tuple(unknown),
+        delta=decimal_down(delta) if isinstance(delta, Fraction) else "",
+        adjacency="replace-one" if is_fixed else "add-remove",
+        examples=examples,
+        group_size=size,
+    )
+    if (
+        not is_solved
+    ):  # with a noise multiplier nothing is looked for: the target of the call is then no part of the run
+        return run
+
+    # What the library is told where it looks for noise, as `noise_multiplier` states it. The accountant decides how
+    # much noise that is: where it is not stated, the one counts whose noise is the least.
+    accountant, engine = {"Opacus": "prv", "TF-Privacy": "rdp", "JAX-Privacy": "pld"}[library], given.get("accountant")
+    others = [each for each in _OTHER_NOISE if given.get(each) not in (None, 1)]
+    if library == "JAX-Privacy" and isinstance(engine, Call):
+        configs = [each for each in (*engine.arguments, *engine.keywords.values()) if isinstance(each, Call)]
         others += [key for each in configs for key in each.keywords]
-        stated = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
-    if others := others + (["accountant gdp, which the file names"] if stated == "gdp" else []):
+        engine = {"RdpAccountantConfig": "rdp", "PldAccountantConfig": "pld"}.get(configs[0].name) if configs else None
+    others += ["accountant gdp, which the file names"] if engine == "gdp" else []
+    if others:
         raise InputError(
             f"{name} {others[0]}: expected none where noise is looked for; its least is known for the library's own "
             "settings, upper bounds and plain Poisson draws of single examples; give --noise-multiplier"
         )
-    if stated in {"rdp", "prv", "pld"}:
-        accountant = str(stated)
+    if engine in ("rdp", "prv", "pld"):  # a list has no hash
+        accountant = str(engine)
     elif name not in {"compute_noise", "DPKerasConfig"}:
         unknown.append(f"accountant: {accountant} with its own settings is assumed; rdp finds no less noise")
-    if library == "Opacus":
-        rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
-    else:
-        rate = Fraction(given["batch_size"]) / Fraction(given["n"])
-    if given.get("steps") is not None:
-        steps = whole_number(given["steps"], "steps")
+    if length == "steps":
+        steps = whole_number(updates, "steps")
     elif library == "Opacus":  # its own arithmetic: int(epochs / sample_rate)
-        steps = int(float(given["epochs"]) / float(rate))
+        steps = int(float(updates) / float(rate))
     else:  # int(math.ceil(epochs * n / batch_size))
-        steps = math.ceil(float(given["epochs"]) * float(given["n"]) / float(given["batch_size"]))
+        steps = math.ceil(float(updates) * float(given["n"]) / float(batch))
     floor, by = given.get("noise_lbd"), f"{library.lower()}.{accountant}"
     target = float(finite_number(given["target_epsilon"], "target_epsilon", low=1e-9))
     if name == "compute_noise" and isinstance(floor, Fraction) and isinstance(delta, Fraction):
@@ -317,143 +382,7 @@ def _looking_for_noise(name: str, library: str, given: Mapping[str, Any], run: I
 
 def arguments_of_terms(terms: Terms) -> dict[str, Any]:
     """Return what the user gave, by the argument of a call that each stands for."""
-    arguments = {
-        "n": terms.examples,
-        "batch_size": terms.batch_size,
-        "sample_rate": terms.sample_rate,
-        "epochs": terms.epochs,
-        "steps": terms.steps,
-        "noise_multiplier": terms.noise_multiplier,
-        "target_epsilon": terms.target_epsilon,
-        "loader": terms.loader,
+    stated = {"n" if name == "examples" else name: number for name, number in vars(terms).items()}
+    return {
+        name: number for name, number in stated.items() if number is not None and name not in {"delta", "adjacency"}
     }
-    return {argument: number for argument, number in arguments.items() if number is not None}
-
-
-def _batches_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of JAX-Privacy or of an optimizer of Keras, whose batches the user may have to name."""
-    examples = whole_number(_required(given, "n", name), "number of examples")
-    batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
-    length = "epochs" if given.get("epochs") is not None else "steps"
-    count = number_text(finite_number(_required(given, length, name), length))
-    # What makes it another run than one draw of independent examples a step.
-    for argument, reason in {
-        "gradient_accumulation_steps": "the sum of several draws is no single one",
-        "cycle_length": "each group of examples has its own steps; state the banded strategy by hand",
-        "batch_size_scale_schedule": "state a phase for each size",
-    }.items():
-        if given.get(argument) not in {None, Fraction(1)}:
-            raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
-
-    method = given.get("sampling_method")
-    if method is not None and not (
-        isinstance(method, Expression) and method.text.endswith((".POISSON", ".FIXED_BATCH_SIZE"))
-    ):
-        raise InputError(
-            f"{name} sampling_method: expected SamplingMethod.POISSON or .FIXED_BATCH_SIZE, got {shown(method)}"
-        )
-    is_fixed = isinstance(method, Expression) and method.text.endswith("FIXED_BATCH_SIZE")
-    loader = given.get("loader") or ("fixed" if is_fixed else "poisson")
-    cap = given.get("truncated_batch_size")
-    capped = "" if cap is None else f", max_batch_size: {whole_number(cap, 'truncated_batch_size')}"
-    if capped and loader != "poisson":
-        raise InputError(f"{name} truncated_batch_size: expected Poisson sampling with it, got {loader} batches")
-
-    clip = given.get("max_grad_norm")
-    keys = f", max_grad_norm: {number_text(clip)}" if isinstance(clip, Fraction) else ""
-    unknown = [_FIT.format(loader=loader) if "loader" in given else _FIXED_SAMPLING if is_fixed else _TF_SAMPLING]
-    unknown += [_ORDER] if loader == "shuffle" else []
-    unknown.insert(0, "adjacency: replace-one, as the library says of FIXED_BATCH_SIZE" if is_fixed else _ADJACENCY)
-    unknown += [] if keys else [_CLIP]
-    parts = given.get("num_microbatches")
-    if parts is not None and whole_number(parts, "num_microbatches") != batch:
-        keys += ", clip: batch"  # the clipped mean of several examples moves by up to two clip norms
-        unknown.append("microbatches: each has several examples, and its mean is clipped")
-    group = given.get("examples_per_user")
-    size = 1 if group is None else whole_number(group, "examples_per_user")
-    unknown.append(_UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user")
-    noise = _NOISE if given.get("noise_multiplier") is None else decimal_down(_noise_multiplier(given, name))
-    part = Part(
-        sampling=f"{{scheme: {loader}{capped}}}",
-        mechanism=f"{{noise_multiplier: {noise}{keys}}}",
-        training=f"batch_size: {number_text(batch)}, {length}: {count}",
-    )
-    return ImportedRun(
-        origin="",
-        parts=(part,),
-        unknown=tuple(unknown),
-        adjacency="replace-one" if is_fixed else "add-remove",
-        examples=examples,
-        group_size=size,
-    )
-
-
-def _tensorflow_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of a TF-Privacy call without origin, delta and target; InputError if incomplete."""
-    examples = whole_number(_required(given, "n", name), "number of examples")
-    batch = finite_number(_required(given, "batch_size", name), "batch_size", low=1, high=examples)
-    epochs = finite_number(_required(given, "epochs", name), "epochs")
-    # A statement halves the noise for microbatches, which are its default.
-    has_microbatches = name == "compute_dp_sgd_privacy_statement" and given.get("used_microbatching", True)
-    noise = _NOISE
-    if name != "compute_noise" or given.get("noise_multiplier") is not None:
-        number = _noise_multiplier(given, name)
-        if not isinstance(has_microbatches, bool):
-            raise InputError(f"used_microbatching: expected True or False, got {shown(has_microbatches)}")
-        noise = decimal_down(number / 2 if has_microbatches else number)
-    # TF-Privacy bounds a user by group privacy: the same group is stated, and dpcalc composes it anew.
-    group = given.get("max_examples_per_user")
-    size = 1 if group is None else whole_number(group, "max_examples_per_user")
-    unit = _UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user"
-    part = Part(
-        sampling="{scheme: poisson}",
-        mechanism=f"{{noise_multiplier: {noise}}}",
-        training=f"batch_size: {number_text(batch)}, epochs: {number_text(epochs)}",
-    )
-    unknown = (_ADJACENCY, _TF_SAMPLING, _CLIP, *([_MICROBATCHES] if has_microbatches else []), unit)
-    return ImportedRun(origin="", parts=(part,), unknown=unknown, examples=examples, group_size=size)
-
-
-def _opacus_run(name: str, given: Mapping[str, Any]) -> ImportedRun:
-    """Return the run of an Opacus call without origin, delta and target; InputError if incomplete."""
-    rate = rate_of(_required(given, "sample_rate", name), "sample_rate")
-    if given.get("steps") is not None:
-        steps = whole_number(_required(given, "steps", name), "steps")
-    else:
-        # get_noise_multiplier rounds down; an engine draws len(loader) batches in each of the epochs.
-        batches = finite_number(_required(given, "epochs", name), "epochs") / rate
-        steps = math.floor(batches) if name == "get_noise_multiplier" else math.ceil(batches)
-    if name == "make_private" or given.get("noise_multiplier") is not None:
-        noise = decimal_down(_noise_multiplier(given, name))
-    else:
-        _required(given, "target_epsilon", name)
-        noise = _NOISE
-    norm = given.get("max_grad_norm")
-    clip = f", max_grad_norm: {number_text(norm)}" if isinstance(norm, Fraction) else ""
-    part = Part(
-        sampling=f"{{scheme: poisson, rate: {number_text(rate)}}}",
-        mechanism=f"{{noise_multiplier: {noise}{clip}}}",
-        steps=steps,
-    )
-    return ImportedRun(
-        origin="", parts=(part,), unknown=(_ADJACENCY, _OPACUS_SAMPLING, *([] if clip else [_CLIP]), _UNIT)
-    )
-
-
-def _noise_multiplier(given: Mapping[str, Any], name: str) -> Fraction:
-    return finite_number(_required(given, "noise_multiplier", name), "noise_multiplier")
-
-
-def _required(given: Mapping[str, Any], argument: str, name: str) -> Any:
-    """Return an argument of a call; InputError, with the way to give it, if it is missing, None or code."""
-    value = given.get(argument)
-    if value is not None and not isinstance(value, (Expression, Call)):
-        return value
-    theirs = next(
-        (each for each, ours in _OUR_NAMES.items() if ours == argument and name.endswith("statement")), argument
-    )
-    way_out = f"give {OPTIONS[argument]}" if argument in OPTIONS else "write the number into the call"
-    if argument == "sample_rate" and name.startswith("make_private"):
-        way_out += ", which Opacus takes as 1 / len(data_loader)"
-    got = "none" if value is None else shown(value)
-    raise InputError(f"{name}: expected a number for {theirs}, got {got}; {way_out}")

@@ -16,6 +16,7 @@ from dpcalc.imports.run import (
     ImportedRun,
     Part,
     Terms,
+    bound,
     decimal_down,
     finite_number,
     merged_parts,
@@ -60,6 +61,7 @@ _WITH_OWN_DRAW = {
     "MixtureOfGaussiansDpEvent",
     "SingleEpochTreeAggregationDpEvent",
 }
+_ON_ONE_SAMPLE = {"NoOpDpEvent", "ComposedDpEvent", "SelfComposedDpEvent", "GaussianDpEvent"}
 _ANY_ORDER = "{scheme: any-order}"
 _OPTIONAL = {"xi": Fraction(0), "sensitivity": Fraction(1), "dimension": None}
 
@@ -71,6 +73,7 @@ class _Draw(NamedTuple):
     event_name: str = ""  # class of the event that draws, for messages; "" without sampling
     rate: Fraction | None = None  # of a Poisson draw
     examples: int | None = None  # size of the data, where the event states it
+    is_shared: bool = False  # whether what it draws is one sample for several events
 
 
 _ALL = _Draw("{scheme: all}")
@@ -128,39 +131,61 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
     if depth > MAX_DEPTH:
         raise InputError(f"{event.name}: expected at most {MAX_DEPTH} events within one another, got more")
     fields, name, steps = _field_values(event), event.name, count
+    if draw.is_shared and name not in _ON_ONE_SAMPLE:
+        raise InputError(
+            f"{draw.event_name}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
+            f"{name} beside others; sample for each of them, or state a phase by hand"
+        )
+    # A Poisson draw of a Poisson draw is one at the product of the rates; no other draws are a single one.
+    is_poisson = name == "PoissonSampledDpEvent"
+    if draw.event_name and ((is_poisson and draw.rate is None) or name.startswith("SampledWith")):
+        raise InputError(
+            f"{name}: expected a draw from all records, got one within {draw.event_name}; state levels by hand"
+        )
     if name in _WITH_OWN_DRAW and draw.event_name:
         raise InputError(f"{name}: expected it on all records, got it within {draw.event_name}")
+    if fields.get("sensitivity", 1) != 1:
+        raise InputError(
+            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
+        )
     match name:
         case "NoOpDpEvent":
             return
-        case "ComposedDpEvent" | "SelfComposedDpEvent" if draw.event_name:
+        case "ComposedDpEvent" | "SelfComposedDpEvent":
+            inner, times = fields.get("events", [fields.get("event")]), 1
+            if not isinstance(inner, list):
+                raise InputError(f"{name} events: expected a list of events, got {shown(inner)}")
+            if name == "SelfComposedDpEvent":
+                times = whole_number(fields["count"], f"{name} count", low=0)
             # Within a draw the parts share one sample: as draws of their own they would cost less than they do.
-            noises = _noises_on_one_sample(event, draw.event_name)
+            begins_sample = bool(draw.event_name) and not draw.is_shared
+            within, times = draw._replace(is_shared=bool(draw.event_name)), times if begins_sample else count * times
+            parts = (part for each in inner for part in _parts(_inner_event(each, name), within, times, depth + 1))
+            if not begins_sample:
+                yield from parts
+                return
+            noises: list[str] = []
+            for part in parts:
+                number = part.steps or 0
+                if len(noises) + number > _MAX_SUMS:
+                    raise InputError(
+                        f"{draw.event_name}: expected at most {_MAX_SUMS} mechanisms on one sample, got more"
+                    )
+                noises += [part.mechanism] * number
             if not noises:
                 return
-            also = ", ".join(f"{{{noise}}}" for noise in noises[1:])
-            mechanism = f"{noises[0]}{f', also: [{also}]' if also else ''}"
-        case "ComposedDpEvent" | "SelfComposedDpEvent":
-            for inner, times in _composed_events(event, fields):
-                yield from _parts(inner, draw, count * times, depth + 1)
-            return
-        case "PoissonSampledDpEvent":
+            mechanism = noises[0][1:-1] + (f", also: [{', '.join(noises[1:])}]" if noises[1:] else "")
+        case "PoissonSampledDpEvent" | "SampledWithReplacementDpEvent" | "SampledWithoutReplacementDpEvent":
             inner = _inner_event(fields["event"], name)
-            # A Poisson draw of a Poisson draw is one at the product of the rates; no other draws are a single one.
-            if draw.event_name and draw.rate is None:
-                raise _not_within(name, draw)
-            rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
-            yield from _parts(inner, _poisson_draw(rate * (draw.rate or 1), name), count, depth + 1)
-            return
-        case "SampledWithReplacementDpEvent" | "SampledWithoutReplacementDpEvent":
-            inner = _inner_event(fields["event"], name)
-            if draw.event_name:
-                raise _not_within(name, draw)
-            examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
-            size = whole_number(fields["sample_size"], "sample_size")
-            scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
-            sized = _Draw(f"{{scheme: {scheme}, size: {size}}}", name, examples=examples)
-            yield from _parts(inner, sized, count, depth + 1)
+            if is_poisson:
+                rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability") * (draw.rate or 1)
+                draw = _Draw(f"{{scheme: poisson, rate: {number_text(rate)}}}", name, rate)
+            else:
+                examples = whole_number(fields["source_dataset_size"], "source_dataset_size")
+                size = whole_number(fields["sample_size"], "sample_size")
+                scheme = "fixed" if name == "SampledWithoutReplacementDpEvent" else "with-replacement"
+                draw = _Draw(f"{{scheme: {scheme}, size: {size}}}", name, examples=examples)
+            yield from _parts(inner, draw, count, depth + 1)
             return
         case "TruncatedSubsampledGaussianDpEvent":
             rate = rate_of(fields["sampling_probability"], f"{name} sampling_probability")
@@ -168,7 +193,7 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
             examples = whole_number(fields["dataset_size"], "dataset_size")
             sampling = f"{{scheme: poisson, rate: {number_text(rate)}, max_batch_size: {cap}}}"
             draw = _Draw(sampling, name, examples=examples)
-            mechanism = _noise_key(fields, "noise_multiplier", "noise_multiplier")
+            mechanism = _noise_key(fields["noise_multiplier"], "noise_multiplier")
         case "MixtureOfGaussiansDpEvent":
             sensitivities, chances = fields["sensitivities"], fields["sampling_probs"]
             if not isinstance(chances, list) or sensitivities not in ([0, 1], [1, 0]) or len(chances) != 2:
@@ -176,8 +201,9 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
                     f"{name}: expected the sensitivities 0 and 1, which are one draw of one example, got others; a "
                     "user with several examples is two levels, user and example, with `clip: example`"
                 )
-            draw = _poisson_draw(rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs"), name)
-            mechanism = _noise_key(fields, "standard_deviation", "standard_deviation")
+            rate = rate_of(chances[sensitivities.index(1)], f"{name} sampling_probs")
+            draw = _Draw(f"{{scheme: poisson, rate: {number_text(rate)}}}")
+            mechanism = _noise_key(fields["standard_deviation"], "standard_deviation")
         case "SingleEpochTreeAggregationDpEvent":
             # Each record is in one of the trees, and the tree with most steps costs most.
             stated = fields["step_counts"]
@@ -185,117 +211,55 @@ def _parts(event: Call, draw: _Draw, count: int, depth: int) -> Iterator[Part]:
             counts = [whole_number(each, f"{name} step_counts") for each in trees]
             if not counts:
                 raise InputError(f"{name} step_counts: expected at least one number of steps, got none")
-            noise = _noise_key(fields, "noise_multiplier", "noise_multiplier")
+            noise = _noise_key(fields["noise_multiplier"], "noise_multiplier")
             if count != 1:
                 raise InputError(f"{name}: expected one epoch, got {count}; state `max_participations` by hand")
             draw, steps = _Draw(_ANY_ORDER), max(counts)
             mechanism = f"type: matrix-factorization, strategy: tree, {noise}, max_participations: 1"
-        case _:
-            mechanism = _mechanism(name, fields)
-    yield Part(sampling=draw.sampling, mechanism=f"{{{mechanism}}}", steps=steps, examples=draw.examples)
-
-
-def _poisson_draw(rate: Fraction, event_name: str) -> _Draw:
-    return _Draw(f"{{scheme: poisson, rate: {number_text(rate)}}}", event_name, rate)
-
-
-def _not_within(name: str, draw: _Draw) -> InputError:
-    return InputError(
-        f"{name}: expected a draw from all records, got one within {draw.event_name}; state levels by hand"
-    )
-
-
-def _composed_events(event: Call, fields: dict[str, Any]) -> Iterator[tuple[Call, int]]:
-    """Yield (event, how often) for the direct parts of a (self-)composition; InputError for a part that is no event."""
-    if event.name == "SelfComposedDpEvent":
-        yield _inner_event(fields["event"], event.name), whole_number(fields["count"], f"{event.name} count", low=0)
-        return
-    if not isinstance(fields["events"], list):
-        raise InputError(f"ComposedDpEvent events: expected a list of events, got {shown(fields['events'])}")
-    for inner in fields["events"]:
-        yield _inner_event(inner, event.name), 1
-
-
-def _noises_on_one_sample(composition: Call, draw_name: str) -> list[str]:
-    """Return the noise of every Gaussian in nested compositions; InputError for other mechanisms or over 100."""
-    noises: list[str] = []
-    pending = [(composition, 1)]
-    while pending:
-        inner, times = pending.pop()
-        fields = _field_values(inner)
-        if inner.name in {"ComposedDpEvent", "SelfComposedDpEvent"}:
-            pending += reversed([(each, times * number) for each, number in _composed_events(inner, fields)])
-        elif inner.name == "GaussianDpEvent" and len(noises) + times <= _MAX_SUMS:
-            noises += [_noise_key(fields, "noise_multiplier", "noise_multiplier")] * times
-        elif inner.name != "NoOpDpEvent":
-            raise InputError(
-                f"{draw_name}: expected one mechanism, or at most {_MAX_SUMS} Gaussian ones, on one sample, got "
-                f"{inner.name} beside others; sample for each of them, or state a phase by hand"
-            )
-        if len(pending) > _MAX_SUMS:
-            raise InputError(f"{draw_name}: expected at most {_MAX_SUMS} mechanisms on one sample, got more")
-    return noises
-
-
-def _mechanism(name: str, fields: dict[str, Any]) -> str:
-    """Return the content of `mechanism:` for an event that releases something; InputError if dpcalc has none for it."""
-    match name:
         case "NonPrivateDpEvent":
-            return "noise_multiplier: 0"
+            mechanism = "noise_multiplier: 0"
         case "GaussianDpEvent":
-            return _noise_key(fields, "noise_multiplier")
+            mechanism = _noise_key(fields["noise_multiplier"])
         case "LaplaceDpEvent":
-            return f"type: laplace, {_noise_key(fields, 'noise_multiplier')}"
-        case "DiscreteLaplaceDpEvent":
-            _require_unit_sensitivity(name, fields)
-            return f"type: discrete-laplace, {_inverse_noise_key(fields, 'noise_parameter')}"
+            mechanism = f"type: laplace, {_noise_key(fields['noise_multiplier'])}"
         case "DiscreteGaussianDpEvent":
-            _require_unit_sensitivity(name, fields)
             if fields["dimension"] != 1:
                 raise InputError(f"{name} dimension: expected 1, got {shown(fields['dimension'])}; a sum is one number")
-            return f"type: discrete-gaussian, {_noise_key(fields, 'sigma')}"
-        case "PermuteAndFlipDpEvent":  # its loss is that of Laplace noise of scale 1 / epsilon
-            return f"type: laplace, {_inverse_noise_key(fields, 'epsilon')}"
+            mechanism = f"type: discrete-gaussian, {_noise_key(fields['sigma'])}"
+        case "DiscreteLaplaceDpEvent" | "PermuteAndFlipDpEvent":
+            # The loss of permute-and-flip is that of Laplace noise of scale 1 / epsilon.
+            kind, field = ("laplace", "epsilon") if "Flip" in name else ("discrete-laplace", "noise_parameter")
+            parameter = finite_number(fields[field], "parameter of the noise", low=1e-9)
+            mechanism = f"type: {kind}, {_noise_key(1 / parameter)}"
         case "ExponentialMechanismDpEvent":
-            return f"type: exponential, epsilon: {number_text(finite_number(fields['epsilon'], 'epsilon', low=1e-9))}"
+            epsilon = number_text(finite_number(fields["epsilon"], "epsilon", low=1e-9))
+            mechanism = f"type: exponential, epsilon: {epsilon}"
         case "EpsilonDeltaDpEvent":
             epsilon = number_text(finite_number(fields["epsilon"], "epsilon"))
             delta = finite_number(fields["delta"], "delta", high=1)
-            if not delta:
-                return f"type: pure-dp, epsilon: {epsilon}"
-            return f"type: approximate-dp, epsilon: {epsilon}, delta: {number_text(delta)}"
+            mechanism = f"type: {'approximate' if delta else 'pure'}-dp, epsilon: {epsilon}"
+            mechanism += f", delta: {number_text(delta)}" if delta else ""
         case "RandomizedResponseDpEvent":
-            noise = finite_number(fields["noise_parameter"], f"{name} noise_parameter", high=1)
-            # With probability `noise` the answer is uniform over all buckets, the true one among them.
+            chance = finite_number(fields["noise_parameter"], f"{name} noise_parameter", high=1)
+            # With this probability the answer is uniform over all buckets, the true one among them.
             buckets = whole_number(fields["num_buckets"], f"{name} num_buckets", low=2)
-            exact = 1 - noise + noise / buckets
+            truth = number_text(exact := 1 - chance + chance / buckets)
             # A probability that is no decimal is rounded up: truer answers cost more.
-            chance = number_text(exact) if "/" not in number_text(exact) else repr(math.nextafter(float(exact), 1.0))
-            return f"type: randomized-response, truth_probability: {chance}, categories: {buckets}"
+            truth = repr(math.nextafter(float(exact), 1.0)) if "/" in truth else truth
+            mechanism = f"type: randomized-response, truth_probability: {truth}, categories: {buckets}"
         case "ZCDpEvent":  # `xi` is where its curve starts
             if fields["xi"] != 0:
                 raise InputError(f"{name} xi: expected 0, got {shown(fields['xi'])}; state the curve as `rdp-curve`")
-            return f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
+            mechanism = f"type: zcdp, rho: {number_text(finite_number(fields['rho'], 'rho'))}"
         case "RepeatAndSelectDpEvent":
             raise InputError(f"{name}: expected it around the whole run, got it within another event")
         case _:
             raise InputError(f"{name}: expected an event that dpcalc has a mechanism for, got one that it has none for")
+    yield Part(sampling=draw.sampling, mechanism=f"{{{mechanism}}}", steps=steps, examples=draw.examples)
 
 
-def _noise_key(fields: dict[str, Any], field: str, where: str = "noise multiplier") -> str:
-    return f"noise_multiplier: {decimal_down(finite_number(fields[field], where))}"
-
-
-def _inverse_noise_key(fields: dict[str, Any], field: str) -> str:
-    """Return the key of noise with the parameter 1 / X, rounded down; InputError for one below 1e-9."""
-    return f"noise_multiplier: {decimal_down(1 / finite_number(fields[field], 'parameter of the noise', low=1e-9))}"
-
-
-def _require_unit_sensitivity(name: str, fields: dict[str, Any]) -> None:
-    if fields["sensitivity"] != 1:
-        raise InputError(
-            f"{name} sensitivity: expected 1, got {shown(fields['sensitivity'])}; discrete noise does not scale"
-        )
+def _noise_key(noise: Any, where: str = "noise multiplier") -> str:
+    return f"noise_multiplier: {decimal_down(finite_number(noise, where))}"
 
 
 def _inner_event(value: Any, name: str) -> Call:
@@ -309,15 +273,4 @@ def _field_values(event: Call) -> dict[str, Any]:
     """Return an event's fields by name, with defaults; InputError for an unknown event or wrong fields."""
     if event.name not in _FIELDS:
         raise InputError(f"{event.name[:60]}: expected an event of dp_accounting that dpcalc knows, got this one")
-    names = _FIELDS[event.name]
-    extra = [name for name in event.keywords if name not in names]
-    if len(event.arguments) > len(names) or extra:
-        got = ", ".join(extra) or f"{len(event.arguments)} values"
-        raise InputError(f"{event.name}: expected the fields {', '.join(names) or '(none)'}, got {got[:80]}")
-    # Fields may stand without names, in the order of the class, or with them.
-    if twice := [name for name in names[: len(event.arguments)] if name in event.keywords]:
-        raise InputError(f"{event.name}: expected {', '.join(twice)} once, got two values")
-    given = dict(zip(names, event.arguments, strict=False)) | dict(event.keywords)
-    if missing := [name for name in names if name not in given and name not in _OPTIONAL]:
-        raise InputError(f"{event.name}: expected {', '.join(missing)} too, got none")
-    return {name: given.get(name, _OPTIONAL.get(name)) for name in names}
+    return bound(event, _FIELDS[event.name], _OPTIONAL, words="fields")

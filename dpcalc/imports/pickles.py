@@ -158,7 +158,17 @@ def _unpickled(data: bytes) -> Any:
                 arguments, called = stack.pop(), stack.pop()
                 if not (isinstance(called, Opaque) and called.is_class):
                     raise ValueError("what is called is no class")
-                stack.append(_result_without_call(called.name, arguments))
+                match called.name.rpartition(".")[2], arguments:
+                    case "OrderedDict", _:
+                        stack.append(_plain_entries(arguments[0] if arguments else ()))
+                    case "encode", (str() as text, "latin1"):
+                        stack.append(text.encode("latin1"))
+                    case "dtype", (str() as kind, *_):
+                        stack.append(Opaque(called.name, kind=kind))
+                    case "scalar", (Opaque(kind=kind), bytes() as number_bytes) if kind in _NUMBERS:
+                        stack.extend(struct.unpack(_NUMBERS[kind], number_bytes))
+                    case _:
+                        stack.append(Opaque(called.name))
             case "BUILD":  # attributes are of no use, but numbers must not be read in the wrong order of bytes
                 attributes, holder = stack.pop(), stack[-1]
                 is_type = isinstance(holder, Opaque) and holder.kind
@@ -174,18 +184,3 @@ def _unpickled(data: bytes) -> Any:
 def _plain_entries(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
     """Return the entries whose key is a text, number or bytes; others belong to tensors and optimizers."""
     return {key: value for key, value in pairs if isinstance(key, (str, int, float, bytes))}
-
-
-def _result_without_call(name: str, arguments: Any) -> Any:
-    """Return the dict, bytes or number that a call in a pickle would give, else an Opaque; nothing is run."""
-    match name.rpartition(".")[2], arguments:
-        case "OrderedDict", _:
-            return _plain_entries(arguments[0] if arguments else ())
-        case "encode", (str() as text, "latin1"):
-            return text.encode("latin1")
-        case "dtype", (str() as kind, *_):
-            return Opaque(name, kind=kind)
-        case "scalar", (Opaque(kind=kind), bytes() as data) if kind in _NUMBERS:
-            return struct.unpack(_NUMBERS[kind], data)[0]
-        case _:
-            return Opaque(name)

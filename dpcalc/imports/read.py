@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from dpcalc.config.load import Loaded, load_text
-from dpcalc.config.python_names import assignments, bound_names
+from dpcalc.config.python_names import assignments, bound_names, python_syntax
+from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, listed, system_message
@@ -20,16 +21,16 @@ from dpcalc.imports.run import (
     ORDERED,
     Call,
     ImportedRun,
-    NoJsonError,
     Terms,
+    bound,
     called_name,
     constants_of,
-    json_value,
     literal_value,
     merged_parts,
     outermost_calls,
-    python_tree,
+    plain_value,
     shown,
+    too_deep,
     whole_number,
 )
 from dpcalc.planner.evaluate import Evaluation
@@ -99,10 +100,23 @@ def _text_value(text: str) -> Any:
     """Return the value of JSON, of a Python literal, or of the only known call of a script; InputError for others."""
     if text.lstrip().startswith(("{", "[")):
         try:
-            return json_value(text)
-        except NoJsonError:
+            return plain_value(json_content(text))
+        except InputError:
+            raise  # it is a ValueError too
+        except RecursionError:
+            raise too_deep() from None
+        except ValueError:
             pass  # a dictionary as Python prints it
-    tree = python_tree(text.strip())
+    try:
+        tree = python_syntax(text.strip())
+    except (RecursionError, MemoryError):
+        raise too_deep() from None
+    except SyntaxError as error:
+        raise InputError(
+            f"line {error.lineno}: expected JSON, an event or a call as Python writes it, got something else"
+        ) from None
+    except ValueError as error:  # an integer of too many digits
+        raise InputError(f"expected JSON, an event or a call, got something else: {error}") from None
     if len(tree.body) == 1 and isinstance(tree.body[0], ast.Expr) and not isinstance(tree.body[0].value, ast.Call):
         return literal_value(tree.body[0].value)
 
@@ -163,42 +177,17 @@ def _library(name: str) -> str:
 _KEPT_MAGIC = re.compile(r"\s*(!|%(pip|conda|matplotlib|load_ext|autoreload|cd|env)\b)")  # they bind no name
 
 
-def _notebook_text(cells: Any) -> str:
-    """Return the Python text of the code cells of a notebook; InputError if they are none."""
-    lines = []
-    for cell in cells if isinstance(cells, list) else []:
-        if isinstance(cell, dict) and cell.get("cell_type") == "code":
-            source = cell.get("source")
-            text = "".join(map(str, source)) if isinstance(source, list) else str(source)
-            if text.lstrip().startswith("%%"):
-                continue
-            for line in text.splitlines():
-                # Any other magic may bind names, as exec does.
-                plain = re.sub(r"^(\s*)[!%].*", r"\1pass" if _KEPT_MAGIC.match(line) else r"\1globals()", line)
-                lines.append(re.sub(r"^(\s*[\w, ]+=\s*)[!%].*", r"\1...", plain))
-    if not lines:
-        raise InputError("expected a notebook with code cells, got one without any")
-    return "\n".join(lines)
-
-
 def _event_of_call(call: Call) -> Call:
     """Return the event that a function of JAX-Privacy makes; InputError for wrong arguments."""
-    names = _EVENTS[call.name]
-    extra = [name for name in call.keywords if name not in names]
-    if len(call.arguments) > 2 or extra:
-        raise InputError(f"{call.name}: expected the arguments {', '.join(names)}, got others")
-    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
-    if missing := [name for name in names if name not in given and name != "replace"]:
-        raise InputError(f"{call.name}: expected {', '.join(missing)} too, got none")
+    given = bound(call, _EVENTS[call.name], {"replace": False}, words="arguments", unnamed=2)
     noise = given["noise_multiplier"]
     gaussian = Call("GaussianDpEvent", (noise,), {})
     if call.name == "dpsgd_event":
         step = Call("PoissonSampledDpEvent", (given["sampling_prob"], gaussian), {})
     elif call.name == "fixed_dpsgd_event":
-        replace_ = given.get("replace", False)
-        if not isinstance(replace_, bool):
-            raise InputError(f"{call.name} replace: expected True or False, got {shown(replace_)}")
-        kind = "SampledWithReplacementDpEvent" if replace_ else "SampledWithoutReplacementDpEvent"
+        if not isinstance(given["replace"], bool):
+            raise InputError(f"{call.name} replace: expected True or False, got {shown(given['replace'])}")
+        kind = "SampledWithReplacementDpEvent" if given["replace"] else "SampledWithoutReplacementDpEvent"
         step = Call(kind, (given["dataset_size"], given["batch_size"], gaussian), {})
     else:
         cut = (given["num_examples"], given["sampling_prob"], given["truncated_batch_size"], noise)
@@ -212,7 +201,17 @@ def _value_run(value: Any, terms: Terms) -> ImportedRun:
         case Call(name=name) if name in CALLS:
             return call_run(value, terms)
         case {"cells": cells, "nbformat": _}:
-            run = _value_run(_text_value(_notebook_text(cells)), terms)
+            code = []
+            for cell in cells if isinstance(cells, list) else []:
+                source = cell.get("source") if isinstance(cell, dict) and cell.get("cell_type") == "code" else "%%"
+                text = "".join(map(str, source)) if isinstance(source, list) else str(source)
+                for line in text.splitlines() if not text.lstrip().startswith("%%") else ():
+                    # Any other magic may bind names, as exec does.
+                    plain = re.sub(r"^(\s*)[!%].*", r"\1pass" if _KEPT_MAGIC.match(line) else r"\1globals()", line)
+                    code.append(re.sub(r"^(\s*[\w, ]+=\s*)[!%].*", r"\1...", plain))
+            if not code:
+                raise InputError("expected a notebook with code cells, got one without any")
+            run = _value_run(_text_value("\n".join(code)), terms)
             return replace(run, origin=f"{run.origin} of the code cells" if "on line" in run.origin else run.origin)
     _refuse_terms_of_calls(terms)
     match value:
@@ -324,36 +323,6 @@ def imported(run: ImportedRun, terms: Terms, path: str) -> Import:
     if run.target_epsilon is not None:
         target = f"{{epsilon: {run.target_epsilon!r}, delta: {asked_delta}}}"
         noise = f"{{calibrated_to: {target}, {run.found_by}}}"
-    return Import(run=run, loaded=_load(run, noise, path).accepted(), text=_config_text(run, noise, path))
-
-
-def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
-    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
-    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
-    added = {
-        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
-        "unknown": list(result.run.unknown),
-    }
-    (source, *unknown), (name, *facts) = lines(added), output.lines
-    return replace(
-        output,
-        command="import",
-        result={**output.result, **added, "config_text": result.text},
-        lines=[name, source, *facts, *unknown],
-        rows=[source, *output.rows, *(("not in the file", text) for _, text in unknown)],
-    )
-
-
-def _load(run: ImportedRun, noise: str, path: str) -> Loaded:
-    """Return the run's config with this noise, not yet accepted; InputError, with the file's name, if invalid."""
-    try:
-        return load_text(_config_text(run, noise, path), path="imported config")
-    except InputError as error:
-        raise InputError(f"{visible(path)}: dpcalc has no config for this run: {error}") from None
-
-
-def _config_text(run: ImportedRun, noise: str, path: str) -> str:
-    """Return the run's config as YAML, with comments on its origin and on what the file does not state."""
     lines = [f"# {run.origin}, {visible(path)}. Not in the file, so check it:"]
     lines += [f"# - {sentence}" for sentence in run.unknown]
     lines += ["version: 1", f"data: {{examples: {run.examples or UNKNOWN}}}"]
@@ -373,4 +342,26 @@ def _config_text(run: ImportedRun, noise: str, path: str) -> str:
         lines.append(f"tuning: {run.tuning}")
     if run.target_epsilon is not None:
         lines.append(f"budget: {{epsilon: {run.target_epsilon!r}}}")
-    return "\n".join(lines) + "\n"
+    text = "\n".join(lines) + "\n"
+    try:
+        loaded = load_text(text, path="imported config")
+    except InputError as error:
+        raise InputError(f"{visible(path)}: dpcalc has no config for this run: {error}") from None
+    return Import(run=run, loaded=loaded.accepted(), text=text)
+
+
+def import_output(result: Import, evaluation: Evaluation, path: str, *, verbose: bool = False) -> Output:
+    """Return the output of `epsilon` for the run, with its source and what the file does not state."""
+    output = evaluation_output(evaluation, result.loaded, verbose=verbose)
+    added = {
+        "source": f"{STDIN if path == '-' else path}: {result.run.origin}",
+        "unknown": list(result.run.unknown),
+    }
+    (source, *unknown), (name, *facts) = lines(added), output.lines
+    return replace(
+        output,
+        command="import",
+        result={**output.result, **added, "config_text": result.text},
+        lines=[name, source, *facts, *unknown],
+        rows=[source, *output.rows, *(("not in the file", text) for _, text in unknown)],
+    )

@@ -11,8 +11,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from dpcalc.config.python_names import assignments, bound_names, python_syntax
-from dpcalc.config.readers import json_content
+from dpcalc.config.python_names import assignments, bound_names
 from dpcalc.config.scalars import decimal_text
 from dpcalc.errors import InputError
 from dpcalc.records import dataclass
@@ -28,10 +27,6 @@ _CONVERSIONS = frozenset(["float", "float64", "float32"]) | _TRUNCATING  # numpy
 _OPERATIONS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv}
 _MAX_BITS = 4096  # of a number; a larger one is an attack by arithmetic
 _MAX_POWER = 64  # exponents that are computed exactly
-
-
-class NoJsonError(InputError):
-    """A text that is no JSON; it may be a value as Python prints it."""
 
 
 @dataclass(frozen=True)
@@ -51,23 +46,11 @@ class Call:
     line: int = 0  # of the text, from 1; 0 where it is no Python text
 
 
-def json_value(text: str) -> Any:
-    """Return the value of JSON text; NoJsonError for other text, InputError if NaN or too deep."""
-    try:
-        return plain_value(json_content(text))
-    except RecursionError:
-        raise _too_deep() from None
-    except InputError:
-        raise  # it is a ValueError too
-    except ValueError as error:
-        raise NoJsonError(f"expected JSON, got something else: {error}") from None
-
-
 def plain_value(value: object, depth: int = 0) -> Any:
     """Return a value with exact numbers, and with a Call for a dict that names a class; InputError if too deep."""
     # The file decides how deep this recursion goes, so that MAX_DEPTH has to stop it before the stack does.
     if depth > MAX_DEPTH:
-        raise _too_deep()
+        raise too_deep()
     match value:
         case list() | tuple():
             return [plain_value(each, depth + 1) for each in value]
@@ -94,20 +77,6 @@ def number_value(number: float | Fraction) -> Fraction | float:
     if abs(exact) > sys.float_info.max:
         raise InputError(f"expected numbers of a run, got one above {sys.float_info.max:.3g}")
     return exact
-
-
-def python_tree(text: str) -> ast.Module:
-    """Return the syntax tree of Python text, of which nothing is run; InputError if it is none or too deep."""
-    try:
-        return python_syntax(text)
-    except (RecursionError, MemoryError):
-        raise _too_deep() from None
-    except SyntaxError as error:
-        raise InputError(
-            f"line {error.lineno}: expected JSON, an event or a call as Python writes it, got something else"
-        ) from None
-    except ValueError as error:  # an integer of too many digits
-        raise InputError(f"expected JSON, an event or a call, got something else: {error}") from None
 
 
 def outermost_calls(tree: ast.AST, is_meant: Callable[[str], bool]) -> Iterator[ast.Call]:
@@ -138,7 +107,7 @@ def literal_value(node: ast.expr, constants: Mapping[str, Any] = MappingProxyTyp
     """Return the value of literals, `constants`, arithmetic and calls, an Expression for other code; InputError if
     too deep."""
     if depth > MAX_DEPTH:
-        raise _too_deep()
+        raise too_deep()
     deeper = depth + 1
     match node:
         case ast.Constant(value=bool() | str() | int() | float() | None as constant):
@@ -165,9 +134,16 @@ def literal_value(node: ast.expr, constants: Mapping[str, Any] = MappingProxyTyp
         # People write 64 / 60_000 into calls. It is computed exactly; functions are never looked up.
         case ast.BinOp():
             left, right = literal_value(node.left, constants, deeper), literal_value(node.right, constants, deeper)
-            result = _arithmetic(node.op, left, right)
-            if result is not None:
-                return result
+            if isinstance(left, Fraction) and isinstance(right, Fraction):
+                with suppress(ZeroDivisionError, OverflowError):
+                    if type(node.op) in _OPERATIONS:
+                        return number_value(_OPERATIONS[type(node.op)](left, right))
+                    # 10**10**10 would fill the memory: only small whole exponents are exact, of which number_value
+                    # bounds the digits.
+                    if isinstance(node.op, ast.Pow) and right.denominator == 1 and abs(right) <= _MAX_POWER:
+                        return number_value(left**right.numerator)
+                    if isinstance(node.op, ast.Pow) and left > 0:
+                        return number_value(float(left) ** float(right))
         case ast.Call() if all(each.arg for each in node.keywords):
             arguments, name = tuple(literal_value(each, constants, deeper) for each in node.args), called_name(node)
             first: Any = arguments[0] if len(arguments) == 1 else None
@@ -186,7 +162,7 @@ def literal_value(node: ast.expr, constants: Mapping[str, Any] = MappingProxyTyp
     try:
         return Expression(ast.unparse(node)[:80])
     except RecursionError:
-        raise _too_deep() from None
+        raise too_deep() from None
 
 
 def constants_of(tree: ast.Module) -> dict[str, Any]:
@@ -210,24 +186,7 @@ def call_if_class_named(entries: dict[str, Any]) -> Any:
     return Call(name, (), {key: each for key, each in entries.items() if key not in {"class_name", "module_name"}})
 
 
-def _arithmetic(operation: ast.operator, left: Any, right: Any) -> Fraction | float | None:
-    """Return + - * / or a power of two Fractions, None for anything else; InputError if it is too large."""
-    if not (isinstance(left, Fraction) and isinstance(right, Fraction)):
-        return None
-    try:
-        if type(operation) in _OPERATIONS:
-            return number_value(_OPERATIONS[type(operation)](left, right))
-        # 10**10**10 would fill the memory: only small whole exponents are exact, and number_value bounds their digits.
-        if isinstance(operation, ast.Pow) and right.denominator == 1 and abs(right) <= _MAX_POWER:
-            return number_value(left**right.numerator)
-        if isinstance(operation, ast.Pow) and left > 0:
-            return number_value(float(left) ** float(right))
-    except (ZeroDivisionError, OverflowError):
-        pass
-    return None
-
-
-def _too_deep() -> InputError:
+def too_deep() -> InputError:
     return InputError(f"expected at most {MAX_DEPTH} brackets within one another, got more; is this the right file?")
 
 
@@ -296,6 +255,22 @@ def merged_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
             "them, each with less noise and a larger rate than those that it stands for"
         )
     return tuple(replace(part, steps=count) for part, count in steps.items() if count)
+
+
+def bound(
+    call: Call, names: Sequence[str], optional: Mapping[str, Any], *, words: str, unnamed: int | None = None
+) -> dict[str, Any]:
+    """Return the arguments of a call by name, with defaults; of them `unnamed` at most may stand without a name."""
+    extra = [name for name in call.keywords if name not in names]
+    if len(call.arguments) > (len(names) if unnamed is None else unnamed) or extra:
+        got = ", ".join(extra) or f"{len(call.arguments)} values"
+        raise InputError(f"{call.name}: expected the {words} {', '.join(names) or '(none)'}, got {got[:80]}")
+    if twice := [name for name in names[: len(call.arguments)] if name in call.keywords]:
+        raise InputError(f"{call.name}: expected {', '.join(twice)} once, got two values")
+    given = dict(zip(names, call.arguments, strict=False)) | dict(call.keywords)
+    if missing := [name for name in names if name not in given and name not in optional]:
+        raise InputError(f"{call.name}: expected {', '.join(missing)} too, got none")
+    return {name: given.get(name, optional.get(name)) for name in names}
 
 
 # Numbers of a file, checked where they are read so that messages name what the file calls them.

@@ -125,7 +125,7 @@ def _log_differences(logs: Array) -> Array:
     """Return log(e^x[i+1] - e^x[i]) for ascending x, shape (n - 1,); -inf for equal neighbours."""
     low, high = logs[:-1], logs[1:]
     gaps = np.subtract(high, low, out=np.zeros(high.shape), where=high > -np.inf)
-    return np.asarray(high + log1m_exp(gaps), dtype=np.float64)
+    return high + log1m_exp(gaps)
 
 
 def _raise_by_roundoff(losses: Array, logs: Array) -> tuple[Array, Array]:
@@ -199,42 +199,29 @@ def _of_raised_cells(
     excess = float(np.exp(logs).sum()) + infinity_mass - 1
     if excess > _TOLERATED_EXCESS:
         excess_q = float(np.exp(logs - losses).sum()) + only_other - 1  # the same, but for round-off of large losses
-        losses, logs = _bridge_corner(losses, logs, (excess, excess_q), int(np.searchsorted(losses, 0.0)))
+        # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord
+        # over the corner; the range doubles until both masses are positive.
+        zero, reach = int(np.searchsorted(losses, 0.0)), 1
+        while True:
+            inside = slice(max(0, zero - reach), min(losses.size, zero + reach))
+            low, high = float(losses[inside.start]), float(losses[inside.stop - 1])
+            p = float(np.exp(logs[inside]).sum()) - excess
+            q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess_q
+            if min(p - q * math.exp(low), q - p * math.exp(-high)) > 0 or inside.stop - inside.start == losses.size:
+                break
+            reach *= 2
+        # P mass x at the low end and y at the high one solve x + y = p and x e^-low + y e^-high = q. Both are rounded
+        # up: the mass at `high`, clipped to [0, p], decides one direction, that at `low` the other.
+        up, down = p - q * math.exp(low) + 8 * _UNIT * p, q - p * math.exp(-high) + 8 * _UNIT * q
+        apart = -math.expm1(low - high)
+        y = min(max(up / apart if apart else p, 0.0), p)
+        two = np.log(np.maximum([p - y, y], _MIN_POSITIVE))
+        # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
+        if p - y < _SMALL_SHARE * p and apart > _SMALL_SHARE and down > 0:
+            two[0] = math.log(down) + low + 4 * _UNIT * abs(low) - math.log(apart)  # up by the logarithm's rounding
+        losses = np.concatenate([losses[: inside.start], losses[inside.stop :], [low, high]])
+        logs = np.concatenate([logs[: inside.start], logs[inside.stop :], two])
     return of_cells(losses, logs, infinity_mass=infinity_mass, only_other=only_other, max_losses=max_losses)
-
-
-def _bridge_corner(losses: Array, logs: Array, excess: tuple[float, float], zero: int) -> tuple[Array, Array]:
-    """Replace losses around `zero` by two with their masses less the excess; return (losses, logs), unsorted."""
-    # Takes increasing losses, log P masses, (P mass above 1, Q mass above 1), index of the first loss >= 0.
-    # One loss at each end of a range around 0, with the P and Q mass of the range less the excess, is the chord over
-    # the corner; the range doubles until both masses are positive.
-    reach = 1
-    while True:
-        first, last = max(0, zero - reach), min(losses.size - 1, zero + reach - 1)
-        inside, (low, high) = slice(first, last + 1), (losses[first], losses[last])
-        p = float(np.exp(logs[inside]).sum()) - excess[0]
-        q = float(np.exp(logs[inside] - losses[inside]).sum()) - excess[1]
-        if min(p - q * math.exp(low), q - p * math.exp(-high)) > 0 or last - first + 1 == losses.size:
-            others, other_logs = (np.append(values[:first], values[last + 1 :]) for values in (losses, logs))
-            two = _log_masses_at_two_losses(p, q, low, high)
-            return np.append(others, np.array([low, high])), np.append(other_logs, two)
-        reach *= 2
-
-
-def _log_masses_at_two_losses(p: float, q: float, low: float, high: float) -> Array:
-    """Return the log P masses at `low` and `high` that together have P mass p, Q mass q; never -inf."""
-    # The mass at `high` is clipped to [0, p].
-    # Takes P mass > 0 and Q mass in all, two losses low <= high.
-    # P mass x at the low end and y at the high one solve x + y = p and x e^-low + y e^-high = q.
-    # Both are rounded up: the mass at `high` decides one direction, that at `low` the other.
-    up, down = p - q * math.exp(low) + 8 * _UNIT * p, q - p * math.exp(-high) + 8 * _UNIT * q
-    apart = -math.expm1(low - high)
-    y = min(max(up / apart if apart else p, 0.0), p)
-    logs: Array = np.log(np.maximum([p - y, y], _MIN_POSITIVE))
-    # The difference keeps the sum where losses are close to each other; next to nothing, x has its own formula.
-    if p - y < _SMALL_SHARE * p and apart > _SMALL_SHARE and down > 0:
-        logs[0] = math.log(down) + low + 4 * _UNIT * abs(low) - math.log(apart)  # up by what the logarithm is rounded
-    return logs
 
 
 def public_mixture(parts: Sequence[tuple[float, Loss]]) -> Loss:
@@ -258,11 +245,6 @@ def composed(a: Loss, b: Loss) -> Loss:
         infinity_mass=a.infinity_mass + b.infinity_mass - a.infinity_mass * b.infinity_mass,
         only_other=a.only_other + b.only_other - a.only_other * b.only_other,
     )
-
-
-def chained(pair: Loss, links: int) -> Loss:
-    """Return an upper bound on (P_0, P_k) if `pair` bounds every (P_i, P_i+1): `chain_of` k equal pairs."""
-    return chain_of([pair] * links)
 
 
 def chain_of(pairs: Sequence[Loss]) -> Loss:

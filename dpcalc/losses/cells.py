@@ -115,11 +115,35 @@ def cells(curve: LossCurve, aim: Resolution) -> Cells:
     if NODES * sum(edges.size for edges in rough) > _MAX_NODES:
         raise TooLargeError(f"privacy loss cells: expected at most {_MAX_NODES} nodes, needs more; try --method rdp")
 
-    # Edges as lattice indices: ends of pieces, neighbours of atoms, +-2^14 if that is in range, rounded to whole
-    # numbers, beyond 2^14 from 0 away from 0 to multiples of `wide`. Each piece lies between two of its own.
+    # The widest affordable spacing, as log2, and its further doublings for losses beyond 2^14 points from 0.
     pieces = [piece for piece, _, _ in weighted]
     nodes = [_tilted_nodes(piece.segment, edges, aim) for piece, edges in zip(pieces, rough, strict=True)]
-    level, gap = _choose_lattices([*nodes, (atom_mass, atom_loss)], aim)
+    mass, loss = (np.concatenate(parts) for parts in zip(*nodes, (atom_mass, atom_loss), strict=True))
+
+    def costs_too_much(level: int) -> bool:  # rounding up the losses near 0 takes over a quarter of the budget
+        near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
+        return _growth_by_rounding(mass, loss, near, level, aim) > aim.budget / 4
+
+    # The growth falls with the level, as the square of the spacing: steps of 1, 2, 4, ... down, then halving.
+    top = level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
+    step = 1
+    while costs_too_much(level) and level > -300:
+        top, level, step = level, max(level - step, -300), 2 * step
+    while top - level > 1:
+        middle = (top + level) // 2
+        top, level = (middle, level) if costs_too_much(middle) else (top, middle)
+    # Far losses may cost an eighth, when in every round each of the ROUND losses that meet a far loss is rounded too.
+    is_far = ~(np.abs(loss) <= math.ldexp(_NEAR_POINTS, level))
+    gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
+    while gap < _MAX_DOUBLINGS and is_far.any():
+        wider = level + gap + 1
+        is_too_wide = (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16  # the bulk would swell on it
+        if is_too_wide or ROUND * rounds * _growth_by_rounding(mass, loss, is_far, wider, aim) > aim.budget / 8:
+            break
+        gap += 1
+
+    # Edges as lattice indices: ends of pieces, neighbours of atoms, +-2^14 if that is in range, rounded to whole
+    # numbers, beyond 2^14 from 0 away from 0 to multiples of `wide`. Each piece lies between two of its own.
     spacing, wide = math.ldexp(1.0, level), 1 << gap
     ends = [np.interp(edges, piece.y, piece.loss) / spacing for piece, edges in zip(pieces, rough, strict=True)]
     ends += [np.floor(atom_loss / (spacing * unit)) * unit + up for unit in (1, wide) for up in (0, unit)]
@@ -175,34 +199,6 @@ def monotone_runs(loss: Array) -> list[slice]:
     signs = np.sign(steps[real])
     turns: list[int] = real[1:][signs[1:] != signs[:-1]].tolist()
     return [slice(i, j + 1) for i, j in pairwise([0, *turns, loss.size - 1]) if j > i]
-
-
-def _choose_lattices(nodes: list[tuple[Array, Array]], aim: Resolution) -> tuple[int, int]:
-    """Return log2 of the widest affordable spacing, and its further doublings for losses beyond 2^14 points from 0."""
-    mass, loss = (np.concatenate(parts) for parts in zip(*nodes, strict=True))
-
-    def costs_too_much(level: int) -> bool:  # rounding up the losses near 0 takes over a quarter of the budget
-        near = np.abs(loss) <= math.ldexp(_NEAR_POINTS, level)
-        return _growth_by_rounding(mass, loss, near, level, aim) > aim.budget / 4
-
-    # The growth falls with the level, as the square of the spacing: steps of 1, 2, 4, ... down, then halving.
-    top = level = math.ceil(math.log2(max(float(np.abs(loss).max()), 1e-300)))
-    step = 1
-    while costs_too_much(level) and level > -300:
-        top, level, step = level, max(level - step, -300), 2 * step
-    while top - level > 1:
-        middle = (top + level) // 2
-        top, level = (middle, level) if costs_too_much(middle) else (top, middle)
-    # Far losses may cost an eighth, when in every round each of the ROUND losses that meet a far loss is rounded too.
-    is_far = ~(np.abs(loss) <= math.ldexp(_NEAR_POINTS, level))
-    gap, rounds = 0, max(1, math.ceil(math.log(aim.copies, ROUND)))
-    while gap < _MAX_DOUBLINGS and is_far.any():
-        wider = level + gap + 1
-        is_too_wide = (1 + aim.tilt) * math.ldexp(1.0, wider) > 1 / 16  # the bulk would swell on it
-        if is_too_wide or ROUND * rounds * _growth_by_rounding(mass, loss, is_far, wider, aim) > aim.budget / 8:
-            break
-        gap += 1
-    return level, gap
 
 
 def _growth_by_rounding(mass: Array, loss: Array, inside: NDArray[np.bool_], level: int, aim: Resolution) -> float:

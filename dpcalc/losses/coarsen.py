@@ -14,7 +14,6 @@ Source: docs/theory.md, Theorem 9.1 and Theorem 9.2.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -23,18 +22,11 @@ from dpcalc.losses.pmf import LossPmf
 from dpcalc.numerics.convolution import in_rows, sum_by_index
 from dpcalc.work import ELEMENT, TURN, spend
 
-
-class CellSums(NamedTuple):
-    """Tilted masses of the wide cells, as if moved to their lower ends; shape (n,) each."""
-
-    at_end: Array  # what lies at the lower end
-    inside: Array  # what lies above it, within the cell
-    to_upper: Array  # the part of `inside` that has to go to the upper end so that P and Q mass stay
-
-
-Rounding = Callable[[CellSums, float, float], Array]
-"""From (sums, tilt, spacing of the wide lattice) to the tilted masses at the lattice points, from one point below the
-first cell to the end of the last, shape (n + 2,)."""
+Rounding = Callable[[Array, Array, Array, float, float], Array]
+"""From the tilted masses of n wide cells, as if moved to their lower ends, (what lies there, what lies above it within
+the cell, the part of that which has to go to the upper end so that P and Q mass stay), tilt and spacing of the wide
+lattice, to the tilted masses at the lattice points, from one point below the first cell to the end of the last, shape
+(n + 2,)."""
 
 _MAX_COST = 1.25  # tilted mass that lowered chords may lose, in shares of what the chords gain; else atoms are merged
 _MAX_EXPONENT = 600.0  # of a tilted mass; floats end at 709
@@ -47,66 +39,58 @@ def coarsened(pmf: LossPmf, doublings: int, rounding: Rounding) -> LossPmf:
     if doublings == 0:
         return pmf
     spend(ELEMENT * pmf.mass.size)
-    block = 1 << doublings
-    start = pmf.start >> doublings
-    spacing = math.ldexp(pmf.spacing, doublings)
-    points = rounding(_cell_sums(pmf, doublings), pmf.tilt, spacing)
-    cut = float(np.maximum(-points, 0.0).sum())
-    swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
-    return replace(
-        pmf,
-        level=pmf.level + doublings,
-        start=start - 1,
-        mass=np.maximum(points, 0.0),
-        lost=(pmf.lost + cut) * swell,
-        noise=pmf.noise * math.sqrt(min(block, pmf.mass.size)) * swell,
-    )
-
-
-def _cell_sums(pmf: LossPmf, doublings: int) -> CellSums:
-    """Sum the masses in cells of 2^doublings lattice points, the first from the multiple at or below pmf.start."""
+    block, spacing = 1 << doublings, math.ldexp(pmf.spacing, doublings)
     # The wide lattice keeps index 0: the first cell begins below the first entry unless that is on the wide lattice.
-    block, width = 1 << doublings, math.ldexp(pmf.spacing, doublings)
     head = pmf.start % block
 
     def factors(place: Array) -> tuple[Array, Array]:  # that move tilted masses to the lower end; times the upper share
         offset = place * pmf.spacing
         at_low = np.exp(-pmf.tilt * offset)
-        return at_low, at_low * (np.expm1(-offset) / math.expm1(-width))
+        return at_low, at_low * (np.expm1(-offset) / math.expm1(-spacing))
 
     if block <= 4 * pmf.mass.size:
         # Rows are wide cells; column k holds the masses k points above the lower end of their cell.
         rows = in_rows(pmf.mass, block, before=head)
         at_low, share = factors(np.arange(block, dtype=np.float64))
         at_low[0] = 0.0  # what lies at the lower end is not inside
-        return CellSums(rows[:, 0], np.einsum("ij,j->i", rows, at_low), np.einsum("ij,j->i", rows, share))
-    # All entries lie in one cell or two: a step that shows next to nothing has its losses on a lattice with a spacing
-    # down to 2^-996.
-    border = block - head  # index of the first point of the second cell
-    sums = []
-    for offset, mass in ((float(head), pmf.mass[: min(border, pmf.mass.size)]), (0.0, pmf.mass[border:])):
-        if mass.size:
-            at_low, share = factors(offset + np.arange(mass.size, dtype=np.float64))
-            aligned = int(offset == 0)  # whether the first mass is at the lower end, not inside
-            sums.append((mass[:aligned].sum(), (mass * at_low)[aligned:].sum(), (mass * share).sum()))
-    return CellSums(*(np.array(column, dtype=pmf.mass.dtype) for column in zip(*sums, strict=True)))
+        at_end, inside, to_upper = rows[:, 0], np.einsum("ij,j->i", rows, at_low), np.einsum("ij,j->i", rows, share)
+    else:
+        # All entries lie in one cell or two: a step that shows next to nothing has its losses on a lattice with a
+        # spacing down to 2^-996.
+        border, of_cells = block - head, []  # index of the first point of the second cell
+        for offset, mass in ((float(head), pmf.mass[: min(border, pmf.mass.size)]), (0.0, pmf.mass[border:])):
+            if mass.size:
+                at_low, share = factors(offset + np.arange(mass.size, dtype=np.float64))
+                aligned = int(offset == 0)  # whether the first mass is at the lower end, not inside
+                of_cells.append((mass[:aligned].sum(), (mass * at_low)[aligned:].sum(), (mass * share).sum()))
+        at_end, inside, to_upper = (np.array(column, dtype=pmf.mass.dtype) for column in zip(*of_cells, strict=True))
+    points = rounding(at_end, inside, to_upper, pmf.tilt, spacing)
+    cut = float(np.maximum(-points, 0.0).sum())
+    swell = math.exp(pmf.tilt * spacing)  # a misplaced tilted mass moves by less than one new spacing
+    return replace(
+        pmf,
+        level=pmf.level + doublings,
+        start=(pmf.start >> doublings) - 1,
+        mass=np.maximum(points, 0.0),
+        lost=(pmf.lost + cut) * swell,
+        noise=pmf.noise * math.sqrt(min(block, pmf.mass.size)) * swell,
+    )
 
 
-def coarsen_pessimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
+def coarsen_pessimistic(at_end: Array, inside: Array, to_upper: Array, tilt: float, spacing: float) -> Array:
     """Split the masses of n cells over their ends, P and Q mass unchanged: an upper bound at n + 2 lattice points."""
-    points = np.zeros(sums.inside.size + 2, dtype=sums.inside.dtype)
-    points[1:-1] = sums.at_end + np.maximum(sums.inside - sums.to_upper, 0.0)
-    points[2:] += sums.to_upper * math.exp(tilt * spacing)
+    points = np.zeros(inside.size + 2, dtype=inside.dtype)
+    points[1:-1] = at_end + np.maximum(inside - to_upper, 0.0)
+    points[2:] += to_upper * math.exp(tilt * spacing)
     return points
 
 
-def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
+def coarsen_optimistic(at_end: Array, inside: Array, to_upper: Array, tilt: float, spacing: float) -> Array:
     """Lower the chords below the profile: a lower bound; if masses are < 0 then, take the envelope or merge atoms."""
-    at_end, mass, to_upper = sums
     # How far above its cell's lower end the inside of each cell lies if merged into one atom.
-    lifted = np.minimum(to_upper / np.where(mass > 0, mass, 1.0), 1 - 1e-15)
+    lifted = np.minimum(to_upper / np.where(inside > 0, inside, 1.0), 1 - 1e-15)
     above = np.minimum(-np.log1p(lifted * math.expm1(-spacing)), spacing)
-    chords = coarsen_pessimistic(sums, tilt, spacing)
+    chords = coarsen_pessimistic(at_end, inside, to_upper, tilt, spacing)
     # Between the chord and the profile of the merged atom the gap is largest at the atom.
     points = _lower_chords(chords, to_upper * -np.expm1(above - spacing), tilt, spacing)
     if float(np.maximum(-points, 0.0).sum()) <= _IGNORED:
@@ -114,14 +98,14 @@ def coarsen_optimistic(sums: CellSums, tilt: float, spacing: float) -> Array:
     # Lowered chords with concave corners are no profile, but the largest convex function below them is one. Merging the
     # atoms at the ends and inside of cells takes ten times as long, but next to a few heavy atoms it costs less tilted
     # mass: about as much as the chords had gained.
-    masses = np.stack([at_end, mass * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
+    masses = np.stack([at_end, inside * np.exp(tilt * above)], axis=1).astype(np.float64).ravel()
     envelope, merged = _lower_envelope(points, tilt, spacing), float(masses.sum())
     if envelope is not None and merged - float(envelope.sum()) <= _MAX_COST * (float(chords.sum()) - merged):
         return envelope
     losses = (np.arange(above.size)[:, None] * spacing + np.stack([np.zeros(above.size), above], axis=1)).ravel()
     used = np.flatnonzero(masses)
     places, at_places = merged_onto_lattice(masses[used], losses[used].astype(np.float64), tilt, spacing)
-    return sum_by_index(np.array(places) + 1, np.array(at_places), size=above.size + 2).astype(mass.dtype)
+    return sum_by_index(np.array(places) + 1, np.array(at_places), size=above.size + 2).astype(inside.dtype)
 
 
 def _lower_chords(points: Array, gap: Array, tilt: float, spacing: float) -> Array:

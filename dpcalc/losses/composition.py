@@ -17,7 +17,7 @@ from dpcalc.losses.coarsen import Rounding, coarsened, growth_by_rounding_up
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve, PublicDraw
 from dpcalc.losses.pair import half_line_end
-from dpcalc.losses.pmf import LossPmf, SplitPmf, add_measures, compose, powers, powers_beyond, refine, trim
+from dpcalc.losses.pmf import LossPmf, SplitPmf, add_measures, compose, powers, powers_beyond, trim
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.convolution import in_rows
 from dpcalc.numerics.special import normal_log_cdf
@@ -152,7 +152,11 @@ def _on_one_lattice(a: LossPmf, b: LossPmf, rounding: Rounding) -> tuple[LossPmf
     """Put a and the coarser b on one lattice by refining b, and by coarsening a where b would exceed 2^19 entries."""
     gap = b.level - a.level
     free = min(gap, max(0, math.floor(math.log2(_MAX_REFINED / b.mass.size))))
-    return coarsened(a, gap - free, rounding), refine(b, free)
+    if free:  # zeros between the entries of b
+        mass = np.zeros(((b.mass.size - 1) << free) + 1, dtype=b.mass.dtype)
+        mass[:: 1 << free] = b.mass
+        b = replace(b, level=b.level - free, start=b.start << free, mass=mass)
+    return coarsened(a, gap - free, rounding), b
 
 
 def compose_copies(loss: Pmf, count: int, budget: float, rounding: Rounding) -> LossPmf:

@@ -282,7 +282,25 @@ def pair_of(
     ratios, q = law.points()
     if rare is not None:
         ratios, q = points_of(np.append(ratios, rare[0]), np.append(q, rare[1]))
-    ratios, q = _fewer(ratios, q, estimate)
+    if ratios.size > _MAX_LOSSES:
+        # Three quarters of the places by mass and width: the error of a cell of width w and mass m is near m w^2, in
+        # sum least for widths near the cube root. A quarter evenly in loss: a small delta, or composing, raises what is
+        # rare.
+        width = np.gradient(np.log(ratios))
+        weight = np.cbrt(q * (1 + ratios / float((ratios * q).sum())) * width**2)
+        below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
+        places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
+        kept = np.unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
+        if estimate is Estimate.UPPER:  # other ratios are split over their neighbours
+            ends: Array = ratios[kept]
+            right = np.clip(np.searchsorted(ends, ratios), 1, kept.size - 1)
+            part = np.clip((ratios - ends[right - 1]) / (ends[right] - ends[right - 1]), 0.0, 1.0)
+            fewer = np.zeros(kept.size)
+            fewer += np.bincount(right, q * part, kept.size) + np.bincount(right - 1, q * (1 - part), kept.size)
+            ratios, q = ends[fewer > 0], fewer[fewer > 0]
+        else:  # merged into means
+            mass = np.add.reduceat(q, kept)
+            ratios, q = np.add.reduceat(q * ratios, kept) / mass, mass
     losses = np.log(1 - share + share * (ratios / count))
     zero, infinite = law.zero, share * law.infinite / count
     if share < 1:  # then the loss of ratio 0 is finite
@@ -312,28 +330,6 @@ def pair_of(
     lowered = math.exp(-raised)
     mean = losses, log_p - raised, log_q - raised
     return _lower_bound(mean, (infinite * lowered, zero * lowered), margin, estimate)
-
-
-def _fewer(ratios: Array, masses: Array, estimate: Estimate) -> tuple[Array, Array]:
-    """Reduce ratios to at most 16,000: others are split over neighbours (UPPER) or merged into means (LOWER)."""
-    if ratios.size <= _MAX_LOSSES:
-        return ratios, masses
-    # Three quarters of the places by mass and width: the error of a cell of width w and mass m is near m w^2, in sum
-    # least for widths near the cube root. A quarter evenly in loss: a small delta, or composing, raises what is rare.
-    width = np.gradient(np.log(ratios))
-    weight = np.cbrt(masses * (1 + ratios / float((ratios * masses).sum())) * width**2)
-    below = np.cumsum(3 * weight / float(weight.sum()) + width / float(width.sum()))
-    places = np.searchsorted(below, np.linspace(0, float(below[-1]), _MAX_LOSSES - 1))
-    kept = np.unique(np.append(np.minimum(places, ratios.size - 1), 0).astype(np.float64)).astype(np.int64)
-    if estimate is not Estimate.UPPER:
-        mass = np.add.reduceat(masses, kept)
-        return np.add.reduceat(masses * ratios, kept) / mass, mass
-    ends: Array = ratios[kept]
-    right = np.clip(np.searchsorted(ends, ratios), 1, kept.size - 1)
-    share = np.clip((ratios - ends[right - 1]) / (ends[right] - ends[right - 1]), 0.0, 1.0)
-    fewer = np.zeros(kept.size)
-    fewer += np.bincount(right, masses * share, kept.size) + np.bincount(right - 1, masses * (1 - share), kept.size)
-    return ends[fewer > 0], fewer[fewer > 0]
 
 
 def _lower_bound(

@@ -89,7 +89,7 @@ class ComposedMoments:
         # |e^K| is largest on the real axis, at k = 0; above e^30 it is taken out, below it cancels nothing.
         top = float(value[0].real)
         if top < _LARGE:
-            return np.asarray(np.log1p(self.rate * np.expm1(value)), dtype=np.complex128)
+            return np.log1p(self.rate * np.expm1(value))
         missed = (1 - self.rate) * math.exp(-top)
         return np.asarray(np.log(missed + self.rate * np.exp(value - top)) + top, dtype=np.complex128)
 
@@ -158,18 +158,6 @@ def largest_loss(counts: Steps) -> float:
                 bound = max([0.0, *(segment.max_loss for segment in curve.segments), *curve.losses])
         total += count * bound
     return total * (1 + 1e-12)
-
-
-def min_component_probability(counts: Iterable[Curve]) -> float:
-    """Return the smallest (segment weight * P weight of a center) of any step; 1 if no step has segments."""
-    segments = (segment for curve in counts for segment in curve.segments)
-    return min([1.0, *(segment.weight * min(w for w in segment.pair.weights_p if w) for segment in segments)])
-
-
-def widest_span(counts: Iterable[Curve]) -> float:
-    """Return the largest distance between two centers of any step, in standard deviations; 0 if none has segments."""
-    pairs = (segment.pair for curve in counts for segment in curve.segments)
-    return max([0.0, *(pair.span / pair.deviation for pair in pairs)])
 
 
 def composed_moments(

@@ -267,8 +267,7 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     around = [c + sign * offsets for c in pair.centers for sign in (1, -1)]
     points: Array = np.sort(np.concatenate([*around, [low, high]]))
     points = points[(points >= low) & (points <= high)]
-    rough: Array = points[np.append(True, np.diff(points) > 1e-9 * pair.deviation)]
-    return rough
+    return points[np.append(True, np.diff(points) > 1e-9 * pair.deviation)]
 
 
 def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
@@ -279,30 +278,24 @@ def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) ->
     # components that matter there; between two points those that matter at either.
     spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))
     exponents, _ = pair.log_densities(y)
-    (low_p, high_p), (low_q, high_q) = (
-        _present_centers(pair.centers, weights, exponents) for weights in (pair.weights_p, pair.weights_q)
-    )
-    together = np.maximum(high_p, high_q) - np.minimum(low_p, low_q)
-    own = np.maximum(high_p - low_p, high_q - low_q)
+    # The lowest and highest center, of P and of Q, whose component is not negligible at an end of each interval.
+    lows, highs = [], []
+    for weights in (pair.weights_p, pair.weights_q):
+        low, high, top = (np.full(y.shape, value) for value in (np.inf, -np.inf, -np.inf))
+        used = [(c, e + math.log(w)) for c, w, e in zip(pair.centers, weights, exponents, strict=True) if w]
+        for _, log_density in used:
+            np.maximum(top, log_density, out=top)
+        for center, log_density in used:
+            matters = log_density > top + _LOG_PRESENT
+            low[matters] = np.minimum(low[matters], center)
+            high[matters] = np.maximum(high[matters], center)
+        lows.append(np.minimum(low[1:], low[:-1]))
+        highs.append(np.maximum(high[1:], high[:-1]))
+    together = np.maximum(*highs) - np.minimum(*lows)
+    own = np.maximum(*(high - low for low, high in zip(lows, highs, strict=True)))
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
-    result: Array = pair.deviation**2 / np.maximum(np.maximum(own, together), pair.deviation)
-    return result
-
-
-def _present_centers(
-    centers: tuple[float, ...], weights: tuple[float, ...], exponents: list[Array]
-) -> tuple[Array, Array]:
-    """Return, for each interval, the lowest and highest center whose component is not negligible at one of its ends."""
-    low, high, top = (np.full(exponents[0].shape, value) for value in (np.inf, -np.inf, -np.inf))
-    used = [(c, math.log(w), e) for c, w, e in zip(centers, weights, exponents, strict=True) if w]
-    for _, log_w, exponent in used:
-        np.maximum(top, exponent + log_w, out=top)
-    for c, log_w, exponent in used:
-        matters = exponent + log_w > top + _LOG_PRESENT
-        low[matters] = np.minimum(low[matters], c)
-        high[matters] = np.maximum(high[matters], c)
-    return np.minimum(low[1:], low[:-1]), np.maximum(high[1:], high[:-1])
+    return pair.deviation**2 / np.maximum(np.maximum(own, together), pair.deviation)
 
 
 def subdivided(y: Array, parts: Array) -> Array:

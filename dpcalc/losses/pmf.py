@@ -203,15 +203,6 @@ def compose(a: LossPmf, b: LossPmf) -> LossPmf:
     )
 
 
-def refine(pmf: LossPmf, doublings: int) -> LossPmf:
-    """Return the measure on a lattice with spacing halved `doublings` times, exactly: zeros between its entries."""
-    if doublings == 0:
-        return pmf
-    mass = np.zeros(((pmf.mass.size - 1) << doublings) + 1, dtype=pmf.mass.dtype)
-    mass[:: 1 << doublings] = pmf.mass
-    return replace(pmf, level=pmf.level - doublings, start=pmf.start << doublings, mass=mass)
-
-
 def trim(pmf: LossPmf) -> LossPmf:
     """Return the measure without ends of up to 1e-15 of its tilted mass each; `lost` grows by the cut mass."""
     # Less than the round-off of what is kept; every later transform is as much shorter.

@@ -19,7 +19,7 @@ from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.pair import Segment, length_scales, lower_quantile, rough_points, subdivided
 from dpcalc.numerics.special import gauss_legendre_panels
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, cached_with_cost, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 _Orders = TypeVar("_Orders", Array, Complex)
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
@@ -29,6 +29,7 @@ _ELEMENTS_AT_ONCE = 1 << 16  # orders times nodes: 1 MB in the cache of a proces
 _GAP = 4  # rough points without mass between ranges that are integrated separately
 _ROUND_OFF = 1e-15  # of a sum of masses: a smaller difference is no mass
 _SMALL = 0.5  # |x| below which e^x - 1 - x is summed as a series
+_PANELS_WORK = 600 * TURN  # of the panels of a segment with few centers
 _MIN_MOMENT = 1e-300  # so that a moment has a logarithm
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
 # Log of the Kullback-Leibler divergence of a step below which its moments matter at no number of steps.
@@ -67,35 +68,33 @@ class LossMoments:
         """Return (K, K') at orders z, with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0."""
         spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
         at_once = max(_ELEMENTS_AT_ONCE // max(self.size, 1), 1)
-        blocks = [self._sums(orders[start : start + at_once]) for start in range(0, orders.size, at_once)]
-        top, total, weighted, grown = np.concatenate([np.empty((4, 0)), *blocks], axis=1)
+        log_mass, loss, mass, back = self._sorted
+        # All orders of a block in one call: with the few hundred nodes of a usual step the calls cost more than the
+        # arithmetic. A block has t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)] over e^t.
+        blocks = [np.empty((4, 0))]
+        for start in range(0, orders.size, at_once):
+            z = orders[start : start + at_once]
+            exponent = z[:, None] * loss
+            raised = exponent + log_mass
+            top = raised.max(axis=1, initial=0.0)
+            tilted, scale = np.exp(raised - top[:, None]), np.exp(-top)
+            # E[e^{zL} - 1] without cancellation: of the smallest losses without its linear term, as a series; then by
+            # expm1, then as it is.
+            few = np.searchsorted(np.abs(loss), _SMALL / np.maximum(z, 1.0))
+            near = np.maximum(few, np.searchsorted(np.abs(loss), 1 / z))
+            grown = tilted - scale[:, None] * mass
+            for ends, function, bound in ((near, np.expm1, 1.0), (few, _exp_remainder, _SMALL)):
+                last = int(ends.max(initial=0))
+                exact = scale[:, None] * (mass[:last] * function(np.clip(exponent[:, :last], -bound, bound)))
+                np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
+            excess = grown.sum(axis=1) + scale * z * back[few]
+            blocks.append(np.array([top, tilted.sum(axis=1), (tilted * loss).sum(axis=1), excess]))
+        top, total, weighted, grown = np.concatenate(blocks, axis=1)
         excess = grown - np.exp(-top) * self._surplus(orders)
         moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
         rough = (top > 0) | (moment < _SMALL)
         log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
         return log_moment, weighted / moment
-
-    def _sums(self, orders: Array) -> Array:
-        """Return t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)], each divided by e^t."""
-        # All orders in one call: with the few hundred nodes of a usual step the calls cost more than the arithmetic.
-        log_mass, loss, mass, back = self._sorted
-        exponent = orders[:, None] * loss
-        raised = exponent + log_mass
-        top = raised.max(axis=1, initial=0.0)
-        tilted = np.exp(raised - top[:, None])
-        total, weighted = tilted.sum(axis=1), (tilted * loss).sum(axis=1)
-        # E[e^{zL} - 1] without cancellation: of the smallest losses without its linear term, as a series; then by
-        # expm1, then as it is.
-        scale = np.exp(-top)
-        few = np.searchsorted(np.abs(loss), _SMALL / np.maximum(orders, 1.0))
-        near = np.maximum(few, np.searchsorted(np.abs(loss), 1 / orders))
-        grown = tilted - scale[:, None] * mass
-        for ends, function, bound in ((near, np.expm1, 1.0), (few, _exp_remainder, _SMALL)):
-            last = int(ends.max(initial=0))
-            small = np.clip(exponent[:, :last], -bound, bound)
-            exact = scale[:, None] * (mass[:last] * function(small))
-            np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
-        return np.array([top, total, weighted, grown.sum(axis=1) + scale * orders * back[few]])
 
     def _surplus(self, orders: _Orders) -> _Orders:
         """Return by how much E[e^{zL} - 1 + z (e^-L - 1)] of the nodes exceeds E_P[e^{zL}; L < inf] - 1."""
@@ -132,14 +131,12 @@ class LossMoments:
 
 def _log_largest_mass(log_mass: Array, loss: Array, order: float) -> Array:
     """Return the log of the largest of each node's masses under P, under Q and under P tilted by e^{order L}."""
-    result: Array = log_mass + np.maximum(order * loss, np.maximum(-loss, 0.0))
-    return result
+    return log_mass + np.maximum(order * loss, np.maximum(-loss, 0.0))
 
 
 def _mass_times_expm1(exponent: Array, mass: Array, raised: Array) -> Array:
     """Return mass (e^exponent - 1) elementwise without cancellation, given raised = mass e^exponent."""
-    result: Array = np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
-    return result
+    return np.where(np.abs(exponent) < 1, mass * np.expm1(np.clip(exponent, -1, 1)), raised - mass)
 
 
 def _exp_remainder(x: Array) -> Array:
@@ -159,6 +156,7 @@ def loss_moments(
     # L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it. TooLargeError above
     # 2^24 densities.
     losses, pieces = np.array(curve.losses), []
+    spend(_PANELS_WORK * len(curve.segments))
     for segment in curve.segments:
         runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
         if not runs:

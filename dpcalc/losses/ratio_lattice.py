@@ -100,16 +100,6 @@ def add_rows(*rows: Row | None) -> Row | None:
     return Row(start, cells)
 
 
-def convolve_rows(a: Row | None, b: Row | None) -> Row | None:
-    """Return the row of the sum of two independent ratios on one spacing, with moments if a has; None if either is."""
-    if not a or not b:
-        return None
-    cells = [_convolved(a.cells[0], b.cells[0])]
-    if a.cells.shape[0] > 1:
-        cells.append(_convolved(a.cells[0], b.cells[1]) + _convolved(a.cells[1], b.cells[0]))
-    return Row(a.start + b.start, np.array(cells))
-
-
 def _convolved(a: Array, b: Array) -> Array:
     """Convolve two arrays by direct sums, not by FFT, so that entries >= 0 keep their relative accuracy."""
     spend(_PRODUCT * a.size * b.size + TURN)
@@ -320,8 +310,14 @@ def sum_of(a: RatioLaw, b: RatioLaw, estimate: Estimate) -> RatioLaw:
         else:
             up_to_b = add_rows(up_to_b and widen_row(up_to_b, octaves), row_b)
             products = [(row_a, up_to_b), (narrower_a, row_b)]
-        convolved = [convolve_rows(x, y) for x, y in products]
-        terms = max([terms, *(min(x.cells.shape[1], y.cells.shape[1]) for x, y in products if x and y)])
+        convolved = []
+        for x, y in products:
+            if x and y:
+                cells = [_convolved(x.cells[0], y.cells[0])]
+                if x.cells.shape[0] > 1:  # masses have moments
+                    cells.append(_convolved(x.cells[0], y.cells[1]) + _convolved(x.cells[1], y.cells[0]))
+                convolved.append(Row(x.start + y.start, np.array(cells)))
+                terms = max(terms, min(x.cells.shape[1], y.cells.shape[1]))
         beside_zero = [
             Row(row.start, row.cells * zero)
             for row, zero in ((row_a, b.zero), (row_b, a.zero))

@@ -8,7 +8,7 @@ Source: docs/theory.md, Theorem 8.3 and Lemma 8.4.
 import math
 from abc import abstractmethod
 from dataclasses import replace
-from functools import lru_cache, reduce
+from functools import reduce
 from pkgutil import resolve_name
 from typing import Any, ClassVar, Self
 
@@ -20,10 +20,10 @@ from dpcalc.keys import Key, exact, key
 from dpcalc.losses.atoms import FAR, approximate_pair, composed, symmetric_pair
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.gaussian import NOISE_ADVICE, NOISE_MEANING, NORM, NORM_MEANING, SUMS, also_key, noisy_sums
-from dpcalc.mechanisms.kinds import CLIP, SUM, AdditiveNoise, Mechanism, NoisySum
+from dpcalc.mechanisms.kinds import CLIP, SUM, BlackBox, Mechanism, NoisySum
 from dpcalc.numerics.special import gauss_legendre_panels, log1m_exp, log_sum_exp, normal_log_cdf_array
 from dpcalc.records import dataclass
-from dpcalc.work import ELEMENT, TURN, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 SCALE = exact("0.001", 10**6, "from 0.001 to 1e6")
 _SCALE_ADVICE = "the scale of the noise (its deviation is sqrt(2) times that) divided by the sensitivity"
@@ -49,21 +49,27 @@ _MAX_EVEN_LOSS = 20.0
 _END_SPACING, _DOUBLING_DISTANCE = 0.02, 10.0
 
 
-class Noise(AdditiveNoise):
-    """The noise of one sum, by `own_pair` and `own_cells`; with `also` that of several sums over the same sample."""
+class AdditiveNoise(BlackBox):
+    """Noise on sums, other than Gaussian on all, by `own_pair` and `own_cells` of each sum; they share the sample."""
+
+    noise_multiplier: float  # scale of the noise over the clip norm, > 0
+    also: tuple[NoisySum, ...]
+    assumptions: ClassVar[tuple[str, ...]] = (SUM,)
+    adds_noise: ClassVar[bool] = True
 
     @classmethod
     def of(cls, **parameters: Any) -> Mechanism:
         return cls(**parameters | {"also": noisy_sums(cls.name, parameters.get("also", ()))})
 
     @property
-    def sums(self) -> tuple["Noise", ...]:
+    def sums(self) -> tuple["AdditiveNoise", ...]:
+        """The noise of each sum that a step releases, the sum of the clipped vectors first."""
         others = (resolve_name(SUMS[noise])(noise_multiplier=multiplier) for noise, multiplier in self.also)
         return (replace(self, also=()), *others)  # type: ignore[call-arg]  # subclasses have it
 
     @abstractmethod
     def own_pair(self, shift: int) -> Loss:
-        """Return a dominating pair for a sum `shift` clip norms apart."""
+        """Return a dominating pair for a sum `shift` >= 1 clip norms apart, an upper bound."""
 
     @abstractmethod
     def own_cells(self, center: int, centers: list[int]) -> Array:
@@ -71,9 +77,11 @@ class Noise(AdditiveNoise):
 
     @property
     def is_whole(self) -> bool:
+        """Whether a sum must be a whole number."""
         return any(isinstance(each, (DiscreteGaussian, DiscreteLaplace)) for each in self.sums)
 
     def scaled(self, factor: int) -> Self:
+        """Return the noise in units of 1 / factor clip norms."""
         also = (each._replace(noise_multiplier=factor * each.noise_multiplier) for each in self.also)
         scale = factor * self.noise_multiplier
         return replace(self, noise_multiplier=scale, also=tuple(also))  # type: ignore[call-arg]  # subclasses have it
@@ -98,7 +106,7 @@ class Noise(AdditiveNoise):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianNoise(Noise):
+class GaussianNoise(AdditiveNoise):
     """Gaussian noise on a sum beside which there is a sum with other noise, or which is beside such a sum."""
 
     name: ClassVar[str] = "gaussian"
@@ -109,9 +117,25 @@ class GaussianNoise(Noise):
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
 
+    @cached_with_cost(256)
     def own_pair(self, shift: int) -> Loss:
-        """Return chords of the profile, noise beyond 39 deviations as infinite loss (Theorem 6.1); cached."""
-        return _gaussian_pair(shift / self.noise_multiplier)
+        """Return about 2000 chords of the profile, noise beyond 39 deviations as infinite loss (Theorem 6.1)."""
+        distance = shift / self.noise_multiplier
+        largest = distance * (_TAIL_DEVIATIONS + distance / 2)
+        if distance > 2 * _TAIL_DEVIATIONS or largest > FAR:
+            return approximate_pair(largest, _SMALLEST_FLOAT)
+        # Cells end where the loss is distance times x: close ones around -distance / 2 and distance / 2, where Q and P
+        # have their mass. The ends of a cell take its P and Q mass, as in `_move_to_cell_ends`.
+        offsets = _TAIL_DEVIATIONS * np.sinh(np.linspace(-3, 3, 1001)) / math.sinh(3)
+        ends = np.unique(np.round(np.concatenate([offsets - distance / 2, distance / 2 - offsets]), 6))
+        x, weights = (each.reshape(-1, _NODES) for each in gauss_legendre_panels(ends, order=_NODES))
+        logs = weights - (x - distance / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
+        low, high = distance * ends[:-1, None], distance * ends[1:, None]
+        below, above = distance * x - low, high - distance * x
+        whole = log1m_exp((high - low)[:, 0])
+        upper, lower = _merged(logs + log1m_exp(below)) - whole, _merged(logs - below + log1m_exp(above)) - whole
+        masses = np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
+        return symmetric_pair(distance * ends, masses + _QUADRATURE, infinity_mass=_SMALLEST_FLOAT)
 
     def own_cells(self, center: int, centers: list[int]) -> Array:
         """Return log masses of 4000 even cells from 9 deviations below the first to 9 above the last center."""
@@ -123,28 +147,8 @@ class GaussianNoise(Noise):
         return upper + log1m_exp(upper - normal_log_cdf_array(np.where(is_above, -ends[1:], ends[:-1])))
 
 
-@lru_cache(maxsize=256)
-def _gaussian_pair(shift: float) -> Loss:
-    """Return a symmetric dominating pair of N(0, 1) and N(shift, 1), an upper bound with about 2000 losses."""
-    largest = shift * (_TAIL_DEVIATIONS + shift / 2)
-    if shift > 2 * _TAIL_DEVIATIONS or largest > FAR:
-        return approximate_pair(largest, _SMALLEST_FLOAT)
-    # Cells end where the loss is shift x: close ones around -shift / 2 and shift / 2, where Q and P have their mass.
-    # The ends of a cell take its P and Q mass, as in `_move_to_cell_ends`.
-    offsets = _TAIL_DEVIATIONS * np.sinh(np.linspace(-3, 3, 1001)) / math.sinh(3)
-    ends = np.unique(np.round(np.concatenate([offsets - shift / 2, shift / 2 - offsets]), 6))
-    x, weights = (each.reshape(-1, _NODES) for each in gauss_legendre_panels(ends, order=_NODES))
-    logs = weights - (x - shift / 2) ** 2 / 2 - math.log(2 * math.pi) / 2
-    low, high = shift * ends[:-1, None], shift * ends[1:, None]
-    below, above = shift * x - low, high - shift * x
-    whole = log1m_exp((high - low)[:, 0])
-    upper, lower = _merged(logs + log1m_exp(below)) - whole, _merged(logs - below + log1m_exp(above)) - whole
-    masses = np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
-    return symmetric_pair(shift * ends, masses + _QUADRATURE, infinity_mass=_SMALLEST_FLOAT)
-
-
 @dataclass(frozen=True, kw_only=True)
-class Laplace(Noise):
+class Laplace(AdditiveNoise):
     """Laplace noise on the sum of the clipped contributions."""
 
     name: ClassVar[str] = "laplace"
@@ -158,8 +162,13 @@ class Laplace(Noise):
         require_positive("noise_multiplier", self.noise_multiplier)
         require_positive("max_grad_norm", self.max_grad_norm)
 
+    @cached_with_cost(256)
     def own_pair(self, shift: int) -> Loss:
-        return laplace_pair(shift / self.noise_multiplier)
+        """Return about 2001 chords; vectors that differ by `shift` in the 1-norm cost no more than one coordinate."""
+        # Change one coordinate after the other, then powers of tests compose (as in `losses.atoms.chain_of`), and those
+        # of two shifts on one line compose to that of their sum.
+        pure = shift / self.noise_multiplier
+        return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
     def rdp(self, order: float, shift: int = 1) -> float:
         """Return the exact divergence of Lap(0, 1) and Lap(pure, 1): Mironov 2017 (1702.07476v3), Proposition 6."""
@@ -180,15 +189,6 @@ class Laplace(Noise):
         inside = math.log(0.5) + log1m_exp(np.diff(cuts) / scale) - near / scale
         ends = (math.log(0.5) - (center - low) / scale, math.log(0.5) - (high - center) / scale)
         return np.concatenate([ends[:1], inside, ends[1:]])
-
-
-@lru_cache(maxsize=256)
-def laplace_pair(pure: float) -> Loss:
-    """Return a symmetric dominating pair of Lap(0, 1) and Lap(pure, 1), an upper bound with about 2001 losses."""
-    # It also bounds vectors with `pure` the shift in the 1-norm: several coordinates that differ cost no more than one
-    # that differs by as much. Change one coordinate after the other, then powers of tests compose (as in
-    # `losses.atoms.chained`), and those of two shifts on one line compose to that of their sum.
-    return _laplace_chords(_laplace_losses(pure)) if pure <= FAR else approximate_pair(pure)
 
 
 def _laplace_chords(losses: Array) -> Loss:
@@ -226,7 +226,7 @@ _MAX_EXACT_LOSSES = 16_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteGaussian(Noise):
+class DiscreteGaussian(AdditiveNoise):
     """Noise on a whole number with Pr[x] proportional to e^(-x^2 / (2 noise_multiplier^2))."""
 
     name: ClassVar[str] = "discrete-gaussian"
@@ -242,9 +242,29 @@ class DiscreteGaussian(Noise):
                 f"noise_multiplier: expected a number above 0 and at most {max_sigma:g}, got {self.noise_multiplier!r}"
             )
 
+    @cached_with_cost(64)
     def own_pair(self, shift: int) -> Loss:
-        """Return a pair for numbers `shift` apart (Canonne et al. 2020, 2004.00010v4, Definition 1); cached."""
-        return _discrete_gaussian_pair(self.noise_multiplier, shift)
+        """Return Canonne et al. 2020 (2004.00010v4), Definition 1, noise beyond 39 deviations as infinite loss."""
+        # The infinity mass is more than the noise that is left out has.
+        sigma, tail = self.noise_multiplier, math.ceil(_TAIL_DEVIATIONS * self.noise_multiplier)
+        largest = (shift / sigma) * ((shift / sigma) / 2 + tail / sigma)
+        if largest > FAR:
+            return approximate_pair(largest, _SMALLEST_FLOAT)
+        noise = np.arange(-tail, tail + 1, dtype=np.float64)
+        log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
+        # Where the two centers are far apart, the numbers between them have no mass in P nor in Q: two ranges then.
+        overlap = shift <= 2 * tail + 1
+        ranges = [(-tail, shift + tail)] if overlap else [(-tail, tail), (shift - tail, shift + tail)]
+        parts: list[tuple[Array, Array]] = []  # increasing losses, and log P masses
+        for low, high in reversed(ranges):
+            x = np.arange(high, low - 1, -1, dtype=np.float64)
+            cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
+            width = cells.shape[1]  # above 1 the losses are those at ends of even cells
+            masses = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
+            x = high - width * np.arange(masses.size, dtype=np.float64)
+            parts.append((shift * (shift - 2 * x) / (2 * sigma * sigma), masses))
+        losses, logs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+        return symmetric_pair(losses, logs, infinity_mass=_SMALLEST_FLOAT)
 
     def rdp(self, order: float, shift: int = 1) -> float:
         """Return the upper bound of Canonne et al. 2020 (2004.00010v4), Proposition 5."""
@@ -273,32 +293,7 @@ def _merged(cells: Array) -> Array:
     top = cells.max(axis=1)
     shift = np.where(np.isfinite(top), top, 0.0)  # next to no noise leaves whole cells without mass
     with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1)), dtype=np.float64)
-
-
-@lru_cache(maxsize=64)
-def _discrete_gaussian_pair(sigma: float, shift: int) -> Loss:
-    """Return the pair of discrete Gaussians around 0 and `shift`, noise beyond 39 sigma as infinite loss; cached."""
-    # The infinity mass is more than the noise that is left out has.
-    largest = (shift / sigma) * ((shift / sigma) / 2 + math.ceil(_TAIL_DEVIATIONS * sigma) / sigma)
-    if largest > FAR:
-        return approximate_pair(largest, _SMALLEST_FLOAT)
-    tail = math.ceil(_TAIL_DEVIATIONS * sigma)
-    noise = np.arange(-tail, tail + 1, dtype=np.float64)
-    log_total = math.log(math.fsum(np.exp(-0.5 * (noise / sigma) ** 2).tolist()))
-    # Where the two centers are far apart, the numbers between them have no mass in P nor in Q: two ranges then.
-    overlap = shift <= 2 * tail + 1
-    ranges = [(-tail, shift + tail)] if overlap else [(-tail, tail), (shift - tail, shift + tail)]
-    parts: list[tuple[Array, Array]] = []  # increasing losses, and log P masses
-    for low, high in reversed(ranges):
-        x = np.arange(high, low - 1, -1, dtype=np.float64)
-        cells = _cells(-0.5 * (x / sigma) ** 2 - log_total, _MAX_EXACT_LOSSES)
-        width = cells.shape[1]  # above 1 the losses are those at ends of even cells
-        masses = _move_to_cell_ends(cells, shift / sigma**2) if width > 1 else cells.reshape(-1)
-        x = high - width * np.arange(masses.size, dtype=np.float64)
-        parts.append((shift * (shift - 2 * x) / (2 * sigma * sigma), masses))
-    losses, logs = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return symmetric_pair(losses, logs, infinity_mass=_SMALLEST_FLOAT)
+        return shift + np.log(np.exp(cells - shift[:, None]).sum(axis=1))
 
 
 def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
@@ -311,11 +306,11 @@ def _move_to_cell_ends(cells: Array, loss_step: float) -> Array:
     to_upper = log1m_exp(loss_step * index) - log_cell
     to_lower = log1m_exp(loss_step * (width - index)) - log_cell - loss_step * index
     upper, lower = (log_sum_exp([*(cells + share).T]) for share in (to_upper, to_lower))
-    return np.asarray(np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper)), dtype=np.float64)
+    return np.logaddexp(np.append(lower, -np.inf), np.append(-np.inf, upper))
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiscreteLaplace(Noise):
+class DiscreteLaplace(AdditiveNoise):
     """Noise on a whole number with Pr[x] proportional to e^(-|x| / noise_multiplier)."""
 
     name: ClassVar[str] = "discrete-laplace"
@@ -327,9 +322,20 @@ class DiscreteLaplace(Noise):
     def __post_init__(self) -> None:
         require_positive("noise_multiplier", self.noise_multiplier)
 
+    @cached_with_cost(256)
     def own_pair(self, shift: int) -> Loss:
-        """Return the pair of Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2."""
-        return _discrete_laplace_pair(self.noise_multiplier, shift)
+        """Return Ghosh, Roughgarden, Sundararajan 2009 (0811.2841v3), Definition 2.2, by chords from 16,000 losses."""
+        scale = self.noise_multiplier
+        if shift / scale > FAR:
+            return approximate_pair(shift / scale)
+        if shift < _MAX_EXACT_LOSSES:
+            x = np.arange(shift + 1, dtype=np.float64)
+        else:
+            # The whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie. Chords of chords
+            # are still an upper bound, since the profile is convex.
+            x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
+            x = np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])
+        return _laplace_chords((2.0 * x - shift) / scale)
 
     def own_cells(self, center: int, centers: list[int]) -> Array:
         """Return log masses of each number between the first and last center, and of the two tails that these begin."""
@@ -338,18 +344,3 @@ class DiscreteLaplace(Noise):
         log_total = math.log1p(math.exp(-1 / scale))
         inside = math.log(math.tanh(0.5 / scale)) - np.abs(np.arange(low + 1, high) - center) / scale
         return np.concatenate([[-(center - low) / scale - log_total], inside, [-(high - center) / scale - log_total]])
-
-
-@lru_cache(maxsize=256)
-def _discrete_laplace_pair(scale: float, shift: int) -> Loss:
-    """Return the pair of discrete Laplace noise around 0 and `shift`: exact below 16,000, else an upper bound."""
-    if shift / scale > FAR:
-        return approximate_pair(shift / scale)
-    if shift < _MAX_EXACT_LOSSES:
-        x = np.arange(shift + 1, dtype=np.float64)
-    else:
-        # The whole numbers, 0 and `shift` included, that are next to where `_laplace_losses` lie. Chords of chords are
-        # still an upper bound, since the profile is convex.
-        x = np.unique(np.rint((_laplace_losses(shift / scale) * scale + shift) / 2))
-        x = np.concatenate([[0.0], x[(x > 0) & (x < shift)], [float(shift)]])
-    return _laplace_chords((2.0 * x - shift) / scale)

@@ -46,7 +46,6 @@ class ApproximateDp(PairOnly, Promise):
     """Any mechanism that is (epsilon, delta)-DP in both directions, for batches with one change between them."""
 
     name: ClassVar[str] = "approximate-dp"
-    statement: ClassVar[str] = "the guarantee of each approximate-dp step"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
     delta: float = key(
         CHANCE,
@@ -71,7 +70,6 @@ class PureDp(Promise):
     """Keys of `type: pure-dp`, which is an approximate-dp mechanism with delta 0."""
 
     name: ClassVar[str] = "pure-dp"
-    statement: ClassVar[str] = "the guarantee of each pure-dp step"
     epsilon: float = key(PURE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     @classmethod
@@ -138,7 +136,7 @@ def _log_convolve(a: Array, b: Array) -> Array:
     for i, log_mass in enumerate(few):
         total[i : i + many.size] += np.exp(log_mass + many - scale[i : i + many.size])
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(total) + scale, dtype=np.float64)
+        return np.log(total) + scale
 
 
 # Mechanisms of which only Renyi divergences are known, the same bound in both directions.
@@ -151,7 +149,6 @@ class Zcdp(RdpOnly, Promise):
     # Source: Bun, Steinke 2016 (1605.02065v1), Definition 1.1; truncated: Bun, Dwork, Rothblum, Steinke 2018.
 
     name: ClassVar[str] = "zcdp"
-    statement: ClassVar[str] = "the guarantee of each zcdp step"
     rho: float = key(
         PURE,
         "Renyi divergence of order a is at most rho a, for type zcdp.",
@@ -177,7 +174,6 @@ class Exponential(RdpOnly, Promise):
     """The exponential mechanism: an answer with probability proportional to e^(epsilon utility / (2 sensitivity))."""
 
     name: ClassVar[str] = "exponential"
-    statement: ClassVar[str] = "the guarantee of each exponential step"
     epsilon: float = key(POSITIVE, _EPSILON_MEANING, advice=_EPSILON_ADVICE)
 
     def __post_init__(self) -> None:
@@ -196,7 +192,6 @@ class RdpTable(RdpOnly, Promise):
     """Any mechanism with given upper bounds on its Renyi divergences at some orders, in both directions."""
 
     name: ClassVar[str] = "rdp-curve"
-    statement: ClassVar[str] = "the curve is right for each step, whichever batch comes first: it"
     curve: tuple[tuple[float, float], ...] = key(
         Structure({"anyOf": [_POINTS, DATA_FILE]}),
         "Renyi divergence of a step on its batch by order, for type rdp-curve: [[2, 0.1], [4, 0.2]], or "
@@ -224,6 +219,10 @@ class RdpTable(RdpOnly, Promise):
     @cached_property
     def _rdp_curve(self) -> RdpCurve:
         return RdpCurve(name=self.name, points=self.curve)
+
+    @property
+    def statement(self) -> str:
+        return "the curve is right for each step, whichever batch comes first: it"
 
     @property
     def words(self) -> str:

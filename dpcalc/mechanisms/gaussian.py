@@ -87,12 +87,20 @@ def joint_noise_multiplier(mechanism: "Gaussian | MatrixFactorization") -> float
     return (1 - 1e-15) / inverse
 
 
+def sums_text(mechanism: "Gaussian | MatrixFactorization") -> str:
+    """Return " (with sums at ...)" for further sums on the same sample; "" for none."""
+    others = ", ".join(f"{noise:g}" for noise in mechanism.also)
+    joint = f" (with sums at {others} on the same sample: together {joint_noise_multiplier(mechanism):.6g})"
+    return joint if others else ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(Mechanism):
     """Gaussian noise on the sum of the clipped contributions, and on other sums over the same sample."""
 
     name: ClassVar[str] = "gaussian"
     assumptions: ClassVar[tuple[str, ...]] = (SUM,)
+    adds_noise: ClassVar[bool] = True
     noise_multiplier: float = key(NOISE, NOISE_MEANING, advice=NOISE_ADVICE)
     max_grad_norm: float = key(NORM, NORM_MEANING, default=1.0)
     clip: ClassVar[Key] = CLIP
@@ -108,6 +116,10 @@ class Gaussian(Mechanism):
         if all(each.type == cls.name for each in sums):
             return cls(**parameters, also=tuple(each.noise_multiplier for each in sums))
         return cast(Mechanism, resolve_name(SUMS[cls.name])(**parameters, also=sums))
+
+    @property
+    def words(self) -> str:
+        return f"noise multiplier {self.noise_multiplier:g}{sums_text(self)}"
 
     def rdp(self, order: float, shift: int = 1) -> float:
         """Return order shift^2 / (2 sigma^2), exact, sigma > 0 that of all sums together."""

@@ -15,7 +15,6 @@ from dpcalc.keys import TEXT, Key, Word, key
 from dpcalc.records import dataclass
 
 if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Gaussian
-    from dpcalc.arrays import Array
     from dpcalc.losses.loss import Loss
 
 MECHANISMS: dict[str, str] = {
@@ -55,6 +54,7 @@ class Mechanism(ABC):
     noise_key: ClassVar[str] = "noise_multiplier"  # key that a solver of the noise sets
     # True if the noise of a step depends on that of others: a phase has no one-step loss
     is_correlated: ClassVar[bool] = False
+    adds_noise: ClassVar[bool] = False  # True if independent noise is added to a sum of clipped vectors
 
     @property
     def words(self) -> str:
@@ -94,36 +94,6 @@ class NoisySum(NamedTuple):
         return f"{self.type} {self.noise_multiplier:g}"
 
 
-class AdditiveNoise(BlackBox):
-    """Noise on sums, other than Gaussian on all: a dominating pair for sums any number of clip norms apart."""
-
-    noise_multiplier: float  # scale of the noise over the clip norm, > 0
-    also: tuple[NoisySum, ...]
-    assumptions: ClassVar[tuple[str, ...]] = (SUM,)
-
-    @property
-    @abstractmethod
-    def sums(self) -> tuple["AdditiveNoise", ...]:
-        """The noise of each sum that a step releases, the sum of the clipped vectors first."""
-
-    @abstractmethod
-    def pair(self, shift: int) -> "Loss":
-        """Return a dominating pair for sums that all differ by at most `shift` >= 1 clip norms."""
-
-    @property
-    @abstractmethod
-    def is_whole(self) -> bool:
-        """Whether a sum must be a whole number."""
-
-    @abstractmethod
-    def scaled(self, factor: int) -> Self:
-        """Return the noise in units of 1 / factor clip norms."""
-
-    @abstractmethod
-    def cell_log_masses(self, center: int, centers: list[int]) -> "Array":
-        """Declare the log masses of noise around `center` in cells that are equal for all `centers`."""
-
-
 RELATIONS: dict[str, str] = {
     "add-remove": "where one unit is added or removed",
     "zero-out": "where one unit is zeroed",
@@ -137,7 +107,6 @@ RELATIONS: dict[str, str] = {
 class Promise(BlackBox):
     """Any mechanism that keeps a promise on two batches with one change between them, which `relation` defines."""
 
-    statement: ClassVar[str]  # its promise in words, which "holds for any two batches ..."
     relation: str | None = key(
         Word(tuple(RELATIONS)),
         "For which two batches the guarantee of a step is stated, by default those of `privacy.adjacency`: one unit is "
@@ -146,6 +115,11 @@ class Promise(BlackBox):
         "as two changes; replace-one covers no batch that lacks a unit.",
         default=None,
     )
+
+    @property
+    def statement(self) -> str:
+        """Its promise in words, which "holds for any two batches ..."."""
+        return f"the guarantee of each {self.name} step"
 
 
 class Change(NamedTuple):

@@ -20,9 +20,10 @@ import numpy as np
 from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key, mapping_of
-from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, joint_noise_multiplier, noisy_sums
+from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, noisy_sums, sums_text
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
 from dpcalc.records import dataclass
+from dpcalc.work import cached_with_cost
 
 MAX_COEFFICIENTS = 5_000
 """Most coefficients of a Toeplitz strategy that a config states; a config may hold 10,000 words."""
@@ -237,7 +238,7 @@ def largest_separated_sums(table: Array, times: int, apart: int) -> Array:
             bound = np.minimum(bound, times * price + sums)
             is_cheap = counts > times  # too many places pay for themselves: the price rises
             low, high = np.where(is_cheap, price, low), np.where(is_cheap, high, price)
-    return np.asarray(bound * (1 + 4 * count * _UNIT), dtype=np.float64)
+    return bound * (1 + 4 * count * _UNIT)
 
 
 def _priced_sums(table: Array, price: Array, apart: int) -> tuple[Array, Array]:
@@ -433,15 +434,18 @@ class Matrix:
     @property
     def norms(self) -> Array:
         """Squared norms of the columns."""
-        return np.asarray(np.einsum("ij,ij->j", self.entries, self.entries))
+        return np.einsum("ij,ij->j", self.entries, self.entries)
 
     @property
     def text(self) -> str:
         is_plain = re.fullmatch(r"[\w./-]+", self.name)
         return f"{{file: {self.name if is_plain else json.dumps(self.name)}, sha256: {self.digest}}}"
 
+    @cached_with_cost(8)
     def sensitivity(self, steps: int, participation: Participation) -> Sensitivity:
-        return _matrix_sensitivity(self, steps, participation)
+        of_part = matrix_sensitivity(self.entries[:steps, :steps], participation)
+        # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
+        return replace(of_part, column=_bounds(float(self.norms.max()), self.max_steps))
 
     def bands(self, steps: int) -> int:
         return matrix_bands(self.entries[:steps, :steps])
@@ -455,14 +459,6 @@ class Matrix:
             decoder = solve_triangular(strategy, sums, trans="T", lower=True, overwrite_b=True, check_finite=False)
             largest = np.einsum("ij,ij->j", strategy, strategy).max()
             return _deviations(np.einsum("ij,ij->j", decoder, decoder) * largest)
-
-
-@lru_cache(maxsize=8)
-def _matrix_sensitivity(strategy: Matrix, steps: int, participation: Participation) -> Sensitivity:
-    """Return the sensitivity of the first steps of a matrix, relative to the largest column of all of it; cached."""
-    of_part = matrix_sensitivity(strategy.entries[:steps, :steps], participation)
-    # The noise is stated for the whole matrix and stays as it is in a shorter run, with other largest columns.
-    return replace(of_part, column=_bounds(float(strategy.norms.max()), strategy.max_steps))
 
 
 Strategy = Toeplitz | PrefixSum | Tree | Matrix
@@ -602,7 +598,5 @@ class MatrixFactorization(Mechanism):
     def words(self) -> str:
         """The strategy and its noise multiplier in words; with further sums also their noise and the joint one."""
         relative = "of each node" if isinstance(self.strategy, Tree) else "relative to the largest column norm"
-        others = ", ".join(f"{noise:g}" for noise in self.also)
-        joint = f" (with sums at {others} on the same sample: together {joint_noise_multiplier(self):.6g})"
         noise = f"noise multiplier {self.noise_multiplier:g} ({relative})"
-        return f"{short_text(self.strategy)}, {noise}{joint if others else ''}"
+        return f"{short_text(self.strategy)}, {noise}{sums_text(self)}"

@@ -47,7 +47,7 @@ class Votes:
     @property
     def top(self) -> NDArray[np.int64]:
         """Votes of the most frequent label, shape (queries,)."""
-        return np.asarray(self.counts.max(axis=1), dtype=np.int64)
+        return self.counts.max(axis=1)
 
     def union_bound(self, overtake: Array) -> Array:
         """Return upper bounds, by query, on the probability that the top label loses: a sum over the other labels."""
@@ -56,7 +56,7 @@ class Votes:
         probabilities = overtake[leads]
         # The top label itself does not count; of several equal ones only the first is left out.
         probabilities[np.arange(len(self.counts)), self.counts.argmax(axis=1)] = 0.0
-        return np.asarray(probabilities.sum(axis=1), dtype=np.float64)
+        return probabilities.sum(axis=1)
 
 
 VOTES = (
@@ -140,27 +140,24 @@ def gaussian_moments(q: Array, orders: Array, *, shift: float) -> BothWays:
     log_places, at = np.unique(np.minimum(rounded + log_q.max(), 0.0), return_inverse=True)
     places = np.exp(log_places)
     full = orders * (orders + 1) * shift**2 / 2
-    ahead, back = (_log_moment_of_two_tails(places, orders, shift, mean=mean) for mean in (shift, 0.0))
-    at = at.reshape(q.shape)
-    return np.minimum(ahead, full)[at], np.minimum(back, full)[at]
-
-
-def _log_moment_of_two_tails(q: Array, orders: Array, shift: float, *, mean: float) -> Array:
-    """Return log moments, shape (q, orders), if N(mean, 1) has mass q in two tails, worst split; inf if that is all."""
     # The share of q in the upper tail is unknown. In the cell of shares [a, b] the tails have at most b q and (1 - a)
     # q; the largest over the cells bounds every share.
     shares = np.stack([_UPPER_SHARES[1:], 1 - _UPPER_SHARES[:-1]])
-    tails = np.log(np.minimum(q[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
-    upper, lower = mean - normal_quantile_array(tails[:, 0]), mean + normal_quantile_array(tails[:, 1])
-    p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
-    is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
-    masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
-    columns, error = [], 4 * LOG_CDF_ERROR
-    for z in orders:
-        log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
-        moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
-        columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
-    return np.stack(columns, axis=1)
+    tails = np.log(np.minimum(places[:, None, None] * shares * (1 + 2 * LOG_CDF_ERROR), 0.999))
+    # If N(mean, 1) has mass q in two tails; inf if that is all.
+    both = []
+    for mean in (shift, 0.0):
+        upper, lower = mean - normal_quantile_array(tails[:, 0]), mean + normal_quantile_array(tails[:, 1])
+        p, other = (np.exp(_log_tail_masses(center, upper, lower)).sum(axis=0) for center in (shift, 0.0))
+        is_whole = (upper <= lower) | (p >= 1) | (other >= 1)
+        masses = np.where(is_whole, 0.5, p), np.where(is_whole, 0.5, other)
+        columns, error = [], 4 * LOG_CDF_ERROR
+        for z in orders:
+            log_tails = np.logaddexp(*_log_tail_masses((z + 1) * shift, upper, lower)) + z * (z + 1) * shift**2 / 2
+            moment = _log_moment_upper(log_tails, masses, z, mass_error=error, relative_error=error)
+            columns.append(np.where(is_whole, np.inf, moment).max(axis=1))
+        both.append(np.minimum(np.stack(columns, axis=1), full)[at.reshape(q.shape)])
+    return both[0], both[1]
 
 
 def _log_tail_masses(center: float, upper: Array, lower: Array) -> tuple[Array, Array]:
@@ -226,7 +223,7 @@ class LNMax(Mechanism):
     def overtake_probability(self, leads: Array) -> Array:
         """Return Pr[difference of two Laplace variables > lead]: Papernot et al. 2017 (1610.05755v4), Lemma 4."""
         x = self.gamma * leads
-        return np.asarray((2 + x) / 4 * np.exp(-x))
+        return (2 + x) / 4 * np.exp(-x)
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
         return pure_dp_moments(other_wins, orders, epsilon=2 * self.gamma)
@@ -255,7 +252,7 @@ class GNMax(Mechanism):
 
     def overtake_probability(self, leads: Array) -> Array:
         """Return Phi(-lead / (sqrt(2) sigma)), rounded up: the difference of two counts has sqrt(2) times the noise."""
-        return np.asarray(np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR))
+        return np.exp(normal_log_cdf_array(-leads / (math.sqrt(2) * self.noise_multiplier)) + LOG_CDF_ERROR)
 
     def log_moments(self, other_wins: Array, top: NDArray[np.int64], orders: Array) -> BothWays:  # noqa: ARG002
         return gaussian_moments(other_wins, orders, shift=math.sqrt(2) / self.noise_multiplier)
@@ -329,8 +326,7 @@ def other_wins_bound(aggregation: PateMechanism, votes: Votes) -> Array:
     """Return upper bounds, by query, on the probability that another label than the top one wins."""
     # A table by lead: thousands of queries share its few values.
     overtake = aggregation.overtake_probability(np.arange(votes.teachers + 1.0))
-    bounds: Array = np.minimum(votes.union_bound(overtake), 1 - 1 / votes.counts.shape[1])  # it wins at least 1/labels
-    return bounds
+    return np.minimum(votes.union_bound(overtake), 1 - 1 / votes.counts.shape[1])  # it wins at least 1/labels
 
 
 def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Array, orders: Array) -> Array:
@@ -340,7 +336,7 @@ def _log_moments_with_check(log_p: BothWays, log_q: BothWays, label_moments: Arr
     # The log of a probability near 1 is off by a share of the probability of the rarer value.
     rarer = np.maximum(np.minimum(*log_p), np.minimum(*log_q))[:, None]
     slack = _ROUNDOFF * ((2 * orders + 1) * np.exp(rarer) + 1)
-    return np.asarray(moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack)
+    return moments * (1 + LOG_CDF_ERROR * (2 * orders + 1)) + slack
 
 
 def _gaussian_profile(shift: float) -> Loss:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 
@@ -51,7 +50,7 @@ def falling_root(
     x = start
     while True:
         value, slope = f(x)
-        samples.append(Sample(value, x, slope if slope < 0 else math.nan))
+        samples.append((value, x, slope if slope < 0 else math.nan))
         low, high = (x, high) if value > 0 else (low, x)
         # The inverse function is interpolated: it gives the next point at once, without a root of a polynomial.
         has_nodes = len(samples) > 1 or slope < 0
@@ -60,7 +59,7 @@ def falling_root(
         if abs(value) <= value_tolerance:
             return guess if inside else x
         # Interpolation also fails where it no longer halves the value (infinite values, steps).
-        if not inside or (len(samples) > 4 and abs(value) > abs(samples[-2].value) / 2):
+        if not inside or (len(samples) > 4 and abs(value) > abs(samples[-2][0]) / 2):
             # The middle of the bracket or, if an end is infinite, a step towards the root.
             step = _MAX_STEP_RIGHT if value > 0 else _MAX_STEP_LEFT
             guess = (low + high) / 2 if math.isfinite(low + high) else x + step
@@ -70,18 +69,14 @@ def falling_root(
         x = min(max(guess, ends[0]), ends[1])
 
 
-class Sample(NamedTuple):
-    """A function's value, the point where it was taken, and the derivative there, NaN if it is not known."""
-
-    value: float
-    point: float
-    slope: float
+Sample = tuple[float, float, float]
+"""A function's value, the point where it was taken, and the derivative there, NaN if it is not known."""
 
 
 def inverse_at_zero(samples: list[Sample]) -> float:
     """Return the point at which the value is 0, by inverse Hermite interpolation of the samples."""
-    nodes = [sample for sample in samples for _ in range(1 if math.isnan(sample.slope) else 2)]
-    values, column = [node.value for node in nodes], [node.point for node in nodes]
+    nodes = [sample for sample in samples for _ in range(1 if math.isnan(sample[2]) else 2)]
+    values, column = [value for value, _, _ in nodes], [point for _, point, _ in nodes]
     result, product = column[0], 1.0
     for order in range(1, len(nodes)):
         differences = []  # divided; 1 / slope for two equal nodes, NaN for equal values elsewhere
@@ -90,7 +85,7 @@ def inverse_at_zero(samples: list[Sample]) -> float:
             if first != last:
                 differences.append((high - low) / (last - first))
             else:
-                differences.append(1 / nodes[i].slope if low == high else math.nan)
+                differences.append(1 / nodes[i][2] if low == high else math.nan)
         column = differences
         product *= -values[order - 1]
         result += product * column[0]

@@ -51,7 +51,7 @@ def log_sum_exp(terms: Sequence[Array]) -> Array:
     for term in terms:
         total += np.exp(term - scale)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.log(total) + scale, dtype=np.float64)
+        return np.log(total) + scale
 
 
 def log_cumsum_exp(x: Array) -> Array:
@@ -109,7 +109,7 @@ def normal_cdf_array(x: Array) -> Array:
     """Return Phi(x) elementwise, within a relative 1e-13 times 1 + x^2 / 100 for x > -37; loads SciPy."""
     from scipy.special import ndtr
 
-    return np.asarray(ndtr(x), dtype=np.float64)
+    return ndtr(x)
 
 
 def normal_log_cdf_array(x: Array) -> Array:
@@ -121,14 +121,14 @@ def normal_log_cdf_array(x: Array) -> Array:
     """
     from scipy.special import log_ndtr
 
-    return np.asarray(log_ndtr(x), dtype=np.float64)
+    return log_ndtr(x)
 
 
 def normal_quantile_array(log_mass: Array) -> Array:
     """Return x with Phi(x) = e^log_mass elementwise, within a relative LOG_CDF_ERROR of the mass; loads SciPy."""
     from scipy.special import ndtri_exp
 
-    return np.asarray(ndtri_exp(log_mass), dtype=np.float64)
+    return ndtri_exp(log_mass)
 
 
 def mills_ratio(x: float) -> float:

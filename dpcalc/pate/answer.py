@@ -7,7 +7,6 @@ Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
 import math
 from bisect import bisect_left
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 from scipy.ndimage import maximum_filter
@@ -107,7 +106,7 @@ def epsilon_by_order(cumulants: Array, orders: Array, *, delta: float) -> Array:
 
     `cumulants` are K(z) >= 0, their last axis is that of the orders.
     """
-    return np.asarray((cumulants + log_peak(orders) - math.log(delta)) / orders)
+    return (cumulants + log_peak(orders) - math.log(delta)) / orders
 
 
 def max_queries(aggregation: PateMechanism, *, target: float, delta: float) -> int:
@@ -228,15 +227,6 @@ class ReleaseTerms:
         return self.order / self.noise**2
 
 
-class SanitisedEpsilon(NamedTuple):
-    """An upper bound on epsilon for the labels and this number together, and the noise in it; all public."""
-
-    epsilon: float
-    delta: float
-    terms: ReleaseTerms
-    spread: float  # standard deviation of the noise in epsilon
-
-
 def release_terms(aggregation: PateMechanism, queries: int, *, target: float | None, delta: float) -> ReleaseTerms:
     """Return terms by which a release costs a tenth of the target, and log(1/delta) / (order - 1) is half of it.
 
@@ -255,8 +245,10 @@ def release_terms(aggregation: PateMechanism, queries: int, *, target: float | N
 
 def draw_sanitised_epsilon(
     aggregation: PateMechanism, votes: Votes, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
-) -> SanitisedEpsilon:
-    """Draw a data-dependent epsilon that covers its own release; publish it once, since each draw costs.
+) -> tuple[float, float]:
+    """Draw (a data-dependent epsilon that covers its own release, deviation of its noise), both public.
+
+    Publish it once, since each draw costs: it is an upper bound for the labels and this number together.
 
     Released are B and U of Theorem 12.4. A user who publishes only if the epsilon drawn here keeps to a target that was
     fixed before is (target, delta)-DP with all that is published. The seed of `rng` must stay secret.
@@ -269,8 +261,8 @@ def draw_sanitised_epsilon(
 
 def noisy_epsilon(
     divergence: float, sensitivity: float, terms: ReleaseTerms, *, delta: float, rng: np.random.Generator
-) -> SanitisedEpsilon:
-    """Draw the epsilon of labels with this f(D) and S(D), by B and U of `draw_sanitised_epsilon`."""
+) -> tuple[float, float]:
+    """Draw (epsilon, spread) of labels with this f(D) and S(D), by B and U of `draw_sanitised_epsilon`."""
     # Both noises are shifted upwards by the quantile, so that each number is too small with probability delta/10 only.
     quantile = -float(normal_quantile_array(np.array([math.log(_FAILURE_SHARE * delta)]))[0])
     # The noise on the logarithm of the sensitivity makes the scale of the other noise public.
@@ -279,7 +271,7 @@ def noisy_epsilon(
     noisy = max(0.0, divergence + spread * (second + quantile))
     z = np.array([terms.order - 1])
     epsilon = epsilon_by_order(z * (noisy + terms.cost), z, delta=(1 - 2 * _FAILURE_SHARE) * delta)
-    return SanitisedEpsilon(epsilon=max(0.0, float(epsilon[0])), delta=delta, terms=terms, spread=spread)
+    return max(0.0, float(epsilon[0])), spread
 
 
 def _divergence_grid(aggregation: PateMechanism, votes: Votes, order: float) -> tuple[Array, IntArray]:
@@ -313,7 +305,7 @@ def _smooth_sensitivity(divergences: Array, cells: IntArray, smoothness: float) 
 
     def widened(values: Array) -> Array:
         """Return for each cell the largest value within reach of one teacher: 9 cells of the lead, one top vote."""
-        return np.asarray(maximum_filter(values, size=(2 * _LEAD_REACH + 1, 3), mode="nearest"))
+        return maximum_filter(values, size=(2 * _LEAD_REACH + 1, 3), mode="nearest")
 
     queries = np.zeros(divergences.shape)
     np.add.at(queries, tuple(cells), 1)
@@ -396,61 +388,3 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
         other = log_q + moments * (rdp_1 - log_q / (mu_1 - 1))
         dependent = np.where(applies, np.logaddexp(top_wins, other), np.inf)
     return np.minimum(dependent, independent)
-
-
-# All results for one ensemble.
-
-
-@dataclass(frozen=True, kw_only=True)
-class PateAnswer:
-    """An ensemble, and all results for it; the guarantees are upper bounds."""
-
-    aggregation: PateMechanism
-    queries: int
-    votes: Votes | None  # None if they are not known
-    delta: float
-    target: float | None  # for epsilon
-    by_number: Guarantee  # may be published
-    by_votes: DataDependentResult | None  # is itself private; None without votes
-    published: tuple[Row, ...]  # of the papers, none without votes
-    sanitised: SanitisedEpsilon | None  # may be published; None if none was drawn
-    # What keeps to the target: queries for any votes; the first ones for these (private); the least noise for all.
-    max_queries: int | None
-    max_queries_by_votes: int | None
-    least_noise: PateMechanism | None
-
-
-def evaluate_pate(
-    aggregation: PateMechanism,
-    votes: Votes | None,
-    *,
-    queries: int,
-    delta: float,
-    target: float | None = None,
-    rng: np.random.Generator | None = None,
-) -> PateAnswer:
-    """Return all results; with `rng`, whose seed must stay secret, also an epsilon to be published."""
-    sanitised = None
-    if rng is not None:
-        if votes is None:
-            raise InputError("--sanitise: expected votes, whose cost is made public, got none")
-        terms = release_terms(aggregation, queries, target=target, delta=delta)
-        sanitised = draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
-    by_number = data_independent_guarantee(aggregation, queries, delta=delta)
-    first = None
-    if votes is not None and target is not None:
-        first = max_queries_by_votes(aggregation, votes, target=target, delta=delta)
-    return PateAnswer(
-        aggregation=aggregation,
-        queries=queries,
-        votes=votes,
-        delta=delta,
-        target=target,
-        by_number=by_number,
-        by_votes=None if votes is None else data_dependent_guarantee(aggregation, votes, delta=delta),
-        published=() if votes is None else published_rows(aggregation, votes, delta=delta),
-        sanitised=sanitised,
-        max_queries=None if target is None else max_queries(aggregation, target=target, delta=delta),
-        max_queries_by_votes=first,
-        least_noise=None if target is None else min_noise(aggregation, queries, target=target, delta=delta),
-    )

@@ -13,15 +13,13 @@ from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.black_box import RdpTable
-from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, Promise, change_of
-from dpcalc.planner.composition import Composition, releases_of, releasing_phases, valid_bounds
+from dpcalc.mechanisms.kinds import Promise, change_of
+from dpcalc.planner.composition import Composition, draws_unit, releases_of, valid_bounds
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import are_one_step_bounds, opacus_epsilon, opacus_steps, rates_in_words
 from dpcalc.planner.vary import with_levels
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import full_batch
-from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import BallsInBins, CappedPoisson, CyclicPoisson, Poisson, Shuffle
 from dpcalc.work import PART, allowance
 
@@ -126,7 +124,7 @@ def places_of_unused_order(composition: Composition) -> list[int]:
     return [
         place
         for place, phase in enumerate(plan.phases)
-        if phase in releasing_phases(plan)
+        if draws_unit(plan, phase)
         and phase.hierarchy.level(1).scheme.is_secret
         and not any(bounds[place].secret for bounds in composition.bounds)
     ]
@@ -160,7 +158,7 @@ def unused_order(composition: Composition) -> tuple[str, ...]:
 
     ways = []
     with suppress(WorkExceededError), allowance(PART):
-        if phase.noise_multiplier and isinstance(phase.mechanism, Gaussian | AdditiveNoise):
+        if phase.noise_multiplier and phase.mechanism.adds_noise:
             noises = [float(f"{phase.noise_multiplier * 2 ** (k / 4):.2g}") for k in range(1, 17)]
             noise = _first(noises, lambda noise: helps(noise, shuffle.size))
             ways += [f"from a noise multiplier of {noise:g} on"] if noise else []
@@ -210,9 +208,10 @@ def _cap_notes(composition: Composition, uncut: Composition, epsilon: float, cos
     free = epsilon if uncut is composition else cost(uncut)
     if epsilon <= _NEARLY_FREE * free:
         return
+    plan = composition.stated
     caps = {
         level: level.scheme
-        for phase in composition.stated.phases
+        for phase in plan.phases
         for level in phase.hierarchy.levels
         if isinstance(level.scheme, CappedPoisson | CyclicPoisson) and level.scheme.max_batch_size
     }
@@ -220,40 +219,30 @@ def _cap_notes(composition: Composition, uncut: Composition, epsilon: float, cos
     text = f"cutting batches to {' and '.join(sizes)} raises epsilon {{}} -> {{}}"
     if len(caps) == 1:
         ((level, scheme),) = caps.items()
-        cap = _nearly_free_cap(composition, level, scheme, lambda changed: cost(changed) / free)
-        text += f"; the smallest larger maximum that costs less than 1% is {cap}" if cap else ""
+        # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
+        by_pld = replace(plan, method="pld") if plan.method == "auto" else plan
+        steps = sum(phase.steps for phase in plan.phases if level in phase.hierarchy.levels)
+        # A draw chooses from all units, or from a largest group of `cyclic-poisson`.
+        candidates = level.count
+        if isinstance(scheme, CyclicPoisson):
+            _, candidates = scheme.group_sizes(level.min_count, level.count)
+
+        def chance(cap: int) -> float:
+            """Probability that the other units fill a batch; 1 if it takes too much work."""
+            full = full_batch(candidates - 1, scheme.probability, cap)
+            return 1.0 if full is None else float(full.chance)
+
+        # What a cap costs takes a composition, its chance of a full batch next to nothing, and both fall together: the
+        # last cost says at which chance the next cap is tried.
+        low, high, max_chance = scheme.max_batch_size or level.count, candidates, plan.delta / max(steps, 1)
+        with suppress(WorkExceededError):
+            while high - low > 1:
+                cap = bisect_left(range(high - 1), 1, low + 1, key=lambda cap: chance(cap) <= max_chance)
+                excess = (cost(composition.changed(_with_cap(by_pld, cap))) / free - 1) / (_NEARLY_FREE - 1)
+                max_chance = chance(cap) / max(excess, 1e-3)
+                low, high = (low, cap) if excess <= 1 else (cap, high)
+            text += f"; the smallest larger maximum that costs less than 1% is {high}"
     yield Note(text=f"{text}; see `dpcalc explain DPC209`", epsilons=(free, epsilon))
-
-
-def _nearly_free_cap(
-    composition: Composition, level: Level, scheme: CappedPoisson | CyclicPoisson, epsilon_factor: _Cost
-) -> int | None:
-    """Return the smallest larger cap that raises epsilon, by pld for `auto`, by at most 1 %; None if work runs out."""
-    plan = composition.stated
-    # Of cut batches the composed loss alone tells: rare large losses make moment bounds several times too large.
-    by_pld = replace(plan, method="pld") if plan.method == "auto" else plan
-    steps = sum(phase.steps for phase in plan.phases if level in phase.hierarchy.levels)
-    # A draw chooses from all units, or from a largest group of `cyclic-poisson`.
-    candidates = level.count
-    if isinstance(scheme, CyclicPoisson):
-        _, candidates = scheme.group_sizes(level.min_count, level.count)
-
-    def chance(cap: int) -> float:
-        """Probability that the other units fill a batch; 1 if it takes too much work."""
-        full = full_batch(candidates - 1, scheme.probability, cap)
-        return 1.0 if full is None else float(full.chance)
-
-    # What a cap costs takes a composition, its chance of a full batch next to nothing, and both fall together: the last
-    # cost says at which chance the next cap is tried.
-    low, high, max_chance = scheme.max_batch_size or level.count, candidates, plan.delta / max(steps, 1)
-    with suppress(WorkExceededError):
-        while high - low > 1:
-            cap = bisect_left(range(high - 1), 1, low + 1, key=lambda cap: chance(cap) <= max_chance)
-            excess = (epsilon_factor(composition.changed(_with_cap(by_pld, cap))) - 1) / (_NEARLY_FREE - 1)
-            max_chance = chance(cap) / max(excess, 1e-3)
-            low, high = (low, cap) if excess <= 1 else (cap, high)
-        return high
-    return None
 
 
 # Changes of the run.

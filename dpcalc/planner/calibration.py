@@ -129,16 +129,14 @@ def _least_noise(orders: tuple[float, ...], target: float, delta: float, rate: F
     from dpcalc.accountants.composed_loss import LOWER
     from dpcalc.accountants.inversion import inversion
     from dpcalc.accountants.pld import epsilon_bounds
-    from dpcalc.losses.moments import Steps
-    from dpcalc.losses.pair import MixturePair
     from dpcalc.numerics.roots import bracket_root
     from dpcalc.planner.compare import renyi_epsilon
-    from dpcalc.planner.published import flat_pair
+    from dpcalc.planner.published import flat_steps
 
     def excess(log_noise: float, *, is_certified: bool = False) -> float:
         """Return the log of what the accountant reports, or cannot be below, over the target."""
         noise, epsilon = math.exp(log_noise), None
-        counts: Steps = {MixturePair.of(*flat_pair(rate, 1, at=1), deviation=noise): steps}
+        counts = flat_steps([(rate, noise, steps)])
         if orders:  # its own formulas are rounded in another way
             epsilon = renyi_epsilon([(rate, noise, steps)], orders, delta) * (1 - _ROUND_OFF)
         elif not is_certified:

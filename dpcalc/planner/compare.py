@@ -1,7 +1,6 @@
 """Rows of `dpcalc compare`: every accountant, estimates, published bounds and the numbers of other tools."""
 
 import math
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -15,8 +14,7 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.errors import ConvergenceError, UnsupportedError, counted
 from dpcalc.guarantee import Adjacency, Kind, Row
-from dpcalc.losses.moments import Curve, composed_moments
-from dpcalc.losses.pair import MixturePair
+from dpcalc.losses.moments import composed_moments
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.planner.advice import unused_order
 from dpcalc.planner.calibration import FOUND_NOISE, OPACUS_ORDERS, TF_PRIVACY_ORDERS
@@ -30,8 +28,8 @@ from dpcalc.planner.published import (
     NO_LOADER,
     FlatStep,
     are_one_step_bounds,
-    flat_pair,
     flat_poisson_row,
+    flat_steps,
     group_rows,
     loader_share,
     opacus_epsilon,
@@ -69,17 +67,19 @@ def gdp_row(plan: Plan | Composition) -> Row:
     composition = composed(plan)
     run = composition.plan
     phases = releasing_phases(run)
+    why, mu = "", math.inf
     if not run.is_gaussian:
-        return replace(row, note=GAUSSIAN_ONLY)
-    if run.group_size > 1 or not composition.is_plain:
-        return replace(row, note="does not apply: a limit for single units, drawn afresh in every step")
-    if run.unit > 1 or any(phase.clip != 1 for phase in phases):
-        return replace(row, note="does not apply: a limit for one level of draws with one clipped vector a unit")
-    if run.adjacency is Adjacency.REPLACE_ONE:
-        return replace(row, note="does not apply: a limit for add-remove")
-    mu = central_limit_mu([(composition.inclusion(p), p.gaussian.noise_multiplier, p.steps) for p in phases])
+        why = GAUSSIAN_ONLY
+    elif run.group_size > 1 or not composition.is_plain:
+        why = "does not apply: a limit for single units, drawn afresh in every step"
+    elif run.unit > 1 or any(phase.clip != 1 for phase in phases):
+        why = "does not apply: a limit for one level of draws with one clipped vector a unit"
+    elif run.adjacency is Adjacency.REPLACE_ONE:
+        why = "does not apply: a limit for add-remove"
+    else:
+        mu = central_limit_mu([(composition.inclusion(p), p.gaussian.noise_multiplier, p.steps) for p in phases])
     if math.isinf(mu):
-        return replace(row, note="does not apply: with so little noise a step is far from any limit")
+        return replace(row, note=why or "does not apply: with so little noise a step is far from any limit")
     note = f"mu = {mu:.4g}, a limit for many steps of a small rate; may lie below the truth"
     if any(level.scheme.has_stand_in for phase in phases for level in phase.hierarchy.levels[:1]):
         note += ", and knows Poisson draws only"
@@ -97,17 +97,15 @@ class PrefixErrors:
 
 def prefix_errors(plan: Plan) -> tuple[PrefixErrors, ...]:
     """Return the prefix-sum errors, uncertified, of each phase with correlated noise for which they are known."""
-    phases = [(phase, phase.mechanism) for phase in plan.phases if phase.steps]
-    errors = [
-        (phase, mechanism.noise_multiplier, mechanism.strategy.prefix_errors(phase.steps))
-        for phase, mechanism in phases
-        if isinstance(mechanism, MatrixFactorization)
-    ]
-    return tuple(
-        PrefixErrors(phase=phase.name, mean=noise * each[0], largest=noise * each[1])
-        for phase, noise, each in errors
-        if each is not None
-    )
+    known = []
+    for phase in plan.phases:
+        mechanism = phase.mechanism
+        if phase.steps and isinstance(mechanism, MatrixFactorization):
+            errors = mechanism.strategy.prefix_errors(phase.steps)
+            if errors is not None:
+                mean, largest = (mechanism.noise_multiplier * each for each in errors)
+                known.append(PrefixErrors(phase=phase.name, mean=mean, largest=largest))
+    return tuple(known)
 
 
 # The cross-check by two methods that share only the quadrature of one step: the certified interval and the estimate.
@@ -293,9 +291,7 @@ def renyi_epsilon(steps: Sequence[FlatStep], orders: tuple[float, ...], delta: f
     # Source: Mironov, Talwar, Zhang 2019 (1908.10530v1), Theorem 4 (that direction is the larger one); Canonne, Kamath,
     # Steinke 2020 (2004.00010v4), Proposition 12. All tools but Opacus return 0 where 1 - exp(-divergence) is below
     # delta^2 (dp_accounting 0.6, `compute_epsilon`); their divergence of a step has a round-off of about 1e-13.
-    counts: Counter[Curve] = Counter()
-    for rate, noise, number in steps:
-        counts[MixturePair.of(*flat_pair(rate, 1, at=1), deviation=noise)] += number
+    counts = flat_steps(steps)
     # It falls with the order up to the best one and rises from there; large orders need many nodes.
     best, block = math.inf, 24
     for start in range(0, len(orders), block):

@@ -39,9 +39,10 @@ from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, BlackBox, Mechanism, PairOnly, change_of
+from dpcalc.mechanisms.kinds import BlackBox, Mechanism, PairOnly, change_of
 from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
@@ -161,11 +162,12 @@ def _place(hierarchy: Hierarchy, path: Path) -> str:
 
 
 def releasing_phases(plan: Plan) -> tuple[Phase, ...]:
-    """Return the phases that can draw the protected unit: with steps, and a positive rate at every level down to it."""
-    return tuple(phase for phase in plan.phases if _releases(plan, phase))
+    """Return the phases that can draw the protected unit."""
+    return tuple(phase for phase in plan.phases if draws_unit(plan, phase))
 
 
-def _releases(plan: Plan, phase: Phase) -> bool:
+def draws_unit(plan: Plan, phase: Phase) -> bool:
+    """Return True if a phase has steps, and a positive rate at every level down to the protected one."""
     return phase.steps > 0 and all(level.is_drawn for level in phase.hierarchy.levels[: plan.unit])
 
 
@@ -344,6 +346,14 @@ class Composition:
         """Return the composition of `plan`, with shared units if draws and protection are equal; itself for its own."""
         return self if plan is self.plan or plan is self.stated else Composition(plan, relative=self)
 
+    def near(self, plan: Plan) -> "Composition":
+        """Return the composition of `plan` with the bounds that are chosen here, which hold for any noise and steps."""
+        # To choose takes most of the work of an estimate; for nearly the same run the choice is mostly the same.
+        composition = self.changed(plan)
+        if composition is not self and composition._relative is not None and not composition.plan.parts:
+            composition.bounds = self.bounds
+        return composition
+
     @cached_property
     def one_run(self) -> "Composition":
         """The composition of the plan without its repetitions; the composition itself where there are none."""
@@ -357,7 +367,8 @@ class Composition:
     @cached_property
     def attained(self) -> "Composition":
         """The composition that lower bounds are of: correlated noise with contributions that are written down."""
-        return self.changed(self.stated.independent(attained=True))
+        plan = self.stated.independent(attained=True)
+        return self if plan == self.plan else self.changed(plan)
 
     @property
     def is_attained(self) -> bool:
@@ -496,7 +507,7 @@ class Composition:
     def steps_of_units(self, releases: Callable[[int, int], tuple[Steps, Steps]]) -> dict[str, Steps]:
         """Return counts of step losses by direction name, of the releases by (number of the unit, of the phase)."""
         steps: dict[str, Steps] = {}
-        drawing = [place for place, phase in enumerate(self.plan.phases) if _releases(self.plan, phase)]
+        drawing = [place for place, phase in enumerate(self.plan.phases) if draws_unit(self.plan, phase)]
         for number, each_unit in enumerate(self.units):
             pairs = [releases(number, place) for place in drawing]
             for at, name in enumerate(each_unit.direction_names):

@@ -36,7 +36,6 @@ from dpcalc.planner.composition import BOUND, Composition, composed, is_noiseles
 from dpcalc.planner.lower_end import LOWER_WORK, delta_lower, epsilon_lower
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.published import GROUP_MIXTURE, group_rows, theorem_3_row
-from dpcalc.planner.tuning import CLOSED_FORM_RENYI
 from dpcalc.planner.words import PhaseSummary, assumptions, mechanism_text, phase_summaries, sampling_text
 from dpcalc.records import dataclass
 from dpcalc.work import FAILURES, PART, SECOND, allowance, first_within_work, optional, own_allowance, spend
@@ -57,7 +56,7 @@ _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
 _MANY_PLACES = 8  # of a group, each of which a changed run composes by itself
 _FAR_ABOVE_FACTOR = 1.5  # moment bounds are seldom so far above the sharp one
-_SHARP_WORK, _MOMENT_WORK = 2.7 * SECOND, 0.4 * SECOND
+_SHARP_WORK, _MOMENT_WORK = 3.0 * SECOND, 0.4 * SECOND
 """Work for the sharp bound, and for the moment bound in its place. 50 mixed phases take 2.5."""
 _LOWER_WORK_OF_LARGE_RUNS = 0.2 * SECOND  # beside a bound in closed form
 EVALUATION_WORK = 5.0 * SECOND
@@ -138,7 +137,7 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
                 found = (
                     first_within_work(
                         (_SHARP_WORK, ConvergenceError, partial(tuning.epsilon, runs, delta=delta), ""),
-                        last=partial(tuning.epsilon, runs, delta=delta, renyi=CLOSED_FORM_RENYI),
+                        last=partial(tuning.epsilon, runs, delta=delta, in_closed_form=True),
                         note=CLOSED_FORM_NOTE,
                     )
                     if runs
@@ -337,7 +336,7 @@ def evaluate(plan: Plan | Composition) -> Evaluation:
 def with_lower_bound(plan: Plan | Composition, main: Guarantee) -> Guarantee:
     """Return the guarantee with its certified lower bound, or a note if that fails; unchanged if none is known."""
     composition = composed(plan)
-    if composition.plan.tuning is not None or composition.plan.parts:
+    if not main.finite or composition.plan.tuning is not None or composition.plan.parts:
         return main
     if main.epsilon == 0:
         return main.with_lower(0.0)

@@ -7,14 +7,13 @@ from fractions import Fraction
 
 from dpcalc.amplification.counts import Average, Bound, CountPair, ExchangedPair, unamplified
 from dpcalc.amplification.mates import MatesAverage
-from dpcalc.amplification.schedule import PhaseBound
 from dpcalc.errors import counted
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.advice import changes
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.evaluate import EVALUATION_WORK, guarantee
-from dpcalc.planner.plan import Phase, Plan
+from dpcalc.planner.plan import Plan
 from dpcalc.planner.statement import unsampled_epsilon
 from dpcalc.planner.vary import with_scaled_noise
 from dpcalc.planner.words import MAX_DENOMINATOR
@@ -44,79 +43,80 @@ def reasons(composition: Composition, direction: str) -> tuple[Reason, ...]:
     composition = composition.one_run
     protected = composition.by_direction.get(direction) or composition.likeliest
     bounds = composition.bounds[composition.units.index(protected)]
-    phases = zip(composition.plan.phases, bounds, strict=True)
-    return tuple(_reason(phase, bound, composition.stated) for phase, bound in phases)
+    run, found = composition.stated, []
+    for phase, bound in zip(composition.plan.phases, bounds, strict=True):
+        # The links of a chain change one unit after the other: their shifts add up at most.
+        chain = (bound.bound, *bound.later) if bound.later else (bound.bound,) * len(bound.links)
+        changes = [each.largest if isinstance(each, MatesAverage) else each for each in chain]
+        shifts = [_one_hit(each) for each in changes]
+        far = max(distance for each in changes for distance in (*each.distances, *each.distances_swapped, 0))
+        hits = max(
+            -(-unamplified(each).max_shift // max(shift, 1)) for each, shift in zip(changes, shifts, strict=True)
+        )
+        moved = f"at most {counted(max(shifts), 'clip norm')}"
+        if len(changes) > 1:
+            kind = "a removal, then an addition" if bound.links == "-+" else "one after the other"
+            moved += f" in each of {len(changes)} changes ({kind})"
 
-
-def _reason(phase: Phase, bound: PhaseBound, run: Plan) -> Reason:
-    # The links of a chain change one unit after the other: their shifts add up at most.
-    chain = (bound.bound, *bound.later) if bound.later else (bound.bound,) * len(bound.links)
-    changes = [each.largest if isinstance(each, MatesAverage) else each for each in chain]
-    shifts = [_one_hit(each) for each in changes]
-    far = max(distance for each in changes for distance in (*each.distances, *each.distances_swapped, 0))
-    hits = max(-(-unamplified(each).max_shift // max(shift, 1)) for each, shift in zip(changes, shifts, strict=True))
-    moved = f"at most {counted(max(shifts), 'clip norm')}"
-    if len(changes) > 1:
-        kind = "a removal, then an addition" if bound.links == "-+" else "one after the other"
-        moved += f" in each of {len(changes)} changes ({kind})"
-
-    unit = f"one {run.unit_name}" if run.group_size == 1 else f"a group of {run.group_size} ({run.unit_name})"
-    length, passes = bound.steps_of_a_pass, -(-phase.steps // bound.steps_of_a_pass)
-    allocation, probability, bins, held = bound.allocation, bound.bound.inclusion, 1, 1
-    if allocation is not None and not bound.is_revealed:
-        noun, rounds = "period" if isinstance(allocation, CheckIn) else "pass", allocation.passes(phase.steps)
-        number, probability = sum(each.number for each in rounds), probability * max(each.share for each in rounds)
-        bins = max(sum(bins for bins, _ in each.bins) for each in rounds)
-        held = max(steps for each in rounds for _, steps in each.bins)
-    elif allocation is not None:
-        noun, number = "visit", allocation.visits(phase.steps) * max(1, bound.units_together)
-    elif length > 1 or bound.secret or bound.moves != (1,):
-        noun, number, bins = "pass", passes, length if bound.secret else 1
-    else:
-        held = min(bound.hold, passes)
-        noun, number = "step" if held == 1 else "draw", -(-passes // bound.hold)
-    words = f"a {noun}"
-    if noun == "visit":
-        words += ", a step that counts as known,"
-    elif length > 1:
-        words += f" of {counted(length, 'step')}"
-    words += f" holds {unit}{'' if probability == 1 else f' with probability {_fraction(probability)}'}"
-    if bins > 1:
-        each = f"of {bins} bins of {held} steps" if held > 1 else f"of {bins} steps"
-        words += f" in one {each}, unknown which"
-    elif probability == 1:
-        words += " for sure"
-    if bound.moves != (1,):
-        first, *others = bound.moves
-        moved = f"at most {counted(first, 'clip norm')}"
-        if others and run.adjacency is Adjacency.ADD_REMOVE:
-            lacks = "which then lacks one" if run.group_size == 1 else "which then lacks as many"
-            moved += (
-                f" where others take its place, and the last sum, {lacks}, by at most {counted(others[0], 'clip norm')}"
+        unit = f"one {run.unit_name}" if run.group_size == 1 else f"a group of {run.group_size} ({run.unit_name})"
+        length, passes = bound.steps_of_a_pass, -(-phase.steps // bound.steps_of_a_pass)
+        allocation, probability, bins, held = bound.allocation, bound.bound.inclusion, 1, 1
+        if allocation is not None and not bound.is_revealed:
+            noun, rounds = "period" if isinstance(allocation, CheckIn) else "pass", allocation.passes(phase.steps)
+            number, probability = sum(each.number for each in rounds), probability * max(each.share for each in rounds)
+            bins = max(sum(bins for bins, _ in each.bins) for each in rounds)
+            held = max(steps for each in rounds for _, steps in each.bins)
+        elif allocation is not None:
+            noun, number = "visit", allocation.visits(phase.steps) * max(1, bound.units_together)
+        elif length > 1 or bound.secret or bound.moves != (1,):
+            noun, number, bins = "pass", passes, length if bound.secret else 1
+        else:
+            held = min(bound.hold, passes)
+            noun, number = "step" if held == 1 else "draw", -(-passes // bound.hold)
+        words = f"a {noun}"
+        if noun == "visit":
+            words += ", a step that counts as known,"
+        elif length > 1:
+            words += f" of {counted(length, 'step')}"
+        words += f" holds {unit}{'' if probability == 1 else f' with probability {_fraction(probability)}'}"
+        if bins > 1:
+            each = f"of {bins} bins of {held} steps" if held > 1 else f"of {bins} steps"
+            words += f" in one {each}, unknown which"
+        elif probability == 1:
+            words += " for sure"
+        if bound.moves != (1,):
+            first, *others = bound.moves
+            moved = f"at most {counted(first, 'clip norm')}"
+            if others and run.adjacency is Adjacency.ADD_REMOVE:
+                lacks = "which then lacks one" if run.group_size == 1 else "which then lacks as many"
+                last = counted(others[0], "clip norm")
+                moved += f" where others take its place, and the last sum, {lacks}, by at most {last}"
+            elif others:
+                moved += f", and {counted(len(others), 'other sum')} likewise"
+            moved += f": together the root of {bound.squared}" if others else ""
+        if is_gaussian := isinstance(phase.mechanism, Gaussian):
+            which = "the sum" if noun in {"step", "draw"} else "its sum" if noun == "visit" else "one sum"
+            words += f", and moves {which} by {moved} for {f'each of up to {hits} hits' if hits > 1 else 'it'}"
+            words += f" in each of {held} steps" if held > 1 else ""
+            if far > max(shifts) and hits == 1:
+                words += f"; what is drawn in its place lies up to {counted(far, 'clip norm')} away"
+        for rate, steps in reversed(bound.revealed):
+            probability *= rate
+            words = f"given a public draw of rate {_fraction(rate)} that lasts {counted(steps, 'step')}, {words}"
+        root = math.sqrt(bound.squared * held)
+        found.append(
+            Reason(
+                words=words,
+                adds_up=f"{number} such {noun}{'' if number == 1 else 'es' if noun == 'pass' else 's'}",
+                number=number,
+                probability=probability,
+                bins=bins,
+                distance=sum(shifts) * root if is_gaussian else None,
+                farthest=max(sum(shifts), far) * root if is_gaussian else None,
+                noise_multiplier=phase.gaussian.noise_multiplier if is_gaussian else None,
             )
-        elif others:
-            moved += f", and {counted(len(others), 'other sum')} likewise"
-        moved += f": together the root of {bound.squared}" if others else ""
-    if is_gaussian := isinstance(phase.mechanism, Gaussian):
-        which = "the sum" if noun in {"step", "draw"} else "its sum" if noun == "visit" else "one sum"
-        words += f", and moves {which} by {moved} for {f'each of up to {hits} hits' if hits > 1 else 'it'}"
-        words += f" in each of {held} steps" if held > 1 else ""
-        if far > max(shifts) and hits == 1:
-            words += f"; what is drawn in its place lies up to {counted(far, 'clip norm')} away"
-    for rate, steps in reversed(bound.revealed):
-        probability *= rate
-        words = f"given a public draw of rate {_fraction(rate)} that lasts {counted(steps, 'step')}, {words}"
-    root = math.sqrt(bound.squared * held)
-    return Reason(
-        words=words,
-        adds_up=f"{number} such {noun}{'' if number == 1 else 'es' if noun == 'pass' else 's'}",
-        number=number,
-        probability=probability,
-        bins=bins,
-        distance=sum(shifts) * root if is_gaussian else None,
-        farthest=max(sum(shifts), far) * root if is_gaussian else None,
-        noise_multiplier=phase.gaussian.noise_multiplier if is_gaussian else None,
-    )
+        )
+    return tuple(found)
 
 
 def _one_hit(bound: Bound) -> int:

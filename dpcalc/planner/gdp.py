@@ -10,6 +10,7 @@ Source: docs/theory.md, Theorem 11.6.
 import math
 from collections.abc import Callable
 from contextlib import suppress
+from statistics import NormalDist
 
 import numpy as np
 
@@ -17,7 +18,6 @@ from dpcalc.accountants.gaussian import (
     composed_gaussian_mu,
     gaussian_mu,
     gaussian_tangent,
-    gaussian_true_positive_rates,
 )
 from dpcalc.accountants.plain import closed_form_profile, closed_form_rdp
 from dpcalc.accountants.pld import upper_profile
@@ -137,8 +137,7 @@ def _sharp_bound(counts: Steps, floor: float) -> _Bound:
     parts: list[Profile] = []
 
     def profile(epsilons: Array) -> Array:
-        lowest: Array = np.minimum.reduce([part(epsilons) for part in parts])
-        return lowest
+        return np.minimum.reduce([part(epsilons) for part in parts])
 
     known, around, sharp = None, 0.0, list[float]()
     # A composition whose tilt suits one epsilon says little of another: the next one suits the epsilon that decides.
@@ -166,8 +165,7 @@ def _rough_bound(counts: Steps, floor: float) -> _Bound:
         width = nodes[right] - nodes[right - 1]
         before = np.clip(epsilons - nodes[right - 1], 0.0, width)
         share = np.exp(before - width) * np.expm1(-before) / np.expm1(-width)
-        bounds: Array = deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
-        return bounds
+        return deltas[right - 1] + share * (deltas[right] - deltas[right - 1])
 
     has_sharper = not any(isinstance(step, RdpCurve) for step in counts)
     return _bound_of_profile(chords, end, floor, is_rough=has_sharper)
@@ -187,19 +185,14 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
             high = low if deltas[0] <= floor else high
             break
         low, high = float(nodes[reached - 1]), float(nodes[reached])
-    mu, decides = smallest_mu(profile, high, floor)
-    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
 
-
-def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, float]:
-    """Return (mu whose profile covers a convex one above the floor, at most 1e-5 too large, epsilon that decides)."""
-
+    # The smallest mu whose profile covers this convex one above the floor, at most 1e-5 too large.
     def point_at(epsilon: float) -> _Point:
         return epsilon, float(profile(np.array([epsilon]))[0])
 
-    first, last = point_at(0.0), (end, min(point_at(end)[1], floor))
+    first, last = point_at(0.0), (high, min(point_at(high)[1], floor))
     if first[1] <= floor:
-        return 0.0, 0.0
+        return _Bound(mu=0.0, profile=profile, end=high, is_rough=is_rough)
     mu, decides = max((gaussian_mu(epsilon, delta=delta), epsilon) for epsilon, delta in (first, last))
     # An interval whose chord lies below delta_mu is done. Others are halved until they are narrow; then mu grows until
     # the chord fits.
@@ -218,7 +211,7 @@ def smallest_mu(profile: Profile, end: float, floor: float) -> tuple[float, floa
         if middle[1] > gaussian_tangent(mu, middle[0])[0]:
             mu, decides = max((mu, decides), (gaussian_mu(middle[0], delta=middle[1]), middle[0]))
         intervals += [(left, middle), (middle, right)]
-    return mu, decides
+    return _Bound(mu=mu, profile=profile, end=high, decides=decides, is_rough=is_rough)
 
 
 def _chord_lies_below(left: _Point, right: _Point, mu: float) -> bool:
@@ -253,13 +246,14 @@ def _regret_and_misfit(mu: float, bound: _Bound, other: _Bound) -> tuple[float, 
         one_way = 2 * ahead + differences * (1 - factor)
         other_way = 2 * back - differences * (1 - factor)
         lines = np.maximum(one_way, other_way) / (1 + factor)
-        sums: Array = np.maximum(lines.max(axis=0), np.abs(differences))
-        return sums
+        return np.maximum(lines.max(axis=0), np.abs(differences))
 
     regret = float((np.minimum(least_sum(t), least_sum(-t)) - smallest).max()) / 2
     missed = [
         np.maximum(own - factor * _RATES, (opposite - _RATES) / factor).max(axis=0)
         for own, opposite in ((ahead, back), (back, ahead))
     ]
-    misfit = float((gaussian_true_positive_rates(mu, _RATES) - (1 - np.minimum(*missed))).max())
+    inverse = NormalDist().inv_cdf
+    at_mu = np.array([normal_cdf(inverse(rate) + mu) for rate in _RATES.tolist()])  # the best test's, 1 if mu is inf
+    misfit = float((at_mu - (1 - np.minimum(*missed))).max())
     return max(regret, 0.0), max(misfit, 0.0)

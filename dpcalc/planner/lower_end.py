@@ -49,9 +49,9 @@ from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
+from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise
-from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, releasing_phases
+from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, draws_unit, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
@@ -204,9 +204,10 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
     if not plan.adds_noise:  # for other mechanisms no worst data set is known
         return [], False
     protected, order = composition.costliest(direction)
-    phases = releasing_phases(plan)
-    for phase in phases:  # the copies of a unit that draws with replacement can make
-        schemes = protected.paths[plan.phases.index(phase)].schemes[: min(phase.clip, plan.unit)]
+    places = [place for place, phase in enumerate(plan.phases) if draws_unit(plan, phase)]
+    phases = [plan.phases[place] for place in places]
+    for place, phase in zip(places, phases, strict=True):  # the copies of a unit that draws with replacement can make
+        schemes = protected.paths[place].schemes[: min(phase.clip, plan.unit)]
         sizes = (min(scheme.size, _LIKELY_COPIES) for scheme in schemes if scheme.can_repeat)
         if math.prod(sizes) > _MAX_COPIES:
             return [], False
@@ -238,9 +239,9 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
 
         # A data set with the bound's own pairs costs most.
         attaining: _Polar = {}
-        for place, (phase, data_set) in enumerate(zip(phases, data_sets, strict=True)):
+        for place, data_set in enumerate(data_sets):
             laws = [one.law for one in seen if one.place == place]
-            bound = protected.choices[plan.phases.index(phase)][0]
+            bound = protected.choices[places[place]][0]
             pattern = _attaining_pattern(bound, laws, plan.unit) if data_set.is_complete else None
             if pattern is None:
                 break

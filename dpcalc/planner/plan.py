@@ -8,7 +8,7 @@ from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted
 from dpcalc.guarantee import Adjacency, Kind, html_table
 from dpcalc.keys import exact, key
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, Mechanism, PairOnly, RdpOnly
+from dpcalc.mechanisms.kinds import Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy, summed_faults
 from dpcalc.sampling.schemes import All, AnyOrder, BallsInBins, CyclicPoisson, Poisson, RandomAllocation
@@ -92,23 +92,27 @@ class Phase:
         """True if the noise of a step depends on that of other steps."""
         return self.mechanism.is_correlated
 
-    def independent(self, *, attained: bool) -> "Phase":
-        """Return the phase with independent steps that bound its cost, or itself; KeyedInputError if not proved."""
-        if (drawn := self.hierarchy.with_drawn_periods()) != self.hierarchy:
-            return replace(self, hierarchy=drawn).independent(attained=attained)
-        if self.hierarchy.summed and not self.is_correlated:
-            return replace(self, hierarchy=self.hierarchy.with_copies(), clip=self.clip + 1)
-        if not self.is_correlated and not self.hierarchy.spans_steps:
-            return self
-        from dpcalc.amplification.correlated import independent_steps
+    def independent(self, *, attained: bool, removed: tuple[int, int] = (0, 0)) -> "Phase":
+        """Return the phase with independent steps that bound its cost, of the simplest draws of the same law.
 
-        hierarchy, mechanism, steps = independent_steps(self.mechanism, self.hierarchy, self.steps, attained=attained)
-        return replace(self, hierarchy=hierarchy, mechanism=mechanism, steps=steps)
+        Of level `removed[0]` so many units are removed from one parent at most; KeyedInputError if not proved.
+        """
+        phase = self
+        if phase.is_correlated or phase.hierarchy.spans_steps:
+            from dpcalc.amplification.correlated import independent_steps
+
+            hierarchy, mechanism, steps = independent_steps(
+                phase.mechanism, phase.hierarchy, phase.steps, attained=attained
+            )
+            phase = replace(phase, hierarchy=hierarchy, mechanism=mechanism, steps=steps)
+        if phase.hierarchy.summed:
+            phase = replace(phase, hierarchy=phase.hierarchy.with_copies(), clip=phase.clip + 1)
+        hierarchy = phase.hierarchy.same_law(phase.steps, removed).with_drawn_periods()
+        return phase if hierarchy is phase.hierarchy else replace(phase, hierarchy=hierarchy)
 
     def summed_faults(self, unit: int) -> Iterator[KeyedInputError]:
         """Yield why no bound is proved for several draws that a step adds up; nothing for others."""
-        adds_noise = isinstance(self.mechanism, Gaussian | AdditiveNoise)
-        return summed_faults(self.hierarchy, clip=self.clip, unit=unit, adds_noise=adds_noise)
+        return summed_faults(self.hierarchy, clip=self.clip, unit=unit, adds_noise=self.mechanism.adds_noise)
 
     @property
     def clip_names(self) -> tuple[str, ...]:
@@ -255,18 +259,16 @@ class Plan:
 
     def independent(self, *, attained: bool = False) -> "Plan":
         """Return the plan with independent steps of no less cost; UnsupportedError if members of a group may part."""
-        phases = self.phases
-        is_held = any(level.redraw_every > 1 for phase in phases for level in phase.hierarchy.levels)
-        is_other = any(phase.is_correlated or phase.hierarchy.spans_steps or phase.hierarchy.summed for phase in phases)
-        if not (is_held or is_other):
-            return self
-        for fault in (fault for phase in phases for fault in phase.summed_faults(self.unit)):
+        is_other = any(phase.is_correlated or phase.hierarchy.spans_steps for phase in self.phases)
+        for fault in (fault for phase in self.phases for fault in phase.summed_faults(self.unit)):
             raise fault
-        if self.group_size > 1 and self.parting:
+        if is_other and self.group_size > 1 and self.parting:
             raise UnsupportedError(
                 f"group_size: expected 1 {self.parting}, got {self.group_size}; protect one unit, or a level above"
             )
-        return replace(self, phases=tuple(phase.independent(attained=attained) for phase in self.phases))
+        removed = self.unit, self.group_size if self.adjacency is Adjacency.ADD_REMOVE else 0
+        phases = tuple(phase.independent(attained=attained, removed=removed) for phase in self.phases)
+        return self if phases == self.phases else replace(self, phases=phases)
 
     @property
     def parting(self) -> str:
@@ -325,7 +327,7 @@ class Plan:
     @property
     def adds_noise(self) -> bool:
         """True if every step adds noise to a sum, so that distances between batches are known."""
-        return all(isinstance(phase.mechanism, Gaussian | AdditiveNoise) for phase in self.phases)
+        return all(phase.mechanism.adds_noise for phase in self.phases)
 
     def counted_level(self, phase: Phase) -> int:
         """Return the level whose drawn units bounds of a phase count: the clip's; the unit's for what counts units."""

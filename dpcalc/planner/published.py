@@ -5,7 +5,7 @@ Source: docs/theory.md, Theorem 5.1 and Theorem 5.3.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -16,7 +16,7 @@ from dpcalc.accountants.rdp import rdp
 from dpcalc.amplification.bound import StepBound, bound_mixtures
 from dpcalc.amplification.divergences import group_divergence
 from dpcalc.guarantee import Adjacency, Kind, Row
-from dpcalc.losses.moments import Curve, Steps
+from dpcalc.losses.moments import Steps, together
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import (
     LARGEST_ORDER,
@@ -27,23 +27,21 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import DiscreteGaussian, Laplace
+from dpcalc.mechanisms.additive import AdditiveNoise, DiscreteGaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.kinds import AdditiveNoise, PairOnly, Promise, RdpOnly, change_of
+from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.records import dataclass
 from dpcalc.sampling.counts import binomial, hypergeometric, nonzero_probability
 from dpcalc.sampling.schemes import (
     RandomAllocation,
-    Scheme,
 )
 
 Pair = tuple[dict[int, Fraction], dict[int, Fraction]]
 FlatStep = tuple[Fraction, float, int]
 """Of a phase as another tool sees it: the rate of one flat Poisson draw, the noise multiplier, the number of steps."""
-_PairSteps = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
+_PairStep = tuple[Pair, float, int]  # of a phase: the pair of one step, its noise deviation, the number of steps
 
 THEOREM_3 = "Theorem 3"
 FLAT_POISSON = "flat Poisson"
@@ -72,14 +70,14 @@ def theorem_3_row(plan: Plan | Composition, *, one_step_epsilon: float | None = 
     valid = all(_is_flat(bound, bound.inclusion, bound.shift) for phases in runs for _, bound in phases)
     epsilon = one_step_epsilon if valid else None
     if epsilon is None:
-        distinct: list[list[_PairSteps]] = []
-        for phases in runs:
-            pairs = [flat_pair(bound.inclusion, bound.shift, at=bound.shift) for _, bound in phases]
-            noises = [(phase.gaussian.noise_multiplier, phase.steps) for phase, _ in phases]
-            steps = [(pair, *noise) for pair, noise in zip(pairs, noises, strict=True)]
-            if steps not in distinct:
-                distinct.append(steps)
-        epsilon = _larger_epsilon(distinct, run.delta)
+        steps = (
+            _mixture_steps(
+                (flat_pair(bound.inclusion, bound.shift, at=bound.shift), phase.gaussian.noise_multiplier, phase.steps)
+                for phase, bound in phases
+            )
+            for phases in runs
+        )
+        epsilon = _larger_epsilon(steps, run.delta)
     why = "as published, not valid here: the other units of a batch can show whether the parent of the unit was drawn"
     return _pld_row(THEOREM_3, epsilon, "" if valid else why, "the same as the one-step bound here")
 
@@ -95,7 +93,7 @@ def flat_poisson_row(plan: Plan | Composition) -> Row:
         return without_number("pld", FLAT_POISSON, note)
     said = f"Poisson draws of single units at the rate {rates_in_words(steps)}, which Opacus assumes"
     why_not = "" if are_one_step_bounds(composition, steps) else f"{said} whatever the loader draws"
-    return _pld_row(FLAT_POISSON, _flat_epsilon(steps, composition.plan.delta), why_not, said)
+    return _pld_row(FLAT_POISSON, _larger_epsilon([flat_steps(steps)], composition.plan.delta), why_not, said)
 
 
 def strong_composition_row(plan: Plan | Composition) -> Row:
@@ -141,8 +139,8 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
     is_flat = run.unit == 1 and all(phase.hierarchy.depth == 1 and phase.clip == 1 for phase in phases)
     if members == 1 or not is_flat or _refused_note(composition):
         return ()
-    mixtures: list[_PairSteps] = []
-    ones: list[_PairSteps] = []
+    mixtures: list[_PairStep] = []
+    ones: list[_PairStep] = []
     for phase in phases:
         level = phase.hierarchy.level(1)
         if level.scheme.has_stand_in and level.redraw_every == 1:
@@ -164,7 +162,9 @@ def group_rows(plan: Plan | Composition) -> tuple[Row, ...]:
         (GROUP_MIXTURE, mixtures, "the same as the one-step bound here"),
         (GROUP_AS_ONE, ones, "any example of the group counts as all of them"),
     )
-    return tuple(_pld_row(bound, _larger_epsilon([steps], run.delta), why, note) for bound, steps, note in rows)
+    return tuple(
+        _pld_row(bound, _larger_epsilon([_mixture_steps(steps)], run.delta), why, note) for bound, steps, note in rows
+    )
 
 
 def without_number(method: str, bound: str, note: str) -> Row:
@@ -207,7 +207,7 @@ def opacus_epsilon(composition: Composition) -> float | None:
     steps = opacus_steps(composition, told="hook")
     if not steps:
         return None
-    printed = _flat_epsilon(steps, composition.plan.delta * 0.999) + _PRV_ERROR
+    printed = _larger_epsilon([flat_steps(steps)], composition.plan.delta * 0.999) + _PRV_ERROR
     return printed if printed < _PRV_LARGEST else None
 
 
@@ -216,6 +216,9 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
     # The largest one over the protected units, down to the unit or the clipped level, whichever is lower; None if a
     # level has none. With more than one level of draws it is the product of exact rates, and for built tasks the
     # probability that a step holds the record. Cuts of batches do not count: the tools know nothing of them.
+    # `told` "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1
+    # / length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
+    # it, 1/233 where its Poisson loader draws with 1/234.
     place = composition.plan.phases.index(phase)
     if phase.hierarchy.episodes is not None:
         return composition.likeliest.bounds[place].inclusion
@@ -225,31 +228,24 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
         frames = (*counts, *(level.count for level in levels[len(counts) :]))
         drawn = [(level.scheme.for_counts(count, count), count) for level, count in zip(levels, frames, strict=True)]
         drawn = [(scheme, count) for scheme, count in drawn if not scheme.is_whole]
-        shares = [_share(scheme, count, told if len(drawn) == 1 else "step") for scheme, count in drawn]
         # Of several draws that are added up tools count one of so many times the rate (Opacus' accumulated_iterations).
-        shares += [Fraction(level.count) for level in levels if level.is_copy]
-        if None in shares:
-            return None
-        products.append(math.prod((each for each in shares if each is not None), start=Fraction(1)))
+        share = math.prod((Fraction(level.count) for level in levels if level.is_copy), start=Fraction(1))
+        for scheme, count in drawn:  # before any cut
+            wanted = told if len(drawn) == 1 else "step"
+            if scheme.amount_key == "size" and not scheme.is_shuffled and wanted in {"loader", "hook"}:
+                share *= Fraction(1, -(-count // scheme.size))
+            elif scheme.is_shuffled and wanted == "batch":
+                share *= Fraction(scheme.size, count)
+            elif isinstance(scheme, RandomAllocation) and scheme.times > 1:
+                return None
+            elif wanted == "hook" and (scheme.is_independent or scheme.is_cut) and scheme.share(count).numerator == 1:
+                # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one
+                # too few.
+                share *= Fraction(1, int(1 / float(scheme.share(count))))
+            else:
+                share *= scheme.share(count)
+        products.append(share)
     return max(products)
-
-
-def _share(scheme: Scheme, count: int, told: str) -> Fraction | None:
-    """Return the share of the children in a step as a tool is told it, before any cut; None if there is none."""
-    # "step": what a step draws on average; "batch": batch size / number of children, for TF-Privacy; "loader": 1 /
-    # length of a PyTorch loader that draws so, or the rate of Poisson draws; "hook": the same as Opacus 1.6.0 counts
-    # it, 1/233 where its Poisson loader draws with 1/234.
-    if scheme.amount_key == "size" and not scheme.is_shuffled and told in {"loader", "hook"}:
-        return Fraction(1, -(-count // scheme.size))
-    if scheme.is_shuffled and told == "batch":
-        return Fraction(scheme.size, count)
-    if isinstance(scheme, RandomAllocation) and scheme.times > 1:
-        return None
-    rate = scheme.share(count)
-    # utils/uniform_sampler.py: that loader has int(1 / (1 / n)) batches in floating point, for some n one too few.
-    if told == "hook" and (scheme.is_independent or scheme.is_cut) and rate.numerator == 1:
-        return Fraction(1, int(1 / float(rate)))
-    return rate
 
 
 def rates_in_words(steps: Sequence[FlatStep]) -> str:
@@ -291,20 +287,22 @@ def _releasing(plan: Plan, protected: ProtectedUnit) -> list[tuple[Phase, StepBo
     return [(phase, bound) for phase, bound in pairs if phase in releasing and bound is not None]
 
 
-def _flat_epsilon(steps: Sequence[FlatStep], delta: float) -> float:
-    """Return an upper bound on epsilon, by pld, of flat Poisson draws of single units."""
-    return _larger_epsilon([[(flat_pair(rate, 1, at=1), noise, number) for rate, noise, number in steps]], delta)
+def _mixture_steps(steps: Iterable[_PairStep]) -> Steps:
+    return together({MixturePair.of(p, q, deviation=noise): number} for (p, q), noise, number in steps)
 
 
-def _larger_epsilon(runs: list[list[_PairSteps]], delta: float) -> float:
-    """Return an upper bound on epsilon of the costliest run of (pair, noise deviation, steps), in either direction."""
+def flat_steps(steps: Iterable[FlatStep]) -> Steps:
+    """Return {pair of a step: how often} of flat Poisson draws of single units."""
+    return _mixture_steps((flat_pair(rate, 1, at=1), noise, number) for rate, noise, number in steps)
+
+
+def _larger_epsilon(runs: Iterable[Steps], delta: float) -> float:
+    """Return an upper bound on epsilon of the costliest of some runs, in either direction."""
     directions: dict[str, Steps] = {}
     for number, steps in enumerate(runs):
-        for name, turn in (("ahead", 1), ("back", -1)):
-            counts: Counter[Curve] = Counter()
-            for pair, deviation, count in steps:
-                counts[MixturePair.of(*pair[::turn], deviation=deviation)] += count
-            directions[f"{number} {name}"] = {curve: count for curve, count in counts.items() if count}
+        directions[f"{number} ahead"] = steps
+        swapped = ((pair.swapped, count) for pair, count in steps.items() if isinstance(pair, MixturePair))
+        directions[f"{number} back"] = dict(swapped)
     return worst_direction(directions, auto, delta=delta)[0].epsilon
 
 
@@ -315,22 +313,13 @@ UPPER, LOWER = "general upper bound", "general lower bound"
 SIGNS_KNOWN = "general upper bound, odd moments nonnegative"
 
 
-@dataclass(frozen=True, kw_only=True)
-class PublishedRdpBound:
-    """A general bound on the Renyi divergences of a run of sampled steps."""
-
-    name: str
-    kind: Kind  # UPPER or LOWER where the theorem speaks of the run's relation, else as published
-    step: Callable[[int], float]  # divergence of one step, by whole order >= 2; infinite where nothing is known
-    steps: int
-
-    def divergence(self, order: int) -> float:
-        """Return the Renyi divergence of all steps at a whole order >= 2."""
-        return self.steps * self.step(order)
+PublishedRdpBound = tuple[Kind, Callable[[int], float]]
+"""(UPPER or LOWER where the theorem speaks of the run's relation, else as published; Renyi divergence of all steps by
+whole order >= 2, infinite where nothing is known)"""
 
 
-def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
-    """Return the published Renyi bounds of a plan with one flat phase, upper ones first; () if none applies."""
+def published_rdp_bounds(plan: Plan) -> dict[str, PublishedRdpBound]:
+    """Return the published Renyi bounds of a plan with one flat phase by name, upper ones first."""
     # For draws of a fixed size and Poisson draws an upper bound; for the latter also the one without the factor 3 where
     # its condition is proved (Gaussian and Laplace noise) or stated; and a lower bound, the divergence of an actual
     # pair, where the mechanism is not known by upper bounds alone.
@@ -338,11 +327,11 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
     # and Proposition 11; Zhu, Wang 2019 (PMLR 97), Theorems 5 and 6 for Poisson draws.
     phases, replaces = releasing_phases(plan), plan.adjacency is Adjacency.REPLACE_ONE
     if len(phases) != 1 or plan.unit != 1 or plan.group_size != 1:
-        return ()
+        return {}
     (phase,) = phases
     level, mechanism = phase.hierarchy.level(1), phase.mechanism
     if phase.hierarchy.depth != 1 or phase.clip != 1 or level.redraw_every != 1:
-        return ()
+        return {}
     change = change_of(mechanism, plan.adjacency)
     is_promise, is_fixed = isinstance(mechanism, Promise), level.scheme.has_stand_in
     # Each with the distance at which it takes the batch's divergence.
@@ -360,15 +349,15 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
         if is_stated or isinstance(mechanism, (Gaussian, Laplace)):
             theorems.insert(1, (SIGNS_KNOWN, Kind.UPPER, partial(poisson_upper, factor=1.0), 1))
     else:
-        return ()
+        return {}
 
     rate = float(level.rate)
 
     def amplified(base: Renyi, theorem: Callable[[Renyi, float, int], float], order: int) -> float:
         whole = base(float(order))
-        return whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order))
+        return phase.steps * (whole if rate == 1 or math.isinf(whole) else max(0.0, theorem(base, rate, order)))
 
-    bounds = []
+    bounds = dict[str, PublishedRdpBound]()
     for name, kind, theorem, shift in theorems:
         match mechanism:
             case Gaussian() | Laplace() | DiscreteGaussian():
@@ -383,21 +372,21 @@ def published_rdp_bounds(plan: Plan) -> tuple[PublishedRdpBound, ...]:
                 continue
         if is_promise and is_fixed and kind is not Kind.LOWER:
             base = partial(group_divergence, base, change.exchange)
-        step = partial(amplified, base, theorem)
-        bounds.append(PublishedRdpBound(name=name, kind=kind, step=step, steps=phase.steps))
-    return tuple(bounds)
+        bounds[name] = kind, partial(amplified, base, theorem)
+    return bounds
 
 
 def general_rdp_row(plan: Plan) -> Row | None:
     """Return the row, by rdp, of the sharper published upper bound; None if there is none, or it is infinite."""
-    upper = [bound for bound in published_rdp_bounds(plan) if bound.name in {UPPER, SIGNS_KNOWN}]
-    if not upper:
+    bounds = published_rdp_bounds(plan)
+    name = SIGNS_KNOWN if SIGNS_KNOWN in bounds else UPPER
+    if name not in bounds:
         return None
-    best = upper[-1]
-    points = finite_points(lambda order: best.step(int(order)), range(2, LARGEST_ORDER + 1))
+    kind, divergence = bounds[name]
+    points = finite_points(lambda order: divergence(int(order)), range(2, LARGEST_ORDER + 1))
     if not points:
         return None
-    curve = RdpCurve(name=f"{best.name} of {plan.phases!r}, {plan.adjacency}", points=points)
-    answer = rdp({curve: best.steps}, delta=plan.delta)
-    valid = best.kind is Kind.UPPER
-    return Row(method="rdp", bound=best.name, epsilon=answer.epsilon, kind=best.kind, valid=valid, note=answer.note)
+    curve = RdpCurve(name=f"{name} of {plan.phases!r}, {plan.adjacency}", points=points)
+    answer = rdp({curve: 1}, delta=plan.delta)
+    valid = kind is Kind.UPPER
+    return Row(method="rdp", bound=name, epsilon=answer.epsilon, kind=kind, valid=valid, note=answer.note)

@@ -13,7 +13,6 @@ Source: docs/theory.md, Theorem 11.1.
 
 import math
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import product
 from operator import itemgetter
 
@@ -57,11 +56,10 @@ _BothCounts = tuple[Steps, Steps]  # of the directions D||D' and D'||D
 
 @dataclass(frozen=True, eq=False)
 class Profiles:
-    """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons; all of shape (n,)."""
+    """Privacy profiles of a run in both directions, upper bounds on delta at the same epsilons."""
 
-    epsilons: Array  # increasing, the first is 0
-    forward: Array  # delta of D||D' at each
-    backward: Array  # delta of D'||D at each
+    epsilons: Array  # increasing, the first is 0, shape (n,)
+    deltas: Array  # of D||D' and of D'||D at each, shape (2, n)
     is_rough: bool = False  # a composition needed too much work, so that Renyi divergences bound it
 
     def attack_rates(self, rates: Array) -> tuple[Array, Array]:
@@ -69,20 +67,19 @@ class Profiles:
         # First of the attackers that detect D, then of those that detect D'. What is missed is 1 - what is detected,
         # with all digits where that is next to nothing.
         detected, missed = [], []
-        for forward in (True, False):
-            by_own, by_opposite = self.lines(rates, forward=forward)
+        for own in (0, 1):
+            by_own, by_opposite = self.lines(rates, own)
             ahead, back = by_own.min(axis=1), by_opposite.max(axis=1)
             detected.append(np.clip(np.minimum(ahead, 1 - back), rates, 1.0))
             missed.append(np.clip(np.maximum(1 - ahead - 4 * UNIT_ROUNDOFF, back), 0.0, 1 - rates))
         return np.array(detected), np.array(missed)
 
-    def lines(self, rates: Array, *, forward: bool) -> tuple[Array, Array]:
+    def lines(self, rates: Array, own: int) -> tuple[Array, Array]:
         """Return what each epsilon proves at each rate, shape (rates, n): bounds on detected and on missed units."""
-        # The former by the profile of the direction itself, the latter, rounded down, by the opposite one.
-        own, other = (self.forward, self.backward) if forward else (self.backward, self.forward)
+        # The former by the profile of direction `own`, the latter, rounded down, by the opposite one.
         a = rates[:, None]
-        detected = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * a + own
-        missed = np.exp(-self.epsilons) * np.maximum(1 - a - other - 4 * UNIT_ROUNDOFF, 0.0)
+        detected = np.exp(np.minimum(self.epsilons, _LARGEST_EPSILON)) * a + self.deltas[own]
+        missed = np.exp(-self.epsilons) * np.maximum(1 - a - self.deltas[1 - own] - 4 * UNIT_ROUNDOFF, 0.0)
         return detected, missed * (1 - 8 * UNIT_ROUNDOFF)
 
 
@@ -96,32 +93,6 @@ def both_profiles(
     """Return both directions' upper profiles, sharp near the rates and deltas, of each unit that may cost most."""
     composition = composed(plan)
     rates = rates or FALSE_POSITIVE_RATES  # none where only the advantage, or mu, is asked for
-    rough = []
-    for each_unit in composition.units:
-        ahead, back = (composition.steps[name] for name in each_unit.direction_names)
-        cheap = _moment_profiles((ahead, back), rates, deltas)
-        rough.append((cheap, (ahead, back), cheap.attack_rates(np.array(rates))[0]))
-    # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
-    certified: list[tuple[Profiles, Array]] = []
-    for cheap, both_counts, detected in sorted(rough, key=lambda entry: -float(np.max(entry[2]))):
-        for known, known_detected in certified:
-            is_covered = bool(np.all(detected <= known_detected))
-            if is_covered and deltas:  # both profiles lie below the known ones at the epsilons of these, too
-                # Between epsilons of its own a profile, which is convex in e^epsilon, lies below the chord; above the
-                # last one it falls.
-                at, own = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
-                forward, backward = (np.interp(at, own, x) for x in (cheap.forward, cheap.backward))
-                is_covered = bool(np.all(forward <= known.forward) and np.all(backward <= known.backward))
-            if is_covered:
-                break
-        else:
-            sharp = _sharp_profiles(cheap, both_counts, rates, deltas)
-            certified.append((sharp, sharp.attack_rates(np.array(rates))[0]))
-    return tuple(known for known, _ in certified)
-
-
-def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas: tuple[float, ...]) -> Profiles:
-    """Return both directions' profiles by moments: by quadrature, or in closed form, marked rough, if work runs out."""
     smallest_delta = min([_NEGLIGIBLE_SHARE * min(rates), *(delta / 10 for delta in deltas)])
 
     def grid(ends: Iterable[float]) -> Array:
@@ -133,21 +104,47 @@ def _moment_profiles(both_counts: _BothCounts, rates: tuple[float, ...], deltas:
             epsilons = np.concatenate([epsilons, np.linspace(dense_end, last, _SPARSE_EPSILONS + 1)[1:]])
         return epsilons
 
-    try:
-        with allowance(_MOMENT_WORK):
-            bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
-            epsilons = grid(best.value for best in bests if best)
-            forward, backward = (
-                # The moments are those of finite losses.
-                moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts))
-                for best, counts in zip(bests, both_counts, strict=True)
-            )
-            return Profiles(epsilons, forward, backward)
-    except WorkExceededError:
-        with own_allowance(math.inf):
-            epsilons = grid(closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts)
-            forward, backward = (closed_form_profile(counts, epsilons) for counts in both_counts)
-            return Profiles(epsilons, forward, backward, is_rough=True)
+    # By moments: by quadrature, or in closed form, marked rough, if work runs out.
+    rough = []
+    for each_unit in composition.units:
+        ahead, back = (composition.steps[name] for name in each_unit.direction_names)
+        both_counts = ahead, back
+        try:
+            with allowance(_MOMENT_WORK):
+                bests = [best_epsilon(counts, delta=smallest_delta) if counts else None for counts in both_counts]
+                epsilons = grid(best.value for best in bests if best)
+                profiles = [
+                    # The moments are those of finite losses.
+                    moment_profile(best, epsilons, left_out=NEGLIGIBLE * smallest_delta + total_infinity_mass(counts))
+                    for best, counts in zip(bests, both_counts, strict=True)
+                ]
+                cheap = Profiles(epsilons, np.array(profiles))
+        except WorkExceededError:
+            with own_allowance(math.inf):
+                epsilons = grid(
+                    closed_form_rdp(counts, delta=smallest_delta).epsilon for counts in both_counts if counts
+                )
+                profiles = [closed_form_profile(counts, epsilons) for counts in both_counts]
+                cheap = Profiles(epsilons, np.array(profiles), is_rough=True)
+        rough.append((cheap, both_counts, cheap.attack_rates(np.array(rates))[0]))
+    # The costliest by moments first: it often shows that the others cost no more, which then are not composed.
+    certified: list[tuple[Profiles, Array]] = []
+    for cheap, both_counts, detected in sorted(rough, key=lambda entry: -float(np.max(entry[2]))):
+        for known, known_detected in certified:
+            is_covered = bool(np.all(detected <= known_detected))
+            if is_covered and deltas:  # both profiles lie below the known ones at the epsilons of these, too
+                # Between epsilons of its own a profile, which is convex in e^epsilon, lies below the chord; above the
+                # last one it falls.
+                at, own = (np.exp(np.minimum(x, _LARGEST_EPSILON)) for x in (known.epsilons, cheap.epsilons))
+                is_covered = all(
+                    np.all(np.interp(at, own, x) <= y) for x, y in zip(cheap.deltas, known.deltas, strict=True)
+                )
+            if is_covered:
+                break
+        else:
+            sharp = _sharp_profiles(cheap, both_counts, rates, deltas)
+            certified.append((sharp, sharp.attack_rates(np.array(rates))[0]))
+    return tuple(known for known, _ in certified)
 
 
 def _sharp_profiles(
@@ -156,42 +153,40 @@ def _sharp_profiles(
     """Return the profiles lowered by compositions; marked rough if the work for one of the first runs out."""
     # A composition is sharp near one epsilon, the one that its tilt suits: those that decide at the rates and deltas,
     # and 0 unless a single rate is asked for.
-    epsilons, is_rough, sides = known.epsilons, known.is_rough, []
+    epsilons, is_rough, sharp = known.epsilons, known.is_rough, known.deltas.copy()
     some = _at_most_three(rates)
-    for counts, side in zip(both_counts, (known.forward, known.backward), strict=True):
+    for own, (counts, side) in enumerate(zip(both_counts, known.deltas, strict=True)):
         at = [int(np.argmin(np.exp(np.minimum(epsilons, _LARGEST_EPSILON)) * rate + side)) for rate in some]
         at += [int(np.argmax(side <= delta)) for delta in deltas]
         if len(some) > 1 or deltas:
             at.append(0)
-        lowest = side
         for index in dict.fromkeys(at):
             try:
                 with allowance(_COMPOSITION_WORK):
-                    lowest = np.minimum(lowest, upper_profile(counts, around=float(epsilons[index]))(epsilons))
+                    lower = upper_profile(counts, around=float(epsilons[index]))(epsilons)
+                    sharp[own] = np.minimum(sharp[own], lower)
             except (ArithmeticError, UnsupportedError) as error:
                 is_rough |= isinstance(error, WorkExceededError)
-        sides.append(lowest)
-    known = Profiles(epsilons, sides[0], sides[1], is_rough=is_rough)
+    known = Profiles(epsilons, sharp, is_rough=is_rough)
 
     # Where attackers miss under 1 %, the opposite profile decides, at an epsilon of its own: it is composed anew there,
     # for the least and the largest rate.
-    for rate, forward in product({min(rates), max(rates)}, (True, False)):
+    for rate, own in product({min(rates), max(rates)}, (0, 1)):
         at_rate, last = np.array([rate]), -1
-        if known.attack_rates(at_rate)[1][0 if forward else 1, 0] >= _FEW_MISSES:
+        if known.attack_rates(at_rate)[1][own, 0] >= _FEW_MISSES:
             continue
         for _ in range(_MISS_ROUNDS):
-            decides = int(np.argmax(known.lines(at_rate, forward=forward)[1]))
+            decides = int(np.argmax(known.lines(at_rate, own)[1]))
             if decides == last:
                 break
             last = decides
             try:
                 with allowance(_COMPOSITION_WORK):
                     around = float(epsilons[decides])
-                    side = upper_profile(both_counts[forward], around=around, min_difference=rate)(epsilons)
+                    lower = upper_profile(both_counts[1 - own], around=around, min_difference=rate)(epsilons)
             except (ArithmeticError, UnsupportedError):
                 break
-            lowest = np.minimum(known.backward if forward else known.forward, side)
-            known = replace(known, backward=lowest) if forward else replace(known, forward=lowest)
+            sharp[1 - own] = np.minimum(sharp[1 - own], lower)
     return known
 
 
@@ -279,7 +274,7 @@ def attack_bounds(
     composition = composed(plan)
     profiles = _profiles_at(composition, false_positive_rates)
     bounds = np.maximum(*_attack_rates(profiles, false_positive_rates)[0])
-    largest_gain, is_rough = _advantage(composition)
+    largest_gain, is_rough = advantage(composition)
     return AttackBounds(
         advantage=largest_gain,
         detection=tuple((rate, float(bound)) for rate, bound in zip(false_positive_rates, bounds, strict=True)),
@@ -301,7 +296,7 @@ def risk(
     delta = composition.plan.delta
     with allowance(RISK_WORK):
         at_rates = _profiles_at(composition, false_positive_rates)
-        largest_gain, is_rough = _advantage(composition)  # before what a statement does not ask for
+        largest_gain, is_rough = advantage(composition)  # before what a statement does not ask for
         sides = _profiles_at(composition, false_positive_rates, (delta,))
         at_baselines = _profiles_at(composition, baselines, name="baseline") if baselines else ()
         gdp = gaussian_summary(composition)
@@ -314,7 +309,7 @@ def risk(
     growths = []
     for units in sides:
         growths.append(0.0)
-        for side, deltas in ((each, own) for each in units for own in (each.forward, each.backward)):
+        for side, deltas in ((each, own) for each in units for own in each.deltas):
             ends = side.epsilons[deltas < delta] - np.log1p(-deltas[deltas < delta] / delta)
             growths[-1] = max(growths[-1], float(ends.min(initial=math.inf)))
     successes = _attack_rates(at_baselines, baselines)[0][0]
@@ -341,12 +336,7 @@ def risk(
     )
 
 
-def advantage(plan: Plan | Composition) -> float:
-    """Return the largest true minus false positive rate of any attacker: delta(0), an upper bound in [0, 1]."""
-    return _advantage(composed(plan))[0]
-
-
-def _advantage(composition: Composition) -> tuple[float, bool]:
+def advantage(composition: Composition) -> tuple[float, bool]:
     """Return (upper bound on the advantage, 1 without noise; True if it is rough because work ran out)."""
     if is_noiseless(composition.plan):
         return 1.0, False

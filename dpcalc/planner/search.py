@@ -94,42 +94,32 @@ class EpsilonGoal(Goal):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DetectionGoal(Goal):
-    """Goal of a true positive rate of the best attacker that has a given false positive rate, in (0, limit)."""
+class AttackGoal(Goal):
+    """Goal of the best attacker: a true positive rate at a false positive rate, or the largest difference of both."""
 
-    false_positive_rate: float
+    false_positive_rate: float | None = None  # in (0, limit); None for the advantage, the largest over all rates
 
     def __post_init__(self) -> None:
-        rate = self.false_positive_rate
-        if not 0 < rate < 1:
-            raise InputError(f"false positive rate: expected a number between 0 and 1, both excluded, got {rate!r}")
-        if not rate < self.limit < 1:
-            why = "guessing detects as often as it raises false alarms"
-            raise InputError(f"target rate: expected a number between {rate!r} and 1, {why}, got {self.limit!r}")
+        rate, what, why = self.false_positive_rate, "target advantage", ", both excluded"
+        if rate is not None:
+            if not 0 < rate < 1:
+                raise InputError(f"false positive rate: expected a number between 0 and 1, both excluded, got {rate!r}")
+            what, why = "target rate", ", guessing detects as often as it raises false alarms"
+        if not (rate or 0) < self.limit < 1:
+            raise InputError(f"{what}: expected a number between {rate or 0!r} and 1{why}, got {self.limit!r}")
 
     @property
     def name(self) -> str:
-        return f"true positive rate at false positive rate {self.false_positive_rate!r}"
+        rate = self.false_positive_rate
+        return "advantage" if rate is None else f"true positive rate at false positive rate {rate!r}"
 
     def bound(self, composition: Composition) -> float:
         with own_allowance(0.0) if self.looser else nullcontext():
-            rates = true_positive_rates(require_pld_method(composition), (self.false_positive_rate,))
+            run = require_pld_method(composition)
+            if self.false_positive_rate is None:
+                return advantage(run)[0]
+            rates = true_positive_rates(run, (self.false_positive_rate,))
         return max(float(detected[0]) for detected in rates)
-
-
-@dataclass(frozen=True, kw_only=True)
-class AdvantageGoal(Goal):
-    """Goal of a largest difference, in (0, 1), of true and false positive rate of any attacker."""
-
-    name = "advantage"
-
-    def __post_init__(self) -> None:
-        if not 0 < self.limit < 1:
-            raise InputError(f"target advantage: expected a number between 0 and 1, both excluded, got {self.limit!r}")
-
-    def bound(self, composition: Composition) -> float:
-        with own_allowance(0.0) if self.looser else nullcontext():
-            return advantage(require_pld_method(composition))
 
 
 def certified_measure(plan: Plan | Composition, goal: Goal) -> tuple[float, Guarantee]:

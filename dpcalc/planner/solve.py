@@ -27,7 +27,6 @@ from dpcalc.planner.search import EpsilonGoal, Goal, Value, certified_measure, l
 from dpcalc.planner.vary import (
     is_covered,
     largest_group,
-    longest_run,
     refusal,
     replace_phase,
     select_phase,
@@ -42,12 +41,11 @@ from dpcalc.sampling.schemes import (
     AnyOrder,
     BallsInBins,
     RandomAllocation,
-    Scheme,
 )
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK = 5.0 * SECOND, 2.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK = 8.0 * SECOND, 2.0 * SECOND
 _FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -161,6 +159,7 @@ def _solution(
     measure: tuple[float, Guarantee] | None = None,
     *,
     phase: int = 0,
+    level: int = 0,
 ) -> Solution:
     """Return the solution with (value, what fails) and (name, config key); its measure is computed if not given."""
     reached, main = measure or certified_measure(solved, goal)
@@ -175,21 +174,8 @@ def _solution(
         guarantee=main,
         plan=composed(solved).stated,
         phase=phase,
+        level=level,
     )
-
-
-def _most(
-    with_value: Callable[[int], Plan | Composition],
-    ends: tuple[int, int],
-    goal: Goal,
-    name: str,
-    names: tuple[str, str],
-    *,
-    growth: int = 16,
-) -> Solution:
-    """Return the largest whole number that meets a goal as a solution with (name, config key)."""
-    value, fails_at = largest_whole(with_value, ends, goal, name, growth=growth)
-    return _solution(with_value(value), (value, fails_at), names, goal)
 
 
 def _disagreement_error(name: str, root: float) -> ConvergenceError:
@@ -226,20 +212,27 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
 
     def root_from(start: float, direction: str) -> tuple[float, str]:
         """Return (noise whose estimate is the limit, or the least, direction that decided); look at one if named."""
-        looked_at = direction
+        looked_at, ranked, seen = direction, with_value(min(max(start, least), largest)), list[list[int]]()
 
         def excess(log_noise: float) -> tuple[float, float]:  # nearly a straight line
             nonlocal looked_at
             noise = min(max(math.exp(log_noise), least), largest)
             nudged = min(noise * (1 + _NUDGE), largest)  # at the largest one there is no change to be told
-            nearby = None if is_secret else with_value(nudged)
-            estimate = goal.estimate(with_value(noise), direction=looked_at, nearby=nearby)
+            nearby = None if is_secret else ranked.near(change(nudged))
+            estimate = goal.estimate(ranked.near(change(noise)), direction=looked_at, nearby=nearby)
             looked_at = estimate.direction
             value = max(estimate.value, 1e-300)
             return math.log(value / goal.limit), estimate.change / (value * _NUDGE)
 
+        # The bounds that are the cheapest at the start are taken, until they are at the root.
         ends = math.log(least), math.log(largest)
-        root = falling_root(excess, min(max(math.log(start), ends[0]), ends[1]), ends, value_tolerance=_NEAREST)
+        root = math.log(min(max(start, least), largest))
+        while (chosen := [] if plan.parts else [id(bound) for unit in ranked.bounds for bound in unit]) not in seen:
+            seen.append(chosen)
+            root = falling_root(excess, root, ends, value_tolerance=_NEAREST)
+            if root in ends:
+                break
+            ranked = with_value(math.exp(root))
         if root == ends[1] and (reached := certified_measure(with_value(largest), goal)[0]) > goal.limit:
             raise NoSolution(name, goal, largest, reached)
         return {ends[0]: least, ends[1]: largest}.get(root, math.exp(root)), looked_at
@@ -273,7 +266,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
     is_sharp = isinstance(goal, EpsilonGoal) and not goal.looser and base.plan.method in {"auto", "pld"}
     while fails_at is not None:
         tried = with_value(fails_at)
-        counts = tried.steps.get(main.direction) if is_sharp and main.direction else None
+        counts = solved.near(change(fails_at)).steps.get(main.direction) if is_sharp and main.direction else None
         if counts and auto(counts, delta=plan.delta).epsilon > goal.limit:
             break
         if goal.certified(tried) > goal.limit:
@@ -312,25 +305,29 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
         fewest = ((mechanism.limits.max_times or 1) - 1) * mechanism.limits.separation + 1
     if isinstance(allocation, BallsInBins):
         fewest = allocation.bins
-    return _most(
-        lambda steps: base.changed(replace_phase(plan, chosen, replace(chosen, steps=steps))),
-        (fewest, longest_run(plan, chosen, (fewest, _MAX_STEPS))),
-        goal,
-        "steps",
-        ("steps", "steps"),
-    )
+
+    def with_steps(steps: int) -> Plan:
+        return replace_phase(plan, chosen, replace(chosen, steps=steps))
+
+    longest = _MAX_STEPS
+    if chosen.is_correlated and not isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):  # a bound ends where C does
+        lengths = range(fewest + 1, _MAX_STEPS + 1)
+        longest = fewest + bisect_left(lengths, 1, key=lambda steps: not is_covered(with_steps(steps)))
+    values = largest_whole(lambda steps: base.changed(with_steps(steps)), (fewest, longest), goal, "steps")
+    solved = base.changed(with_steps(values[0]))
+    return _solution(solved, values, ("steps", "steps"), goal, phase=plan.phases.index(chosen))
 
 
 def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
     """Return the largest group that meets a goal; InputError for a named phase, or if an assumed count limits it."""
     if phase is not None:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
-    plan = base.stated
-    name, ends = "group_size", (1, largest_group(plan))
-    solution = _most(lambda size: replace(plan, group_size=size), ends, goal, name, (name, name), growth=2)
-    if solution.fails_at is None:
+    plan, name = base.stated, "group_size"
+    ends = 1, largest_group(plan)
+    size, fails_at = largest_whole(lambda size: replace(plan, group_size=size), ends, goal, name, growth=2)
+    if fails_at is None:
         _refuse_assumed(plan.phases[0].hierarchy.level(plan.unit), "group")
-    return solution
+    return _solution(replace(plan, group_size=size), (size, fails_at), (name, name), goal)
 
 
 def _refuse_assumed(level: Level, what: str) -> None:
@@ -342,7 +339,7 @@ def _refuse_assumed(level: Level, what: str) -> None:
 # Draws: the rate, size, times or bins of the outermost level that is sampled
 
 
-_WithScheme = Callable[[Scheme], Plan]
+_WithAmount = Callable[[Fraction | int], Plan]
 
 
 def _solve_draw(
@@ -356,54 +353,48 @@ def _solve_draw(
         what = "only `all`" if chosen.hierarchy.episodes is None else "constructed tasks"
         raise InputError(f"rate: expected a level that is sampled, got {what}; there is no rate to choose")
     level = chosen.hierarchy.levels[place]
+    scheme, key = level.scheme, level.scheme.amount_key
+    is_expected = is_batch and key == "rate"  # what is looked for is the expected size of a batch
+    groups: int = getattr(scheme, "groups", 1)
 
-    def with_scheme(scheme: Scheme) -> Plan:
-        changed = with_level(plan, chosen, place, replace(level, scheme=scheme))
+    def with_amount(amount: Fraction | int) -> Plan:
+        drawn = scheme.with_amount(Fraction(amount * groups, level.count) if is_expected else amount)
+        changed = with_level(plan, chosen, place, replace(level, scheme=drawn))
         return changed if epochs is None else with_epochs(changed, plan.phases.index(chosen), epochs)
 
-    scheme = level.scheme
+    values: tuple[Fraction | int, Fraction | int | None]
     if scheme.is_allocated and is_batch:
         raise InputError(f"batch: expected batches of a stated size, got {scheme.name}; `solve-rate` finds its `bins`")
-    if scheme.amount_key == "rate" and is_batch:
+    if is_expected:
         if not level.is_equal:
             raise InputError(
                 f"batch: expected equally many {level.name} everywhere, got {level.min_count} to {level.count}"
             )
         _refuse_assumed(level, "batch")
-        groups: int = getattr(scheme, "groups", 1)
         limit = level.max_drawn if scheme.is_cut else level.count
-        solution = _most(
-            lambda expected: with_scheme(scheme.with_amount(Fraction(expected * groups, level.count))),
-            (1, limit // groups),
-            goal,
-            "batch size",
-            ("rate", "expected"),
-        )
-    elif scheme.amount_key == "rate":
-        solution = _largest_rate(level, goal, with_scheme)
-    elif scheme.amount_key == "times":
-        ends = 1, scheme.steps_of_a_pass(level.count)
-        solution = _most(lambda n: with_scheme(scheme.with_amount(n)), ends, goal, "times", ("rate", "times"))
+        values = largest_whole(with_amount, (1, limit // groups), goal, "batch size")
+    elif key == "rate":
+        values = _largest_rate(level, goal, with_amount)
+    elif key == "times":
+        values = largest_whole(with_amount, (1, scheme.steps_of_a_pass(level.count)), goal, key)
     elif isinstance(scheme, BallsInBins):
-        solution = _fewest_bins(scheme, goal, chosen.steps if epochs is None else _MAX_BINS, with_scheme)
+        values = _fewest_bins(scheme, goal, chosen.steps if epochs is None else _MAX_BINS, with_amount)
     else:
-        solution = _largest_size(level, goal, with_scheme)
-    return replace(solution, phase=plan.phases.index(chosen), level=place)
+        values = _largest_size(level, goal, with_amount)
+    names, number = ("rate", "expected" if is_expected else key), plan.phases.index(chosen)
+    return _solution(with_amount(values[0]), values, names, goal, phase=number, level=place)
 
 
-def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solution:
-    """Return about the largest rate, up to 1 or (CappedPoisson) cap / count, in a goal; NoSolution below 1e-15."""
+def _largest_rate(level: Level, goal: Goal, with_rate: _WithAmount) -> tuple[Fraction, Fraction | None]:
+    """Return (about the largest rate in a goal, one that fails); NoSolution below 1e-15."""
+    # Up to 1 or, of cut batches, their largest size over the count.
     largest = Fraction(level.max_drawn, level.count) if level.scheme.is_cut else Fraction(1)
-
-    def with_rate(value: Fraction) -> Plan:
-        return with_scheme(level.scheme.with_amount(value))
 
     def estimated(rate: float) -> float:
         return goal.estimate(with_rate(Fraction(rate))).value
 
-    names = ("rate", "rate")
     if goal.certified(with_rate(largest)) <= goal.limit:
-        return _solution(with_rate(largest), (largest, None), names, goal)
+        return largest, None
     high = low = float(largest)
     while estimated(low) > goal.limit:
         high, low = low, low / 8
@@ -411,7 +402,7 @@ def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
             reached, _ = certified_measure(with_rate(Fraction(low)), goal)
             if reached > goal.limit:
                 raise NoSolution("rate", goal, low, reached)
-            return _solution(with_rate(Fraction(low)), (Fraction(low), Fraction(high)), names, goal)
+            return Fraction(low), Fraction(high)
     _, log_root = bracket_root(
         lambda x: goal.limit - estimated(math.exp(x)), math.log(low), math.log(high), tolerance=1e-9
     )
@@ -427,15 +418,11 @@ def _largest_rate(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
     fails_at = min(largest, Fraction(root))
     while goal.certified(with_rate(fails_at)) <= goal.limit:  # it ends, for the largest rate fails
         fails_at = min(largest, fails_at * Fraction(1 + step))
-    return _solution(with_rate(value), (value, fails_at), names, goal)
+    return value, fails_at
 
 
-def _fewest_bins(drawn: BallsInBins, goal: Goal, max_bins: int, with_scheme: _WithScheme) -> Solution:
-    """Return the fewest bins that are covered and meet a goal; NoSolution if `max_bins` cost more."""
-
-    def with_bins(bins: int) -> Plan:
-        return with_scheme(replace(drawn, bins=bins))
-
+def _fewest_bins(drawn: BallsInBins, goal: Goal, max_bins: int, with_bins: _WithAmount) -> tuple[int, int | None]:
+    """Return (the fewest bins that are covered and meet a goal, one less); NoSolution if `max_bins` cost more."""
     start = max_bins
     fewest = 1 + bisect_left(range(1, max_bins), 1, key=lambda bins: is_covered(with_bins(bins)))
     if fewest < max_bins:
@@ -454,15 +441,11 @@ def _fewest_bins(drawn: BallsInBins, goal: Goal, max_bins: int, with_scheme: _Wi
         )
     except NoSolution as failure:
         raise NoSolution("bins", goal, max_bins, failure.best_reached) from failure
-    bins, next_bins = max_bins - fewer, None if fails_at is None else max_bins - fails_at
-    return _solution(with_bins(bins), (bins, next_bins), ("rate", "bins"), goal)
+    return max_bins - fewer, None if fails_at is None else max_bins - fails_at
 
 
-def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solution:
-    """Return the largest size that meets a goal and is not refused; NoSolution or InputError if there is none."""
-
-    def with_size(value: int) -> Plan:
-        return with_scheme(level.scheme.with_amount(value))
+def _largest_size(level: Level, goal: Goal, with_size: _WithAmount) -> tuple[int, int | None]:
+    """Return (the largest size that meets a goal, one that fails), not refused; NoSolution or InputError for none."""
 
     def accepted(sizes: range) -> int | None:
         return next((size for size in sizes if refusal(with_size(size)) is None), None)
@@ -494,8 +477,7 @@ def _largest_size(level: Level, goal: Goal, with_scheme: _WithScheme) -> Solutio
             failed.append(failure)
             continue
         value = accepted(range(value, smallest, -1)) or smallest
-        fails_at = fails_at or accepted(range(last + 1, ranges[0][1] + 1))
-        return _solution(with_size(value), (value, fails_at), ("rate", "size"), goal)
+        return value, fails_at or accepted(range(last + 1, ranges[0][1] + 1))
     if not failed:
         goal.certified(with_size(1))  # raises what refuses every size
     raise min(failed, key=lambda failure: failure.best_reached)

@@ -7,7 +7,7 @@ Source: docs/theory.md, Theorem 13.2.
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dpcalc.accountants.plain import closed_form_cumulants, closed_form_rdp
 from dpcalc.accountants.rdp import best_epsilon, log_peak, sum_rounded_up
 from dpcalc.arrays import Array
 from dpcalc.errors import InputError
-from dpcalc.losses.moments import Curve, composed_moments, total_infinity_mass
+from dpcalc.losses.moments import ComposedMoments, Curve, composed_moments, total_infinity_mass
 from dpcalc.numerics.roots import bracket_root, zoomed_minimum
 from dpcalc.records import dataclass
 
@@ -28,29 +28,6 @@ MAX_RUNS = 1e9
 _MIN_ORDER, _MAX_ORDER = 0.02, 1e6
 _FIRST_ORDERS = 64  # orders between these two, at first
 _ORDERS_A_ROUND, _ROUNDS = 8, 4  # orders tried at once, and how often the interval around the best is cut again
-
-
-class RenyiBounds(NamedTuple):
-    """Two upper bounds on one composed run from its Renyi divergences."""
-
-    epsilon: Callable[[dict[Curve, int], float], float]  # from (steps, delta), that of the run
-    cumulants: Callable[[dict[Curve, int], float], _Cumulants]
-    """From (steps, largest order), the function K(z) = z times the divergence of order z + 1."""
-
-
-def _quadrature_cumulants(counts: dict[Curve, int], max_order: float) -> _Cumulants:
-    moments = composed_moments(counts, max_order=max_order)
-    return lambda orders: moments.cumulants(orders)[0]
-
-
-QUADRATURE = RenyiBounds(
-    epsilon=lambda counts, delta: best_epsilon(counts, delta=delta).value, cumulants=_quadrature_cumulants
-)
-CLOSED_FORM_RENYI = RenyiBounds(
-    epsilon=lambda counts, delta: closed_form_rdp(counts, delta=delta).epsilon,
-    cumulants=lambda counts, _: closed_form_cumulants(counts),
-)
-"""Looser, next to no work."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,16 +73,20 @@ class TruncatedNegativeBinomial:
                 raise InputError(f"tuning.mean: expected one that shape {self.shape:g} can have, got {self.mean!r}")
         return math.exp(bracket_root(lambda x: mean(x) - self.mean, low, 0.0, tolerance=1e-12)[0])
 
-    def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
+    def epsilon(self, runs: Runs, *, delta: float, in_closed_form: bool = False) -> float:
         """Return an upper bound on epsilon of the best run by Theorem 2: a run's at delta / mean, plus a penalty."""
         # Theorem 2: rdp(a) + log(mean)/(a - 1) + (1 + shape) [(1 - 1/b) rdp(b) + log(1/gamma)/b], any a, b > 1. The
         # first two terms convert like a run by itself with delta / mean. The last is minimised over b on its own. Where
         # losses may be infinite it grows by (1 + shape) log(1 + infinite / gamma).
-        alone = max(renyi.epsilon(counts, delta / self.mean) for counts in runs)
+        share = delta / self.mean
+        if in_closed_form:
+            alone = max(closed_form_rdp(counts, delta=share).epsilon for counts in runs)
+        else:
+            alone = max(best_epsilon(counts, delta=share).value for counts in runs)
         log_inverse_gamma = -math.log(self.gamma)
         grown = math.log1p(_infinity_mass(runs) / self.gamma)
         # Of finite losses alone K(z) may be negative, as their mass is below 1: repeating a run never makes it cheaper.
-        penalty = _min_over_orders(runs, renyi, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1))
+        penalty = _min_over_orders(runs, in_closed_form, lambda z, k, _: sum_rounded_up(k, log_inverse_gamma) / (z + 1))
         return max(0.0, alone) + (1 + self.shape) * (grown + max(0.0, penalty))
 
 
@@ -127,7 +108,7 @@ class Poisson:
         """Distribution and mean in words."""
         return f"poisson, {self.mean:g} on average"
 
-    def epsilon(self, runs: Runs, *, delta: float, renyi: RenyiBounds = QUADRATURE) -> float:
+    def epsilon(self, runs: Runs, *, delta: float, in_closed_form: bool = False) -> float:
         """Return an upper bound on epsilon of the best run by Theorem 6; infinite if infinite losses use up delta."""
         # Theorem 6: rdp(a) + mean delta_a + log(mean)/(a - 1), delta_a that of a run at epsilon log(1 + 1/(a - 1)).
         # Infinite losses count in delta_a, and mean times their mass is taken from delta.
@@ -143,9 +124,9 @@ class Poisson:
             log_finite = sum_rounded_up(moments, -orders * np.log1p(1 / z)[:, None], log_peak(orders)).min(axis=1)
             beyond = np.minimum(np.exp(np.minimum(log_finite, 0.0)) + infinite, 1.0)
             common = sum_rounded_up(k, math.log(self.mean), log_peak(z), -math.log(left)) / z
-            return np.asarray(common + self.mean * beyond)
+            return common + self.mean * beyond
 
-        return max(0.0, _min_over_orders(runs, renyi, at_orders))
+        return max(0.0, _min_over_orders(runs, in_closed_form, at_orders))
 
 
 Repetitions = TruncatedNegativeBinomial | Poisson
@@ -162,19 +143,23 @@ def _infinity_mass(runs: Runs) -> float:
     return max(total_infinity_mass(counts) for counts in runs)
 
 
-def _min_over_orders(runs: Runs, renyi: RenyiBounds, bound: Callable[[Array, Array, Known], Array]) -> float:
+def _min_over_orders(runs: Runs, in_closed_form: bool, bound: Callable[[Array, Array, Known], Array]) -> float:
     """Return the least value of a bound over orders z, in a range that is widened while its largest order is best."""
     # `bound` takes z, the largest K(z) of any direction, and (orders, the same of these) from next to nothing to above
-    # z.
+    # z. Closed forms are looser, and next to no work.
     max_order, best = 32.0, math.inf
     while True:
-        cumulants = [renyi.cumulants(counts, max_order) for counts in runs]
-        wide = np.geomspace(_MIN_ORDER, max_order, _FIRST_ORDERS)
-        known = wide, np.asarray(np.max([of_run(wide) for of_run in cumulants], axis=0))
+        closed = [closed_form_cumulants(counts) for counts in runs if in_closed_form]
+        moments = [composed_moments(counts, max_order=max_order) for counts in runs if not in_closed_form]
 
-        def at_orders(z: Array, known: Known = known, cumulants: list[_Cumulants] = cumulants) -> Array:
-            k = known[1] if z is known[0] else np.asarray(np.max([of_run(z) for of_run in cumulants], axis=0))
-            return bound(z, k, known)
+        def largest(z: Array, closed: list[_Cumulants] = closed, moments: list[ComposedMoments] = moments) -> Array:
+            return np.max([*(of(z) for of in closed), *(of.cumulants(z)[0] for of in moments)], axis=0)
+
+        wide = np.geomspace(_MIN_ORDER, max_order, _FIRST_ORDERS)
+        known = wide, largest(wide)
+
+        def at_orders(z: Array, known: Known = known, largest: _Cumulants = largest) -> Array:
+            return bound(z, known[1] if z is known[0] else largest(z), known)
 
         value, order, _ = zoomed_minimum(at_orders, wide, rounds=_ROUNDS, count=_ORDERS_A_ROUND)
         best = min(best, value)

@@ -10,7 +10,6 @@ from dpcalc.errors import InputError, KeyedInputError, require_whole
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import AnyOrder
 
 
 def select_phase(plan: Plan, name: str | None, what: str) -> Phase:
@@ -109,18 +108,6 @@ def is_covered(plan: Plan) -> bool:
     except KeyedInputError:
         return False
     return True
-
-
-def longest_run(plan: Plan, chosen: Phase, ends: tuple[int, int]) -> int:
-    """Return the most steps within the ends that are covered; only correlated noise with drawn batches limits them."""
-    shortest, longest = ends
-    if not chosen.is_correlated or isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):
-        return longest
-
-    def is_too_long(steps: int) -> bool:
-        return not is_covered(replace_phase(plan, chosen, replace(chosen, steps=steps)))
-
-    return shortest + bisect_left(range(shortest + 1, longest + 1), 1, key=is_too_long)
 
 
 def refusal(plan: Plan | Composition) -> InputError | None:

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from fractions import Fraction
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
-from dpcalc.mechanisms.kinds import RELATIONS, AdditiveNoise, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
+from dpcalc.mechanisms.additive import AdditiveNoise
+from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier, sums_text
+from dpcalc.mechanisms.kinds import RELATIONS, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 from dpcalc.planner.composition import Composition
 from dpcalc.planner.plan import Phase, Plan
@@ -57,12 +58,10 @@ def sampling_text(phase: Phase) -> str:
 
 
 def mechanism_text(phase: Phase) -> str:
-    """Return a mechanism's name and its words or, without any, its finite numbers; a Gaussian's with its other sums."""
+    """Return a mechanism's name and its words or, without any, its finite numbers."""
     mechanism = phase.mechanism
     if phase.calibration is not None:
         return f"gaussian, {phase.calibration.words}{other_sums_text(mechanism)}"
-    if isinstance(mechanism, Gaussian):
-        return f"gaussian, noise multiplier {mechanism.noise_multiplier:g}{other_sums_text(mechanism)}"
     stated = {key: value for key, value in asdict(mechanism).items() if key not in {"max_grad_norm", "relation"}}
     # A mechanism has words of its own where its parameters are no numbers.
     words = mechanism.words or ", ".join(
@@ -74,12 +73,7 @@ def mechanism_text(phase: Phase) -> str:
 
 def other_sums_text(mechanism: Mechanism) -> str | None:
     """Return " (with sums at ...)" for a Gaussian step's other sums, "" for none; None for any other mechanism."""
-    if not isinstance(mechanism, Gaussian):
-        return None
-    if not mechanism.also:
-        return ""
-    others = ", ".join(f"{noise:g}" for noise in mechanism.also)
-    return f" (with sums at {others} on the same sample: together {mechanism.joint.noise_multiplier:.6g})"
+    return sums_text(mechanism) if isinstance(mechanism, Gaussian) else None
 
 
 FIXED = "noise, sampling, clipping and lengths are fixed before the first output, not chosen after seeing any output"
@@ -160,29 +154,42 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
         lines.append(f"the groups of cyclic draws are fixed beforehand{alone}{replaced}{limited}")
 
     # Counts: of passes and batches, and where units are missing or empty. What concerns sampling stands together.
-    counts = []
-    if any(sum(level.scheme.is_shuffled for level in phase.hierarchy.levels) > 1 for phase in phases):
-        counts.append(_NESTED)
     units = [(phase.hierarchy, phase.hierarchy.level(plan.unit).scheme) for phase in phases]
-    if adds_or_removes and any(
+    is_nested = any(sum(level.scheme.is_shuffled for level in phase.hierarchy.levels) > 1 for phase in phases)
+    keeps_steps = any(
         scheme.is_shuffled and not hierarchy.loses_steps(plan.unit, scheme, plan.group_size)
         for hierarchy, scheme in units
-    ):
-        counts.append(_EXACT_COUNTS)
+    )
     is_cut = any(getattr(level.scheme, "max_batch_size", None) is not None for level in levels)
-    if is_cut:
-        counts.append(_CAPPED)
-    if is_cut or any(level.scheme.has_stand_in for level in levels):
-        counts.append("counts are those of the larger of the two data sets")
-    if any(_may_lack_units(plan, phase) for phase in phases):
-        counts.append("where fewer units are left than a draw takes, it takes all that are left")
-    if any(_may_be_empty(plan, phase) for phase in phases):
-        counts.append(_EMPTY)
-    if phases[0].hierarchy.depth > 1:
-        counts.append(
-            "removing a unit leaves the units above it in place: a parent does not vanish with its last child"
-        )
-    lines[1:1] = counts
+    may_lack_units = may_be_empty = False
+    for phase in phases:
+        if phase.hierarchy.episodes is not None:
+            continue
+        level = phase.hierarchy.level(plan.unit)
+        scheme = level.scheme
+        # A removed group can leave too few units for a fixed draw, or none to draw with replacement.
+        if plan.group_size > 1 and adds_or_removes:
+            left = level.min_count - plan.group_size
+            may_lack_units |= (scheme.has_stand_in and left < scheme.size) or (scheme.can_repeat and left < 1)
+        # Noise is added to sums, and a drawn unit may be empty: by a Poisson draw below it, or a clipped unit above the
+        # protected one by its removal where no other is drawn in its place.
+        if phase.mechanism.adds_noise or phase.is_correlated:
+            below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
+            nobody_stands_in = scheme.amount_key != "size" and not scheme.is_allocated
+            may_be_empty |= any(each.scheme.is_independent or each.scheme.is_cut for each in below)
+            may_be_empty |= phase.clip < plan.unit and adds_or_removes and nobody_stands_in
+    counts = {
+        _NESTED: is_nested,
+        _EXACT_COUNTS: adds_or_removes and keeps_steps,
+        _CAPPED: is_cut,
+        "counts are those of the larger of the two data sets": is_cut or any(x.scheme.has_stand_in for x in levels),
+        "where fewer units are left than a draw takes, it takes all that are left": may_lack_units,
+        _EMPTY: may_be_empty,
+        "removing a unit leaves the units above it in place: a parent does not vanish with its last child": (
+            phases[0].hierarchy.depth > 1
+        ),
+    }
+    lines[1:1] = [text for text, applies in counts.items() if applies]
 
     # Mechanisms: what each assumes, and for which two batches a promise is stated.
     promises: list[str] = []
@@ -224,29 +231,6 @@ def assumptions(plan: Plan) -> tuple[str, ...]:
             "more than this one, the best is told by the results alone, and only it is released"
         )
     return (*lines, *dict.fromkeys(zeroed))
-
-
-def _may_be_empty(plan: Plan, phase: Phase) -> bool:
-    """Return True if noise is added to sums and a drawn unit may be empty, by a Poisson draw below it or a removal."""
-    adds_noise = isinstance(phase.mechanism, Gaussian | AdditiveNoise) or phase.is_correlated
-    if not adds_noise or phase.hierarchy.episodes is not None:
-        return False
-    below = phase.hierarchy.levels[max(phase.clip, plan.unit) :]
-    if any(level.scheme.is_independent or level.scheme.is_cut for level in below):
-        return True
-    # A clipped unit above the protected one is left empty by its removal where no other is drawn in its place.
-    scheme = phase.hierarchy.level(plan.unit).scheme
-    nobody_stands_in = scheme.amount_key != "size" and not scheme.is_allocated
-    return phase.clip < plan.unit and plan.adjacency is Adjacency.ADD_REMOVE and nobody_stands_in
-
-
-def _may_lack_units(plan: Plan, phase: Phase) -> bool:
-    """Return True if removing a group can leave too few units for a fixed draw, or none to draw with replacement."""
-    level = phase.hierarchy.level(plan.unit)
-    if plan.group_size == 1 or plan.adjacency is not Adjacency.ADD_REMOVE or phase.hierarchy.episodes is not None:
-        return False
-    left, scheme = level.min_count - plan.group_size, level.scheme
-    return (scheme.has_stand_in and left < scheme.size) or (scheme.can_repeat and left < 1)
 
 
 # Summary of each phase for the protected unit.

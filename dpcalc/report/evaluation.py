@@ -54,7 +54,9 @@ def evaluation_output(
     verbose: bool = False,
 ) -> Output:
     """Return the result of `epsilon` on one config; `checks`, `errors` and `verbose` are for `-v`."""
-    guarantee, limit, phases = evaluation.guarantee, budget_limit(loaded.plan), evaluation.phases
+    guarantee = evaluation.guarantee
+    limit = budget_limit(loaded.plan)
+    phases = evaluation.phases
     # The other valid accountants of the same one-step bound: else the difference would not be that of the accountants.
     bounds, accountants = [guarantee.bound], [method_name(guarantee.method)]
     for row in evaluation.alternatives:
@@ -279,21 +281,17 @@ def explained(
     )
 
 
-def _inclusion_text(phase: PhaseSummary) -> str:
-    """Return the probability with which a draw holds the unit, and how long the draw or pass lasts."""
-    words = _probability_text(phase.inclusion)
-    if phase.steps_of_a_pass > 1:
-        words += f" in each pass of {phase.steps_of_a_pass} steps"
-    return words + (f" in each draw for {phase.hold} steps" if phase.hold > 1 else "")
-
-
 def _sampling_text(phase: PhaseSummary) -> str:
     """Return the scheme in words, with the inclusion probability: the one number that compares nestings."""
-
     words = visible(phase.sampling)
     if phase.sensitivity is not None:
         return words
-    words += f"; inclusion {_inclusion_text(phase)}"
+    # The probability with which a draw holds the unit, and how long the draw or pass lasts.
+    words += f"; inclusion {_probability_text(phase.inclusion)}"
+    if phase.steps_of_a_pass > 1:
+        words += f" in each pass of {phase.steps_of_a_pass} steps"
+    if phase.hold > 1:
+        words += f" in each draw for {phase.hold} steps"
     for rate, steps in phase.revealed:
         words += f", given a draw of rate {_probability_text(rate)} that lasts {steps} steps and is assumed public"
     return words

@@ -5,7 +5,6 @@ Epsilons are rounded up, with more digits where a verdict is close.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -138,12 +137,11 @@ def _details(result: Result) -> list[str]:
         return claims
     moved = f"stays {rounded_up(now)}" if now == before else before_and_after(before, now)
     lines = [f"  epsilon {moved} since {visible(base.name)}"]
-    for change in base.changes:
-        alone = ""
-        if change.alone is not None:
-            effect = "stays" if change.alone == before else before_and_after(before, change.alone)
-            alone = f" (alone: epsilon {effect})"
-        lines.append(f"  {visible(str(change))}{alone}")
+    for change, alone in base.changes:
+        shown = visible(str(change))
+        if alone is not None:
+            shown += f" (alone: epsilon {'stays' if alone == before else before_and_after(before, alone)})"
+        lines.append(f"  {shown}")
     return lines + claims
 
 
@@ -182,15 +180,15 @@ def gate_json(gate: GateAnswer) -> str:
     for result in gate.results:
         guarantee, base = result.guarantee, result.base
         changes = []
-        for change in () if base is None else base.changes:
+        for change, alone in () if base is None else base.changes:
             line, column = change.mark or (None, None)
             changes.append(
                 {
                     "key": change.key,
                     "old": change.old,
                     "new": change.new,
-                    "epsilon": change.alone,
-                    "finite": None if change.alone is None else math.isfinite(change.alone),
+                    "epsilon": alone,
+                    "finite": None if alone is None else math.isfinite(alone),
                     "path": change.path,
                     "line": line,
                     "column": column,
@@ -204,7 +202,7 @@ def gate_json(gate: GateAnswer) -> str:
                 "budget": None if guarantee is None else budget_json(guarantee.epsilon, _limit(result)),
                 "base": None if base is None else {"name": base.name, "guarantee": base.guarantee.to_dict()},
                 "changes": changes,
-                "fits": dataclasses.asdict(result.fits),
+                "fits": {"noise_multiplier": None, "noise_factor": None, "steps": None, **result.fits},
                 "findings": diagnostics_json(result.findings),
             }
         )
@@ -246,7 +244,7 @@ def markdown_text(gate: GateAnswer) -> str:
         causes = sorted({each.code for each in result.findings if each.severity is Severity.ERROR})
         causes = [f"[{each}]({rule_address(each)})" if rule_address(each) else each for each in causes]
         if base is not None and base.changes:  # the costliest first
-            causes.append(code(str(base.changes[0])))
+            causes.append(code(str(base.changes[0][0])))
             causes += [f"and {len(base.changes) - 1} more"] if base.changes[1:] else []
         cells = (code(result.path), verdict, before, epsilon, budget, ", ".join(causes))
         rows.append(f"| {' | '.join(cells)} |")

@@ -28,21 +28,22 @@ def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
     """Return the runs alone and composed, with their sum; of `ledger add` (`is_added` or not) the new one alone."""
     from dpcalc.planner.words import assumptions
 
-    plan, guarantee, limit = account.loaded.plan, account.guarantee, budget_limit(account.loaded.plan)
+    plan = account.loaded.plan
+    guarantee = account.guarantee
+    limit = budget_limit(account.loaded.plan)
     runs, run_lines, run_rows = [], list[tuple[str, str]](), []
     label = "run" if is_added is None else "added" if is_added else "not added"
-    for run in account.runs:
-        named = {"name": run.name, "part": run.part or None, "steps": run.steps}
-        runs.append({**named, "guarantee": run.guarantee.to_dict()})
-        cost = f"epsilon {rounded_up(run.guarantee.epsilon)}" if run.guarantee.finite else "no finite epsilon"
-        name = f"{visible(run.name)}{f' (part {visible(run.part)})' if run.part else ''}"
-        run_lines.append(("runs", f"{name}: {counted(run.steps, 'step')}, {cost} alone"))
-        run_rows.append((label, f"{name}: {counted(run.steps, 'step', ',')}, {cost} alone"))
+    for name, part, steps, alone in account.runs:
+        runs.append({"name": name, "part": part or None, "steps": steps, "guarantee": alone.to_dict()})
+        cost = f"epsilon {rounded_up(alone.epsilon)}" if alone.finite else "no finite epsilon"
+        shown = f"{visible(name)}{f' (part {visible(part)})' if part else ''}"
+        run_lines.append(("runs", f"{shown}: {counted(steps, 'step')}, {cost} alone"))
+        run_rows.append((label, f"{shown}: {counted(steps, 'step', ',')}, {cost} alone"))
     assumed = list(assumptions(plan))
     added: Json = {} if is_added is None else {"added": is_added}
     sums: Json = {}
     if is_added is None:
-        total = math.fsum(run.guarantee.epsilon for run in account.runs)  # of basic composition, for the sum of deltas
+        total = math.fsum(alone.epsilon for *_, alone in account.runs)  # of basic composition, for the sum of deltas
         sums = {"sum_of_epsilons": total}
         run_rows.append(("sum", f"{rounded_up(total)}, if epsilons were added up"))
     headline, verdict = guarantee_headline(guarantee, limit)

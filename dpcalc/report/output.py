@@ -68,12 +68,8 @@ class Output:
         if self.csv:
             return self.csv
         found = list(_records(self.result))
-        columns = dict.fromkeys(name for record in found for name in record)
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([cell(record.get(name, "")) for name in columns] for record in found)
-        return text.getvalue()
+        columns = list(dict.fromkeys(name for record in found for name in record))
+        return csv_document([columns, *([cell(record.get(name, "")) for name in columns] for record in found)])
 
     def markdown_text(self) -> str:
         """Return what a terminal shows as Markdown: the headline, and a table with every text escaped."""
@@ -130,6 +126,12 @@ def yes_no(value: bool) -> str:
 _LISTS = ("configs", "units", "rows")  # of results with several rows
 _BARE = {"config", "guarantee", "risk"}  # objects whose names plain lines leave out too
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_document(rows: Iterable[Iterable[str]]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 def cell(text: str) -> str:
@@ -227,6 +229,16 @@ def config_json(loaded: Loaded) -> Json:
 
 def origin_json(loaded: Loaded) -> Json:
     return {"diagnostics": diagnostics_json(loaded.diagnostics), "config_hash": loaded.config_hash}
+
+
+def config_output(command: str, loaded: Loaded, result: Json, lines: Lines, **forms: Any) -> Output:
+    """Return a result on one config: the name of the config comes first, what was found in it and its hash last."""
+    return Output(
+        command=command,
+        result={"config": config_json(loaded), **result, **origin_json(loaded)},
+        lines=[("name", visible(loaded.plan.name)), *lines],
+        **forms,
+    )
 
 
 def error_json(errors: Sequence[tuple[Exception, str, int]]) -> Json:

@@ -30,21 +30,21 @@ ASSUMED = {
 def registry_fields(view: StatementView) -> dict[str, Any]:
     """Return the fields of the schema but `rho` by dotted path, None to leave out; UNANSWERED asks a person."""
     # Rows and points are found by heading and label, so that the words of an entry are those of the statement.
-    rows = {section.heading: section.rows for section in view.sections}
 
     def row(heading: str, label: str) -> str:
-        return "; ".join(text for name, text in rows[heading] if name == label)
+        return "; ".join(text for name, text in view.sections[heading][1] if name == label)
 
     def all_rows(heading: str) -> str:
-        return "; ".join(f"{name}: {text}" for name, text in rows[heading])
+        return "; ".join(f"{name}: {text}" for name, text in view.sections[heading][1])
 
-    not_covered = next(section.points for section in view.sections if section.heading == "What is not covered")
+    *_, not_covered = view.sections["What is not covered"]
     guarantee: Any = view.result["guarantee"]
     epsilon, delta = (
         None if guarantee[name] is None else float(rounded_up(guarantee[name], digits=BARE_DIGITS))
         for name in ("epsilon", "delta")
     )
-    tuning, training = row("How it is released", "tuning"), row("Sampling and training", "training")
+    tuning = row("How it is released", "tuning")
+    training = row("Sampling and training", "training")
     fields: dict[str, Any] = {
         # In lower case, words joined by hyphens.
         "url_slug": re.sub(r"[^a-z0-9]+", "-", view.name.lower()).strip("-") or "run",

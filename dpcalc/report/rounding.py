@@ -28,12 +28,9 @@ def rounded_up(value: float | Fraction, *, digits: int = DIGITS, apart_from: flo
         >>> rounded_up(Fraction(1, 3), digits=6)
         '0.333334'
     """
-    if not math.isfinite(value):
-        return _infinity_text(value)
-    exact = _exact(value, ROUND_CEILING)
-    if apart_from is None or not math.isfinite(apart_from):
-        return _text(_rounded(exact, digits, ROUND_CEILING))
-    return _text(_rounded_apart(exact, _exact(apart_from), digits))
+    if apart_from is None or not math.isfinite(apart_from) or not math.isfinite(value):
+        return _shown(value, digits, ROUND_CEILING)
+    return _text(_rounded_apart(_exact(value), _exact(apart_from), digits))
 
 
 def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
@@ -45,9 +42,7 @@ def rounded_down(value: float | Fraction, *, digits: int = DIGITS) -> str:
         >>> rounded_down(0.946867)
         '0.946'
     """
-    if not math.isfinite(value):
-        return _infinity_text(value)
-    return _text(_rounded(_exact(value, ROUND_FLOOR), digits, ROUND_FLOOR))
+    return _shown(value, digits, ROUND_FLOOR)
 
 
 def rounded_up_within(value: float, limit: float) -> str:
@@ -94,11 +89,12 @@ def as_given(value: float) -> str:
     return repr(float(value)) if exact.adjusted() < _MAX_DIGITS else format(exact.normalize(), "e")
 
 
-def _infinity_text(value: float | Fraction) -> str:
-    """Return "inf" or "-inf" for an infinite number; raise ValueError for NaN."""
+def _shown(value: float | Fraction, digits: int, rounding: str) -> str:
     if math.isnan(value):
         raise ValueError("expected a number to print, got NaN")
-    return "inf" if value > 0 else "-inf"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    return _text(_rounded(_exact(value, rounding), digits, rounding))
 
 
 def _exact(value: float | Fraction, rounding: str = ROUND_CEILING) -> Decimal:

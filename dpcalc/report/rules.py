@@ -309,30 +309,28 @@ RULES: dict[str, Rule] = {
 
 
 @cache
-def rules_address() -> str:
-    """Return the address of docs/rules.md: DPCALC_RULES, or the repository that dpcalc was installed from; else ""."""
+def rule_address(code: str) -> str:
+    """Return the address of a rule in docs/rules.md; "" where it is not known, or there is no such rule.
+
+    The page is DPCALC_RULES, or that of the repository from which dpcalc was installed.
+    """
     import json
     from importlib.metadata import PackageNotFoundError, distribution
 
-    if (stated := os.environ.get("DPCALC_RULES")) is not None:
-        return stated if re.fullmatch(r"https://[\w./:-]+", stated) else ""
-    try:
-        origin = json.loads(distribution("dpcalc-privacy").read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, OSError, ValueError):
+    if code not in RULES:
         return ""
-    commit, url = origin.get("vcs_info", {}).get("commit_id"), str(origin.get("url", "")).removesuffix(".git")
-    return f"{url}/blob/{commit}/docs/rules.md" if commit and re.fullmatch(r"https://[\w./-]+", url) else ""
-
-
-def rule_address(code: str) -> str:
-    """Return the address of a rule in the documentation; "" where it is not known, or there is no such rule."""
-    page = rules_address() if code in RULES else ""
-    return page and f"{page}#{code}-{re.sub('[^a-z0-9]+', '-', RULES[code].title)}".replace("DPC", "dpc")
-
-
-def rules_list() -> str:
-    """Return one line for each rule: code and title."""
-    return "".join(f"{code}  {rule.title}\n" for code, rule in RULES.items())
+    page = os.environ.get("DPCALC_RULES")
+    if page is None:
+        try:
+            origin = json.loads(distribution("dpcalc-privacy").read_text("direct_url.json") or "{}")
+        except (PackageNotFoundError, OSError, ValueError):
+            return ""
+        commit = origin.get("vcs_info", {}).get("commit_id")
+        url = str(origin.get("url", "")).removesuffix(".git")
+        page = f"{url}/blob/{commit}/docs/rules.md" if commit else ""
+    anchor = re.sub("[^a-z0-9]+", "-", RULES[code].title)
+    is_safe = re.fullmatch(r"https://[\w./:-]+", page)
+    return f"{page}#{code}-{anchor}".replace("DPC", "dpc") if is_safe else ""
 
 
 def rules_page() -> str:

@@ -25,7 +25,7 @@ from dpcalc.report.guarantees import (
     protects_row,
     unit_json,
 )
-from dpcalc.report.output import Json, Output, config_json, diagnostics_json, lines, origin_json
+from dpcalc.report.output import Json, Output, config_json, config_output, diagnostics_json, lines
 from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up, rounded_up_within
 
 NOISE = "noise_multiplier"
@@ -73,7 +73,9 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     plan, guarantee, goal = solution.plan, solution.guarantee, solution.goal
     name, value, fails_at = solution.name, solution.value, solution.fails_at
     reached, target = rounded_up_within(solution.reached, goal.limit), as_given(goal.limit)
-    held, epsilon, lower = _unchanged_noise_text(name, plan), rounded_up(guarantee.epsilon), guarantee.epsilon_lower
+    held = _unchanged_noise_text(name, plan)
+    epsilon = rounded_up(guarantee.epsilon)
+    lower = guarantee.epsilon_lower
     goal_fields = _goal_json(goal, solution.reached)
     measure = goal_fields["measure"]
     is_epsilon = measure == EPSILON
@@ -86,7 +88,9 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
     # A JSON dict, plain line and row for each phase; rows name phases if there are several.
     phases, phase_lines, training = [], list[tuple[str, str]](), []
     for phase in plan.phases:
-        mechanism, sampling, noise = mechanism_text(phase), sampling_text(phase), phase.noise_multiplier
+        mechanism = mechanism_text(phase)
+        sampling = sampling_text(phase)
+        noise = phase.noise_multiplier
         head = {"name": phase.name, "steps": phase.steps, "mechanism": mechanism}
         phases.append(head | {"noise_multiplier": noise, "sampling": sampling})
         noises = noise_text(mechanism, noise, None if phase.calibration else other_sums_text(phase.mechanism))
@@ -106,7 +110,8 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
         "held": held or None,
     }
     # All values that meet the goal are at least this noise, or at most this of anything else.
-    key, relation = name if name == FACTOR else solution.key, ">=" if name.startswith(NOISE) else "<="
+    key = name if name == FACTOR else solution.key
+    relation = ">=" if name.startswith(NOISE) else "<="
     return Output(
         command=command,
         result={
@@ -154,7 +159,8 @@ def solution_output(command: str, solution: Solution, loaded: Loaded, *, written
 
 def no_solution_output(command: str, answer: NoSolution, loaded: Loaded) -> Output:
     plan, goal, limit = loaded.plan, answer.goal, as_given(answer.goal.limit)
-    held, goal_fields = _unchanged_noise_text(answer.name, plan), _goal_json(goal, answer.best_reached)
+    held = _unchanged_noise_text(answer.name, plan)
+    goal_fields = _goal_json(goal, answer.best_reached)
     measure = goal_fields["measure"]
     reached = rounded_up(answer.best_reached, apart_from=goal.limit)  # rounded to the target it would seem to meet it
     best = f"{answer.name} {value_text(answer.best_value)} gives {goal.name} <= {reached}"
@@ -260,9 +266,13 @@ def delta_output(answer: DeltaResult, loaded: Loaded) -> Output:
 def risk_output(risk: Risk, loaded: Loaded) -> Output:
     """Return the result of `dpcalc risk`: upper bounds on membership and attribute inference and reconstruction."""
     plan, prior, exception = loaded.plan, risk.prior, as_given(risk.exception)
-    detections, posteriors, detection_rows, posterior_rows = [], list[tuple[str, str]](), [], []
+    detections = []
+    posteriors = list[tuple[str, str]]()
+    detection_rows = []
+    posterior_rows = []
     for each in risk.detections:
-        rate, missed = each.false_positive_rate, min(each.present_missed, each.absent_missed)
+        rate = each.false_positive_rate
+        missed = min(each.present_missed, each.absent_missed)
         detections.append(
             {
                 "false_positive_rate": rate,
@@ -301,12 +311,12 @@ def risk_output(risk: Risk, loaded: Loaded) -> Output:
         "gdp": gdp_json(risk.gdp, plan.bound_kind),
         "reconstructions": [{"baseline": baseline, "success": success} for baseline, success in risk.reconstructions],
     }
-    return Output(
-        command="risk",
-        result={"config": config_json(loaded), "risk": result, **origin_json(loaded)},
+    return config_output(
+        "risk",
+        loaded,
+        {"risk": result},
         headline=f"advantage <= {rounded_up(risk.advantage)}   (detections minus false alarms of the best attacker)",
         lines=[
-            ("name", visible(plan.name)),
             *lines(result, advantage=rounded_up, detections="", belief="", gdp="", reconstructions=""),
             *posteriors,
             ("belief", f"{rounded_up(risk.belief)}, exception {exception}"),

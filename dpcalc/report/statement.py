@@ -8,7 +8,7 @@ import math
 import re
 import textwrap
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
 from dpcalc._version import __version__
@@ -52,7 +52,8 @@ UNTUNED = "not covered: settings are chosen without these data, or every run tha
 DEPLOYMENT = {"trust model": TRUST, "release": RELEASE, "who sees what": OBSERVERS, "tuning": UNTUNED}
 """What the guarantee takes for granted of the deployment: text by label."""
 AMPLIFIED = "Part of the guarantee comes from {}; it is lost if batches are not drawn as stated."
-LEFT_OUT, HIDDEN = "the chance that a draw leaves the unit out", "an order of the batches that nobody knows"
+LEFT_OUT = "the chance that a draw leaves the unit out"
+HIDDEN = "an order of the batches that nobody knows"
 GROUPS = (
     "Somebody whose data are several units has the weaker guarantee of the group; its values are upper bounds, and "
     "rarely tight."
@@ -73,14 +74,8 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, kw_only=True)
-class StatementSection:
-    """A section of a statement: paragraphs, then (label, text) rows of a table, then points of a list."""
-
-    heading: str
-    prose: tuple[str, ...] = ()
-    rows: tuple[tuple[str, str], ...] = ()
-    points: tuple[str, ...] = ()
+Section = tuple[Sequence[str], Sequence[tuple[str, str]], Sequence[str]]
+"""A section of a statement: paragraphs, then (label, text) rows of a table, then points of a list."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +83,7 @@ class StatementView:
     """A whole statement in words, free of control characters, and for JSON, numbers unrounded."""
 
     title: str
-    sections: tuple[StatementSection, ...]
+    sections: Mapping[str, Section]  # by heading
     result: Json
     name: str  # that of the run, or its path
     published: str = ""  # date of the release, YYYY-MM-DD, "" where it was not given
@@ -97,7 +92,9 @@ class StatementView:
 
 def statement_view(statement: Statement, loaded: Loaded, *, published: str = "") -> StatementView:
     """Return a statement as sections and JSON; attacks, groups and coverage only with a finite epsilon."""
-    name, plan, evaluation = visible(loaded.plan.name or loaded.path), loaded.plan, statement.evaluation
+    name = visible(loaded.plan.name or loaded.path)
+    plan = loaded.plan
+    evaluation = statement.evaluation
     guarantee, attack = evaluation.guarantee, statement.attack
     protected, limit = units_text(guarantee.unit, guarantee.group_size), budget_limit(plan)
 
@@ -132,7 +129,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     if limit is not None:
         exceeded = "" if guarantee.epsilon <= limit else ": exceeded"
         rows["budget"] = f"{as_given(limit)}, {budget_used(guarantee.epsilon, limit)}{exceeded}"
-    sections = [StatementSection(heading="The guarantee", prose=(promise,), rows=tuple(rows.items()))]
+    sections: dict[str, Section] = {"The guarantee": ((promise,), tuple(rows.items()), ())}
 
     if guarantee.finite:
         # The best attacker, in percent and with what guessing gains beside it: the reader decides by the difference.
@@ -141,13 +138,14 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             ("guessing", f"right in at most {_percent((1 + attack.advantage) / 2)} of cases, where a coin has 50%"),
         ]
         for false_positive_rate, true_positive_rate in attack.detection:
-            guessed, detected = f"{100 * false_positive_rate:g}%", _percent(true_positive_rate)
+            guessed = f"{100 * false_positive_rate:g}%"
+            detected = _percent(true_positive_rate)
             gains.append((f"{guessed} false alarms", f"detects at most {detected}, where guessing detects {guessed}"))
         words = (
             f"The best attacker there can be, who knows everything but {protected} and must tell which of the two data "
             "sets was used:"
         )
-        sections.append(StatementSection(heading="What an attacker can gain", prose=(words,), rows=tuple(gains)))
+        sections["What an attacker can gain"] = (words,), gains, ()
 
         compared, words = [], GROUPS
         unused = [note.text for note in evaluation.notes if "secret order" in note.text]
@@ -166,8 +164,8 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
             compared.append((f"{size} together ({visible(guarantee.unit)})", f"{text} at the same delta"))
         compared += [("order of a pass", visible(text)) for text in unused]
         if compared:
-            sections.append(StatementSection(heading="For comparison", prose=(words,), rows=tuple(compared)))
-        sections.append(StatementSection(heading="What is covered", points=COVERED))
+            sections["For comparison"] = (words,), compared, ()
+        sections["What is covered"] = (), (), COVERED
 
     not_covered, deployment = list(NOT_COVERED), dict(DEPLOYMENT)
     if plan.tuning is not None:
@@ -181,13 +179,13 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
     if published:
         origin["published"] = published
     draws = "Every step draws as stated and adds noise to what is drawn:"
-    sections += [
-        StatementSection(heading="What is not covered", points=tuple(not_covered)),
-        StatementSection(heading="How it is released", rows=tuple(deployment.items())),
-        StatementSection(heading="Sampling and training", prose=(draws,), rows=tuple(phase_rows(evaluation))),
-        StatementSection(heading="Assumptions", points=tuple(map(visible, evaluation.assumptions))),
-        StatementSection(heading="Where it comes from", rows=tuple(origin.items())),
-    ]
+    sections |= {
+        "What is not covered": ((), (), not_covered),
+        "How it is released": ((), tuple(deployment.items()), ()),
+        "Sampling and training": ((draws,), phase_rows(evaluation), ()),
+        "Assumptions": ((), (), tuple(map(visible, evaluation.assumptions))),
+        "Where it comes from": ((), tuple(origin.items()), ()),
+    }
 
     detection = [{"false_positive_rate": false, "true_positive_rate": true} for false, true in attack.detection]
     groups = [
@@ -215,7 +213,7 @@ def statement_view(statement: Statement, loaded: Loaded, *, published: str = "")
         **origin_json(loaded),
     }
     title = f"Privacy statement: {name}"
-    return StatementView(title=title, sections=tuple(sections), result=result, name=name, published=published)
+    return StatementView(title=title, sections=sections, result=result, name=name, published=published)
 
 
 def _percent(part: float) -> str:
@@ -246,15 +244,16 @@ class Markup:
 
     def __call__(self, view: StatementView, width: int = 80) -> str:  # noqa: ARG002  lines are not wrapped
         parts = [self.head, self.title.format(self.escape(view.title))]
-        for section in view.sections:
-            parts.append(self.heading.format(self.escape(section.heading)))
-            parts += [self.paragraph.format(self.escape(paragraph)) for paragraph in section.prose]
-            points = [(point,) for point in section.points]
-            for (before, each, after), items in ((self.rows, section.rows), (self.points, points)):
+        picture = self.picture.format(b64encode(view.picture).decode()) if view.picture else ""
+        for heading, (prose, rows, points) in view.sections.items():
+            parts.append(self.heading.format(self.escape(heading)))
+            parts += [self.paragraph.format(self.escape(paragraph)) for paragraph in prose]
+            for (before, each, after), items in ((self.rows, rows), (self.points, [(point,) for point in points])):
                 if items:
                     parts += [before, *(each.format(*map(self.escape, texts)) for texts in items), after]
-            if section is view.sections[0] and view.picture:
-                parts.append(self.picture.format(b64encode(view.picture).decode()))
+            if picture:
+                parts.append(picture)
+                picture = ""
         return "".join([*parts, self.end])
 
 

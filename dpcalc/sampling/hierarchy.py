@@ -20,7 +20,7 @@ from math import ceil, prod
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, NUMBER, key
 from dpcalc.records import dataclass
-from dpcalc.sampling.schemes import All, Allocation, Poisson, Scheme, SummedPoisson
+from dpcalc.sampling.schemes import All, Allocation, Poisson, Scheme, SummedPoisson, same_law
 from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 TASK = "task"  # name of a constructed unit in messages
@@ -351,6 +351,28 @@ class Hierarchy:
         tree = self.tree and Tree(sizes=(*self.tree.sizes, (copy.count,) * sum(self.tree.sizes[-1])))
         return replace(self, levels=(*above, replace(level, scheme=All()), copy, *below), tree=tree)
 
+    def same_law(self, steps: int, removed: tuple[int, int] = (0, 0)) -> "Hierarchy":
+        """Return the hierarchy with draws of the same law in all of so many steps, for which bounds may be smaller.
+
+        Of level `removed[0]` so many units are removed from one parent at most.
+
+        Source: docs/theory.md, Theorem 4.11.
+        """
+        periods = [level.redraw_every for level in self.levels]
+        longest = min((period for period in periods if period >= steps), default=0)  # draws held to the end are one
+        levels: list[Level] = []
+        for number in range(self.depth, 0, -1):
+            level = self.level(number)
+            scheme = same_law(level.scheme, level.min_count, level.count, steps)
+            # A pass lies below levels drawn whole, or in passes.
+            has_passes_below = any(below.scheme.is_shuffled for below in levels)
+            is_shortened = number == removed[0] and self.loses_steps(number, level.scheme, removed[1])
+            if level.scheme.is_shuffled and (has_passes_below or is_shortened):
+                scheme = level.scheme
+            period = min(level.redraw_every, longest or level.redraw_every)
+            levels.insert(0, replace(level, scheme=scheme, redraw_every=period))
+        return self if tuple(levels) == self.levels else replace(self, levels=tuple(levels))
+
     def with_drawn_periods(self) -> "Hierarchy":
         """Return the hierarchy with each level drawn whole in the rhythm of a drawn one: its own changes no batch."""
         # Above all that is drawn it is the rhythm of the first one, below it that of the last. A level in between keeps
@@ -359,6 +381,8 @@ class Hierarchy:
         drawn = [at for at, level in enumerate(self.levels) if level.scheme != All()]
         nearest = [min(max(at, drawn[0]), drawn[-1]) if drawn else None for at in range(self.depth)]
         periods = [1 if at is None else self.levels[at].redraw_every for at in nearest]
+        if periods == [level.redraw_every for level in self.levels]:
+            return self
         levels = zip(self.levels, periods, strict=True)
         return replace(self, levels=tuple(replace(level, redraw_every=period) for level, period in levels))
 

@@ -206,7 +206,13 @@ class PathTable:
                 fewest = most = fewest_in_frame(level.scheme, whole)
                 if level.scheme.is_cut:
                     most = level.scheme.most if isinstance(level.scheme, CappedGroup) else max_size
-                frames.append((fewest, most, level.scheme.for_counts(most, most)))
+                scheme = level.scheme.for_counts(most, most)
+                if self.is_merged and level.scheme.has_stand_in and max_size > level.scheme.size:
+                    # Where a draw takes all of a frame but not of a larger one, the row holds its units for certain, as
+                    # in the one, and has a stand-in, as in the other.
+                    fewest = most = max(size, level.scheme.size)
+                    scheme = level.scheme.for_counts(fewest, max_size)
+                frames.append((fewest, most, scheme))
             counts, max_counts, schemes = zip(*frames, strict=True)
             paths.append(
                 Path(

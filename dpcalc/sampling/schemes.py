@@ -628,6 +628,29 @@ class CheckIn:
         return (*((every,) if whole else ()), *((last,) if remaining else ()))
 
 
+def same_law(scheme: Scheme, fewest: int, most: int, steps: int) -> Scheme:
+    """Return the simplest scheme of the same law in all of so many steps, for which bounds may be smaller.
+
+    Parents have from `fewest` to `most` children; where some are removed, a pass has as many steps as before. What a
+    config states stays as it is.
+
+    Source: docs/theory.md, Theorem 4.11.
+    """
+    match scheme:
+        case Poisson(probability=1):
+            return All()
+        case CappedPoisson(probability=1, max_batch_size=kept) if not isinstance(scheme, CappedGroup):
+            return Fixed(size=kept, at_most=True).for_counts(fewest, most)
+        case WithReplacement(size=1):
+            return Fixed(size=1).for_counts(fewest, most)
+        # Who is left out of a pass is secret; in which of its steps the others have their turn is so in secret order.
+        case Shuffle(size=size) if scheme.steps_of_a_pass(most) == 1 or (scheme.is_secret and steps == 1):
+            return Fixed(size=size).for_counts(fewest, most)
+        case Allocation() if steps == 1 or scheme.rate(most) == 1:
+            return same_law(Poisson(probability=scheme.rate(most)), fewest, most, steps)
+    return scheme
+
+
 SCHEMES: dict[str, type[Scheme]] = {
     x.name: x
     for x in (Poisson, CyclicPoisson, Fixed, WithReplacement, Shuffle, BallsInBins, RandomAllocation, All, AnyOrder)

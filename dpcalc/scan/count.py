@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field
 from itertools import groupby
 from operator import itemgetter
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from dpcalc.config.data_files import MAX_TREE_BYTES
 from dpcalc.config.normal import quoted
@@ -299,30 +299,24 @@ def _lines(path: str, stream: BinaryIO) -> Iterator[str]:
 # Sizes of a data set from a folder tree or a manifest
 
 
-class Size(NamedTuple):
-    """Number of units of one level in all, and the smallest and largest number under one parent."""
-
-    name: str
-    units: int
-    min_units: int
-    max_units: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Scan:
-    """Sizes of the levels of a data set, its counts as in a tree file, and lines on what was not counted or named."""
+    """Sizes of the levels of a data set, its counts as in a tree file, and lines on what was not counted or named.
 
-    sizes: tuple[Size, ...]
+    A size is the name of the level, its number of units in all, and the smallest and largest number under one parent.
+    """
+
+    sizes: tuple[tuple[str, int, int, int], ...]
     counts: NestedCounts
     remarks: tuple[str, ...]
 
     @property
     def is_equal(self) -> bool:
-        return all(size.min_units == size.max_units for size in self.sizes)
+        return all(low == high for *_, low, high in self.sizes)
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(size.name for size in self.sizes)
+        return tuple(name for name, *_ in self.sizes)
 
 
 def is_folder(path: str) -> bool:
@@ -379,7 +373,7 @@ def scan(
             )
         counts = manifest_counts(path, columns, distinct=len(columns) == len(names), on_progress=on_progress)
     sizes_by_level = ((counts,),) if isinstance(counts, int) else tree_of(counts, names).sizes
-    sizes = (Size(name, sum(sizes), min(sizes), max(sizes)) for name, sizes in zip(names, sizes_by_level, strict=True))
+    sizes = ((name, sum(sizes), min(sizes), max(sizes)) for name, sizes in zip(names, sizes_by_level, strict=True))
     return Scan(sizes=tuple(sizes), counts=counts, remarks=remarks)
 
 
@@ -415,7 +409,7 @@ def tree_text(names: Sequence[str], counts: NestedCounts) -> str:
 def data_section(scan: Scan, *, file: str) -> str:
     """Return a config's `data:` section, with counts if the sizes of each level are equal, else with the tree file."""
     if scan.is_equal:
-        levels = (f"{{name: {quoted(size.name)}, count: {size.max_units}}}" for size in scan.sizes)
+        levels = (f"{{name: {quoted(name)}, count: {count}}}" for name, *_, count in scan.sizes)
         return f"data:\n  levels: [{', '.join(levels)}]\n"
     levels = (f"{{name: {quoted(name)}}}" for name in scan.names)
     name = file if re.fullmatch(r"[A-Za-z_][\w./-]*", file) else quoted(file)
@@ -423,8 +417,6 @@ def data_section(scan: Scan, *, file: str) -> str:
 
 
 def scan_output(scan: Scan, *, output: str | None, section: str) -> Output:
-    levels = [
-        {"name": size.name, "units": size.units, "min": size.min_units, "max": size.max_units} for size in scan.sizes
-    ]
+    levels = [{"name": name, "units": units, "min": low, "max": high} for name, units, low, high in scan.sizes]
     result = {"levels": levels, "output": output, "config": section, "notes": list(scan.remarks)}
     return Output(command="scan", result=result)

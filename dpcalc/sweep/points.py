@@ -64,20 +64,16 @@ class SweptConfig:
         return loaded.plan
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridAxis:
-    """A key that is varied, a dotted path as for `--set`, and its values as texts that can be written into a config."""
+GridAxis = tuple[str, tuple[str, ...]]
+"""A key that is varied, a dotted path as for `--set`, and its values as texts that can be written into a config."""
 
-    key: str
-    values: tuple[str, ...]
 
-    @property
-    def numbers(self) -> tuple[float, ...] | None:
-        """The values as numbers; None if one of them is a word."""
-        try:
-            return tuple(float(value) for value in self.values)
-        except ValueError:
-            return None
+def numbers_of(axis: GridAxis) -> tuple[float, ...] | None:
+    """Return the values of an axis as numbers; None if one of them is a word."""
+    try:
+        return tuple(map(float, axis[1]))
+    except ValueError:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,24 +148,24 @@ def parse_axis(text: str) -> GridAxis:
         listed = [part.strip() for part in values.split(",")]
         if not all(listed):
             raise InputError(f"--over: expected KEY=A,B,C or KEY=A:B:N, got `{text}`")
-        return GridAxis(key=key, values=tuple(dict.fromkeys(listed)))
+        return key, tuple(dict.fromkeys(listed))
     numbers = parse_numbers(values, option=f"--over {key}")
     if names[-1][0] in _WHOLE_KEYS:  # the nearest, of halves the even one
         numbers = tuple(str(round(float(number))) for number in numbers)
-    return GridAxis(key=key, values=tuple(dict.fromkeys(numbers)))
+    return key, tuple(dict.fromkeys(numbers))
 
 
 def sweep(
     base: SweptConfig, axes: Sequence[GridAxis], pool: Pool, on_progress: OnProgress = ignore_progress
 ) -> tuple[Outcome, ...]:
     """Return the outcome of each point, the last axis changing fastest; on Ctrl-C those that are there."""
-    keys = tuple(axis.key for axis in axes)
+    keys = tuple(key for key, _ in axes)
     if len(set(keys)) < len(keys):
         raise InputError(f"--over: expected every key once, got {', '.join(keys)}")
-    count = math.prod(len(axis.values) for axis in axes)
+    count = math.prod(len(values) for _, values in axes)
     if count > MAX_POINTS:
         raise InputError(f"--over: expected at most {MAX_POINTS} points, got {count}")
-    points = tuple(product(*(axis.values for axis in axes)))
+    points = tuple(product(*(values for _, values in axes)))
     # Chunks are so large that starting a task costs little beside its points, and so small that progress is seen and
     # that a fast process takes over what a slow one has not begun.
     size = min(_MAX_CHUNK, max(1, count // _MIN_CHUNKS))
@@ -225,7 +221,7 @@ def subtitle(base: SweptConfig, axes: Sequence[GridAxis], outcomes: Sequence[Out
     if not valid:
         return ""
     # The first and the last point differ in the value of every axis, so that two plans tell what the axes change.
-    plans = [base.plan((axis.key for axis in axes), end.values) for end in (valid[0], valid[-1])]
+    plans = [base.plan((key for key, _ in axes), end.values) for end in (valid[0], valid[-1])]
     facts = shared_facts(plans)
     return f"{plans[0].name}: {facts}" if plans[0].name else facts
 

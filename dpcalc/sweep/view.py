@@ -6,8 +6,6 @@ facts that all points share.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import textwrap
 from collections import Counter
@@ -21,9 +19,9 @@ from dpcalc.charts.plot import figure_bytes, plain_text, set_titles, tick_text
 from dpcalc.config.source import visible
 from dpcalc.errors import counted
 from dpcalc.guarantee import Kind
-from dpcalc.report.output import Json, Output, Table, cell, cells, lines, yes_no
+from dpcalc.report.output import Json, Output, Table, cell, cells, csv_document, lines, yes_no
 from dpcalc.report.rounding import rounded_up
-from dpcalc.sweep.points import GridAxis, Outcome
+from dpcalc.sweep.points import GridAxis, Outcome, numbers_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,7 +45,7 @@ def point_json(outcome: Outcome) -> Json:
 
 def sweep_lines(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, width: int = 0) -> str:
     """Return a table with errors beside their rows (`width` 0, a pipe), or fitted to a terminal, errors below it."""
-    keys = [axis.key for axis in axes]
+    keys = [key for key, _ in axes]
     rows = [(*keys, *SHOWN), *map(_row, outcomes)]
     if not width:  # errors stand behind the aligned columns, which their length would tear apart
         ends = ["", *(f"  {visible(each.error or each.note)}".rstrip() for each in outcomes)]
@@ -75,14 +73,12 @@ def sweep_csv(axes: Sequence[GridAxis], outcomes: Sequence[Outcome]) -> str:
             return yes_no(value)
         return repr(value) if isinstance(value, float) else cell(str(value or ""))
 
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow((*(cell(axis.key) for axis in axes), *COLUMNS))
+    rows = [[*(cell(key) for key, _ in axes), *COLUMNS]]
     for outcome in outcomes:
         kind = None if outcome.epsilon is None else outcome.kind
         columns = (outcome.epsilon, kind, outcome.method, outcome.budget, outcome.fits, outcome.error)
-        writer.writerow((*map(cell, outcome.values), *map(shown, columns)))
-    return text.getvalue()
+        rows.append([*map(cell, outcome.values), *map(shown, columns)])
+    return csv_document(rows)
 
 
 def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path: str, is_complete: bool) -> Output:
@@ -96,19 +92,19 @@ def sweep_output(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], *, path:
 
     points = []
     for outcome in outcomes:
-        values = {axis.key: number_or_word(text) for axis, text in zip(axes, outcome.values, strict=True)}
+        values = {key: number_or_word(text) for (key, _), text in zip(axes, outcome.values, strict=True)}
         points.append({"values": values, **point_json(outcome)})
     return Output(
         command="sweep",
         result={
             "config": {"path": path},
-            "over": [{"key": axis.key, "values": list(map(number_or_word, axis.values))} for axis in axes],
+            "over": [{"key": key, "values": list(map(number_or_word, texts))} for key, texts in axes],
             "complete": is_complete,
             "points": points,
         },
         table=Table(
             headline=summary(outcomes),
-            columns=(*(axis.key for axis in axes), *SHOWN, "note"),
+            columns=(*(key for key, _ in axes), *SHOWN, "note"),
             rows=[(*_row(outcome), visible(outcome.error or outcome.note)) for outcome in outcomes],
         ),
         csv=sweep_csv(axes, outcomes),
@@ -136,7 +132,7 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return ", ".join(words)
 
 
-def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
+def sweep_chart(key: str, outcomes: Sequence[Outcome], *, subtitle: str = "") -> Chart:
     """Return epsilon over one key, with the budget if all share one; estimates and bounds are a line each."""
     ordered = sorted(outcomes, key=lambda outcome: float(outcome.values[0]))
     xs = tuple(float(outcome.values[0]) for outcome in ordered)
@@ -151,9 +147,9 @@ def sweep_chart(axis: GridAxis, outcomes: Sequence[Outcome], *, subtitle: str = 
         series = [Series(name="no answer", kind=Kind.ESTIMATE, xs=xs, ys=(None,) * len(xs))]
     budgets = {outcome.budget for outcome in ordered}
     return Chart(
-        title=f"epsilon over {axis.key}",
+        title=f"epsilon over {key}",
         subtitle=subtitle,
-        x=Axis(name=axis.key, scale=scale_for(xs)),
+        x=Axis(name=key, scale=scale_for(xs)),
         y=Axis(name="epsilon", scale=scale_for(y for line in series for y in line.ys if y and y < math.inf)),
         series=tuple(series),
         limits=tuple(Limit(name="budget", value=limit) for limit in budgets if limit is not None and len(budgets) == 1),
@@ -172,9 +168,10 @@ _MAX_NUMBERS, _MAX_TICKS = 150, 12  # numbers in cells, and labels on an axis, t
 
 
 def _ticks(axis: GridAxis) -> list[str]:
-    if axis.numbers is None:
-        return list(axis.values)
-    return [f"{x:,.0f}" if x.is_integer() and abs(x) < _PLAIN else f"{x:.4g}" for x in axis.numbers]
+    numbers = numbers_of(axis)
+    if numbers is None:
+        return list(axis[1])
+    return [f"{x:,.0f}" if x.is_integer() and abs(x) < _PLAIN else f"{x:.4g}" for x in numbers]
 
 
 def heat_text(
@@ -202,7 +199,7 @@ def heat_text(
     if (len(rows), len(columns)) != (len(down), len(across)):
         notes.append(f"shown: {len(rows)} of {len(down)} rows, {len(columns)} of {len(across)} columns")
     return grid_text(
-        f"epsilon: {axes[0].key} (down), {axes[1].key} (across)",
+        f"epsilon: {axes[0][0]} (down), {axes[1][0]} (across)",
         ("", *(across[column] for column in columns)),
         table,
         [*notes, *([visible(subtitle)] if subtitle else [])],
@@ -214,7 +211,7 @@ def heat_text(
 def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: str, *, subtitle: str = "") -> bytes:
     """Return the picture of a map; the scale is of finite epsilons > 0, a line runs along the edge of the budget."""
     up, across = axes
-    shape = len(up.values), len(across.values)
+    shape = len(up[1]), len(across[1])
     epsilons = np.array([each.epsilon or math.nan for each in outcomes], dtype=float).reshape(shape)
     epsilons[~np.isfinite(epsilons)] = math.nan
     known = [outcome for outcome in outcomes if outcome.epsilon is not None]
@@ -253,9 +250,9 @@ def heat_picture(axes: Sequence[GridAxis], outcomes: Sequence[Outcome], ending: 
         plot.add_collection(LineCollection(edges, colors="black", linewidths=2, gid="budget"))
         set_titles(plot, title, subtitle)
         for drawn, axis in ((plot.xaxis, across), (plot.yaxis, up)):
-            step = max(1, math.ceil(len(axis.values) / _MAX_TICKS))
-            drawn.set_ticks(list(range(0, len(axis.values), step)), _ticks(axis)[::step])
-        plot.set_xlabel(plain_text(across.key))
-        plot.set_ylabel(plain_text(up.key))
+            step = max(1, math.ceil(len(axis[1]) / _MAX_TICKS))
+            drawn.set_ticks(list(range(0, len(axis[1]), step)), _ticks(axis)[::step])
+        plot.set_xlabel(plain_text(across[0]))
+        plot.set_ylabel(plain_text(up[0]))
 
     return figure_bytes(draw, ending)

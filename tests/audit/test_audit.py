@@ -135,8 +135,8 @@ def test_honest_logs_pass(audited, name):
     assert honest.findings == ()
     # Which statistics are tested must not depend on the log, else their shares of the false alarm would not add up.
     empty = audited(config, repeat([]))
-    assert [(each.level, each.test.kind) for each in empty.tests] == [
-        (each.level, each.test.kind) for each in honest.tests
+    assert [(level, test.kind) for _, level, test in empty.tests] == [
+        (level, test.kind) for _, level, test in honest.tests
     ]
 
 
@@ -150,7 +150,7 @@ def test_a_thousand_honest_logs_pass(audited, name):
     for seed in range(1000, 2000):  # small seeds are those of orders that everybody can draw
         result = audited(config, loader(np.random.default_rng(seed)))
         assert result.agrees, (seed, result.findings)
-        alarms += any(each.test.log_p_value <= math.log(0.05 / len(result.tests)) for each in result.tests)
+        alarms += any(test.log_p_value <= math.log(0.05 / len(result.tests)) for *_, test in result.tests)
     assert binom.sf(alarms - 1, 1000, 0.05) > 1e-6
 
 

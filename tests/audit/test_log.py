@@ -10,19 +10,19 @@ import pytest
 import yaml
 
 from dpcalc.audit import log as reader
-from dpcalc.audit.log import LogForm, read_blocks
+from dpcalc.audit.log import read_blocks
 from dpcalc.errors import InputError
 from tests.audit.loaders import jsonl
 
 ROWS = yaml.safe_load(Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"))
 
-FLAT = LogForm(names=("example",), steps=4)
-NESTED = LogForm(names=("task", "example"), steps=2)
+FLAT = ("example",), 4
+NESTED = ("task", "example"), 2
 
 
 def rows(path, form):
     """Every entry as (step, path), and the steps that the blocks cover."""
-    blocks = list(read_blocks(str(path), form, on_progress=lambda _: None))
+    blocks = list(read_blocks(str(path), *form, on_progress=lambda _: None))
     entries = [
         (int(step), *map(int, indices))
         for block in blocks
@@ -59,7 +59,7 @@ def test_both_formats(log, text, form):
         assert entries == [(0, 3), (0, 1), (2, 0), (3, 2)]
     else:
         assert entries == [(0, 3, 1), (0, 0, 0), (1, 2, 2)]
-    assert (covered[0][0], covered[-1][1]) == (0, form.steps)
+    assert (covered[0][0], covered[-1][1]) == (0, form[1])
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_small_pieces_and_blocks_read_the_same(log, monkeypatch):
     """Pieces of few bytes and blocks of few entries, as if the log were huge."""
     rng = np.random.default_rng(4)
     batches = [rng.integers(0, 1000, rng.integers(0, 9)).tolist() for _ in range(300)]
-    form = LogForm(names=("example",), steps=300)
+    form = ("example",), 300
     lines = "".join(f"{step},{index}\n" for step, batch in enumerate(batches) for index in batch)
     lines += "299,\n" if not batches[-1] else ""
     expected = [(step, index) for step, batch in enumerate(batches) for index in batch]

@@ -72,9 +72,9 @@ def alarms(seeds, path):
         path.write_text(jsonl(log), encoding="utf-8")
         result = audit_log(load_text(config, path="run.yaml").accepted().plan, str(path), on_progress=lambda _: None)
         assert result.agrees, (seed, result.findings)
-        assert all(each.test.observed >= 0 and each.test.log_p_value <= 0 for each in result.tests)
+        assert all(test.observed >= 0 and test.log_p_value <= 0 for *_, test in result.tests)
         share = math.log(0.05 / max(1, len(result.tests)))
-        count += any(each.test.log_p_value <= share for each in result.tests)
+        count += any(test.log_p_value <= share for *_, test in result.tests)
     return count
 
 

@@ -13,7 +13,7 @@ import yaml
 from scipy.stats import binom
 
 from dpcalc.audit.p_values import Guesses, PrivacyCurve
-from dpcalc.audit.scores import MAX_ROWS, ScoreRules, Scores, audit_scores, read_scores
+from dpcalc.audit.scores import MAX_ROWS, Scores, audit_scores, read_scores
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.planner.composition import composed
@@ -128,13 +128,13 @@ def test_half_of_the_declared_noise_is_seen(noise, steps, rate, scheme, share):
 def test_several_rules_share_the_error():
     included, values = trained(np.random.default_rng(1), 1000, noise=1.0)
     plan, scores = composition_of(config()), scores_of(included, values)
-    alone, other = (audit_scores(plan, scores, ScoreRules(guesses=(pair,))) for pair in ((125, 125), (500, 500)))
-    both = audit_scores(plan, scores, ScoreRules(guesses=((125, 125), (500, 500))))
+    alone, other = (audit_scores(plan, scores, guesses=(pair,)) for pair in ((125, 125), (500, 500)))
+    both = audit_scores(plan, scores, guesses=((125, 125), (500, 500)))
     assert both.p_value == 2 * min(alone.p_value, other.p_value)
     assert both.epsilon_lower < max(alone.epsilon_lower, other.epsilon_lower)
     assert alone.p_value <= 0.05
     assert not alone.agrees
-    assert audit_scores(plan, scores, ScoreRules()).tests == alone.tests  # a quarter of the canaries
+    assert audit_scores(plan, scores).tests == alone.tests  # a quarter of the canaries
 
 
 @pytest.mark.heavy
@@ -143,14 +143,14 @@ def test_equal_scores_count_as_wrong():
     included = np.arange(1000) < 500
     for values in (np.zeros(1000), np.where(np.arange(1000) % 2, 1.0, 0.0)):
         for order in (np.arange(1000), np.arange(1000)[::-1]):
-            result = audit_scores(composition_of(config()), scores_of(included[order], values[order]), ScoreRules())
-            assert result.tests[0].counts.correct == 0
+            result = audit_scores(composition_of(config()), scores_of(included[order], values[order]))
+            assert result.tests[0][1].correct == 0
     values = np.where(included, 2.0, 1.0)
     values[498:502] = 1.5  # two in and two out share the edge of 500 guesses
-    result = audit_scores(composition_of(config()), scores_of(included, values), ScoreRules(guesses=((500, 500),)))
-    assert result.tests[0].counts.correct == 996
-    result = audit_scores(composition_of(config()), scores_of(included, values), ScoreRules(guesses=((499, 498),)))
-    assert result.tests[0].counts.correct == 498 + 498
+    result = audit_scores(composition_of(config()), scores_of(included, values), guesses=((500, 500),))
+    assert result.tests[0][1].correct == 996
+    result = audit_scores(composition_of(config()), scores_of(included, values), guesses=((499, 498),))
+    assert result.tests[0][1].correct == 498 + 498
 
 
 def many_runs(rng, number, *, noise):
@@ -161,35 +161,35 @@ def many_runs(rng, number, *, noise):
 def test_a_threshold_of_the_other_half_is_honest(monkeypatch):
     for name, function in (("both_profiles", both_profiles), ("guarantee", guarantee)):
         monkeypatch.setattr(f"dpcalc.audit.scores.{name}", cache(function))
-    rng, plan, rules = np.random.default_rng(7), composition_of(config(0.8)), ScoreRules()
-    contradicted = [not audit_scores(plan, many_runs(rng, 200, noise=0.8), rules).agrees for _ in range(100)]
+    rng, plan = np.random.default_rng(7), composition_of(config(0.8))
+    contradicted = [not audit_scores(plan, many_runs(rng, 200, noise=0.8)).agrees for _ in range(100)]
     assert sum(contradicted) <= binom.isf(1e-4, 100, 0.05)
-    assert sum(not audit_scores(plan, many_runs(rng, 800, noise=0.4), rules).agrees for _ in range(20)) >= 18
+    assert sum(not audit_scores(plan, many_runs(rng, 800, noise=0.4)).agrees for _ in range(20)) >= 18
 
 
 def test_many_runs_with_a_threshold():
     plan, scores = composition_of(config(0.5)), many_runs(np.random.default_rng(2), 2000, noise=0.25)
-    result = audit_scores(plan, scores, ScoreRules(thresholds=(0.75,)))
-    counts = result.tests[0].counts
+    result = audit_scores(plan, scores, thresholds=(0.75,))
+    counts = result.tests[0][1]
     assert counts.included + counts.excluded == 2000
     assert result.has_many_runs
     assert not result.agrees
     assert 5 < result.epsilon_lower < result.guarantee.epsilon
     with pytest.raises(InputError, match="--guesses: expected the scores of one run"):
-        audit_scores(plan, scores, ScoreRules(guesses=((1, 1),)))
+        audit_scores(plan, scores, guesses=((1, 1),))
     with pytest.raises(InputError, match="--threshold: expected scores of many runs"):
-        audit_scores(plan, scores_of(scores.included, scores.scores), ScoreRules(thresholds=(1.0,)))
+        audit_scores(plan, scores_of(scores.included, scores.scores), thresholds=(1.0,))
     for kind in (True, False):
         same = scores_of(np.full(50, kind), np.arange(50.0), np.arange(50.0))
         with pytest.raises(InputError, match="expected runs with the canary and runs without it"):
-            audit_scores(plan, same, ScoreRules())
+            audit_scores(plan, same)
 
 
 def test_several_runs_with_several_canaries_are_one():
     included, values = trained(np.random.default_rng(1), 1000, noise=1.0)
     plan = composition_of(config())
-    together = audit_scores(plan, scores_of(included, values, np.repeat(np.arange(10.0), 100)), ScoreRules())
-    assert together.p_value == audit_scores(plan, scores_of(included, values), ScoreRules()).p_value
+    together = audit_scores(plan, scores_of(included, values, np.repeat(np.arange(10.0), 100)))
+    assert together.p_value == audit_scores(plan, scores_of(included, values)).p_value
     assert not together.has_many_runs
 
 
@@ -198,21 +198,21 @@ def test_canaries_that_are_mostly_in_are_refused():
     with pytest.raises(
         InputError, match="expected canaries that are in with probability 1/2 each, got 900 in of 1,000"
     ):
-        audit_scores(plan, scores_of(np.arange(1000) < 900, np.arange(1000.0)), ScoreRules())
+        audit_scores(plan, scores_of(np.arange(1000) < 900, np.arange(1000.0)))
     with pytest.raises(InputError, match="--guesses: expected at most 10, the number of canaries, got 12"):
-        audit_scores(plan, scores_of(np.arange(10) < 5, np.arange(10.0)), ScoreRules(guesses=((6, 6),)))
+        audit_scores(plan, scores_of(np.arange(10) < 5, np.arange(10.0)), guesses=((6, 6),))
 
 
 def test_without_noise_nothing_is_contradicted():
     included = np.random.default_rng(1).random(500) < 0.5
-    result = audit_scores(plan_of(config(0)), scores_of(included, included * 1.0), ScoreRules())
+    result = audit_scores(plan_of(config(0)), scores_of(included, included * 1.0))
     assert (result.agrees, result.p_value, math.isinf(result.guarantee.epsilon)) == (True, 1.0, True)
     assert any("without noise" in note for note in result.notes)
 
 
 def test_reversed_scores_are_told():
     included, values = trained(np.random.default_rng(1), 1000, noise=1.0)
-    result = audit_scores(composition_of(config()), scores_of(included, -values), ScoreRules())
+    result = audit_scores(composition_of(config()), scores_of(included, -values))
     assert result.agrees
     assert any("score higher" in note for note in result.notes)
 
@@ -228,7 +228,7 @@ def test_reversed_scores_are_told():
 )
 def test_conditions_are_stated(adjacency, scheme, words):
     plan = plan_of(config(scheme=scheme, adjacency=adjacency))
-    result = audit_scores(plan, scores_of(np.arange(20) % 2 == 0, np.arange(20.0)), ScoreRules())
+    result = audit_scores(plan, scores_of(np.arange(20) % 2 == 0, np.arange(20.0)))
     assert any(words in assumption for assumption in result.assumptions)
     assert ("counts no unit" in " ".join(result.assumptions)) == ("fixed" in scheme)
 

@@ -20,6 +20,7 @@ import dpcalc
 import dpcalc.training
 from dpcalc import Accountant, epsilon, load, plan
 from dpcalc.errors import ConvergenceError, InputError
+from dpcalc.planner import search
 from dpcalc.planner.composition import Composition
 from tests.cli import stand_in
 from tests.oracles.exact_gaussian import exact_epsilon
@@ -202,11 +203,16 @@ def test_few_compositions_are_made(monkeypatch):
     """Of 14,063 steps with a reading after each, some 150 compose; the others look the bound up."""
     asked = []
 
-    def guarantee(composition):
+    def cost(composition):
+        return math.sqrt(composition.plan.steps) / 100
+
+    def guarantee(composition, method=None):  # noqa: ARG001
         asked.append(composition.plan.steps)
-        return replace(stand_in.guarantee(composition), epsilon=math.sqrt(composition.plan.steps) / 100)
+        return replace(stand_in.guarantee(composition), epsilon=cost(composition))
 
     monkeypatch.setattr(dpcalc.training, "guarantee", guarantee)
+    monkeypatch.setattr(search, "guarantee", guarantee)
+    monkeypatch.setattr(search, "estimate_epsilon", lambda plan, **_: search.Estimate(cost(plan)))
     accountant = Accountant(SAMPLES / "mnist_dpsgd.yaml", target_epsilon=1.1)
     assert accountant.steps_left == 12_100  # sqrt(12,100) / 100 = 1.1
     searches = len(asked)

@@ -16,5 +16,5 @@ TOY = ReportFormat(text=toy_text, start="<toy>\n")
 
 def toy_statement(view: StatementView, width: int) -> str:
     """Return the headings of a statement and an epsilon in full, cut to the columns of a line."""
-    lines = [view.title, *(section.heading for section in view.sections), str(view.result["guarantee"]["epsilon"])]
+    lines = [view.title, *view.sections, str(view.result["guarantee"]["epsilon"])]
     return "".join(f"{line[:width]}\n" for line in lines)

@@ -201,6 +201,7 @@ FORM_RUNS = {
     "sampling.max_batch_size": scheme("max_batch_size", 120),
     # a group is asked in every fifth step
     "sampling.groups": lambda _: poisson_epsilon(0.1, 4, 4, 1e-5),
+    "sampling.times": lambda run: run.plan.phases[0].hierarchy.allocation.times == 5,
     "sampling.max_group_size": scheme("max_group_size", 220),
     # five steps with the same draw are one release at sqrt(5) clip norms
     "sampling.redraw_every": lambda _: poisson_epsilon(0.1, 4 / math.sqrt(5), 4, 1e-5),
@@ -440,10 +441,26 @@ def test_loaders_that_are_switched_on(word, value, scheme):
         assert isinstance(config({}, keys["sampling.scheme"]).plan.phases[0].hierarchy.level(1).scheme, scheme)
 
 
+def test_a_cycle_of_jax_privacy():
+    """Groups of a cyclic Poisson draw; bins that units keep, which cost more than bins of a new choice in each pass."""
+    found = {
+        scheme: meaning("sampling", "cycle_length", Beside({"scheme": scheme, "cycle_length": "7"}))
+        for scheme in ("", "cyclic-poisson", "balls-in-bins")
+    }
+    assert [each.is_rename for each in found.values()] == [False, True, False]
+    assert stated_by(found["cyclic-poisson"]) == {"sampling.groups": "7"}
+    assert "`bins: 7` with `assignment: held`" in found["balls-in-bins"].hint
+    assert "groups" not in found["balls-in-bins"].hint
+    sampling = {"sampling": "{scheme: balls-in-bins, bins: 7, assignment: WORD}", "training": "{steps: 21}"}
+    text = "version: 1\n" + "".join(f"{name}: {value}\n" for name, value in {**FLAT, **sampling}.items())
+    held, fresh = (guarantee(load_text(text.replace("WORD", word), path="r.yaml").plan) for word in ("held", "fresh"))
+    assert held.epsilon > fresh.epsilon
+
+
 OTHERS = (
     "sensitivity l2_sensitivity l1_sensitivity sigma sample_size poisson_sampling shuffle with_replacement replacement "
     "target_epsilon target_eps central_epsilon dp_epsilon num_microbatches microbatches used_microbatching "
-    "num_micro_batches clipping clipping_mode clipping_fn clipping_style clipping_method"
+    "num_micro_batches cycle_length clipping clipping_mode clipping_fn clipping_style clipping_method"
 )
 COVERED = {*OTHERS.split(), *(word for word in ABSOLUTE if "var" not in word), *PARTS, *COHORT, *ROUNDS}
 

@@ -22,9 +22,7 @@ def answers(function, tasks, *, memory=None, **limits):
 
 
 def test_answers_come_in_the_order_of_the_tasks():
-    told = []
-    assert answers(act, list(range(20)), on_progress=told.append) == tuple(range(0, 40, 2))
-    assert told == [number / 20 for number in range(1, 21)]
+    assert answers(act, list(range(20))) == tuple(range(0, 40, 2))
 
 
 def test_ctrl_c_does_not_end_a_worker_that_is_still_starting(capfd):
@@ -149,5 +147,5 @@ def test_suggestions_do_not_depend_on_how_fast_the_machine_is(monkeypatch):
     monkeypatch.setattr(time, "monotonic", lambda: next(passed))
     run = plan(scheme="all", dataset_size=10, noise_multiplier=1.0, steps=1, delta=1e-5)
     costs = Costs()
-    assert costs.fit(Request(plan=cost_relevant(run), quantity="steps", limit=9.0)) is not None
+    assert costs.attempt(Request(plan=cost_relevant(run), quantity="steps", limit=9.0)) is not None
     costs.close()

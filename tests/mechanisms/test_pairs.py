@@ -13,10 +13,10 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, CountPair
 from dpcalc.amplification.step_pair import step_pair
-from dpcalc.losses.atoms import chained, composed
+from dpcalc.losses.atoms import chain_of, composed
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.quadrature import loss_moments
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace, laplace_pair
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from tests.thinning import thinned
 
@@ -42,9 +42,8 @@ def test_laplace(pure, order):
 
         exact = float(mpmath.log(mpmath.quad(integrand, [-60, 0, s, s + 60])) / (a - 1))
     assert Laplace(noise_multiplier=1 / pure).rdp(order) == pytest.approx(exact, rel=1e-12)
-    assert exact * (1 - 1e-12) <= renyi(laplace_pair(pure), order) <= exact * (1 + 1e-5)
+    assert exact * (1 - 1e-12) <= renyi(Laplace(noise_multiplier=1 / pure).pair(1), order) <= exact * (1 + 1e-5)
     assert Laplace(noise_multiplier=1 / pure).rdp(math.inf) == pure
-    assert Laplace(noise_multiplier=2.0).pair(1) == laplace_pair(0.5)
 
 
 def test_randomized_response_of_many():
@@ -109,11 +108,11 @@ def test_hidden_losses_keep_what_only_one_side_has():
 def test_a_chain_of_pairs():
     """Shifts add up; (epsilon, delta) becomes (k epsilon, delta (1 + ... + e^((k - 1) epsilon)))."""
     for epsilon in EPSILONS:
-        found = chained(laplace_pair(0.25), 4).delta(epsilon)
-        assert found == pytest.approx(laplace_pair(1.0).delta(epsilon), rel=1e-6, abs=1e-12)
-    found = chained(ApproximateDp(epsilon=0.5, delta=1e-3).pair(), 3)
+        found = chain_of([Laplace(noise_multiplier=4.0).pair(1)] * 4).delta(epsilon)
+        assert found == pytest.approx(Laplace(noise_multiplier=1.0).pair(1).delta(epsilon), rel=1e-6, abs=1e-12)
+    found = chain_of([ApproximateDp(epsilon=0.5, delta=1e-3).pair()] * 3)
     assert found.delta(1.5) == pytest.approx(1e-3 * (1 + math.exp(0.5) + math.exp(1.0)), rel=1e-9)
-    assert chained(found, 0).delta(0.0) == 0
+    assert chain_of([]).delta(0.0) == 0
 
 
 HIDDEN, STAND_IN = mixture({0: Fraction(9, 10), 1: Fraction(1, 10)}), one_draw(Fraction(9, 10), near=1, near_swapped=1)
@@ -126,7 +125,7 @@ TOLD = Average(parts=((Fraction(1, 2), HIDDEN), (Fraction(1, 4), SEVERAL)))
 def test_round_off_is_no_loss_that_tells_all(bound, mechanism):
     pair = step_pair(bound, lambda changes: mechanism.pair(changes) if changes else NOTHING)
     largest = 4 / mechanism.noise_multiplier  # of as many changes; no draw tells more
-    for one in (pair, pair.swapped, pair.swapped.swapped, composed(pair, pair).swapped, chained(pair, 2).swapped):
+    for one in (pair, pair.swapped, pair.swapped.swapped, composed(pair, pair).swapped, chain_of([pair] * 2).swapped):
         assert one.infinity_mass == 0
         assert one.delta(2 * largest + 1e-9) == 0
     for delta in (1e-12, 1e-18, 1e-30):
@@ -141,7 +140,7 @@ def test_what_tells_all_does_so_both_ways():
     assert ApproximateDp(epsilon=0.0, delta=0.25).pair().delta(0.0) == 0.25
     for links in (1, 2, 3):
         delta = 1e-4 * math.expm1(0.5 * links) / math.expm1(0.5)  # of a group
-        ahead = chained(pair, links)
+        ahead = chain_of([pair] * links)
         assert ahead.infinity_mass == pytest.approx(delta, rel=1e-6)
         assert ahead.swapped.infinity_mass == pytest.approx(delta, rel=1e-6)
 

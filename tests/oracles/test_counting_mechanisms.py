@@ -17,7 +17,7 @@ from scipy.sparse import csr_array
 
 from dpcalc.amplification.random_contents import hidden_unit_bound
 from dpcalc.amplification.step_pair import step_pair
-from dpcalc.losses.atoms import chained
+from dpcalc.losses.atoms import chain_of
 from dpcalc.losses.moments import composed_moments
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp
 from dpcalc.planner.composition import FORWARD, composed
@@ -356,7 +356,7 @@ def test_every_distance_in_units_is_needed(relation):
     worst = Promise(batches_of(problem), 0.5, 0.0)
     for place in range(2):
         fewer = tuple(d - (at == place) for at, d in enumerate(largest.distances))
-        pair = step_pair(replace(largest, distances=fewer), lambda d: chained(promise.pair(), d))
+        pair = step_pair(replace(largest, distances=fewer), lambda d: chain_of([promise.pair()] * d))
         excess = [worst.worst_event(epsilon, 0)[0] - 1.01 * pair.delta(epsilon) for epsilon in (0.02, 0.1, 0.2)]
         assert max(excess) > 1e-4
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from dpcalc.amplification import worst_paths as worst
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.amplification.worst_paths import worst_paths
@@ -216,6 +217,24 @@ def test_some_costliest_path_is_above_each_path(block):
         for unit in units(tree, level):
             found = both_directions(unequal_row(tree, draws, unit, clip, relation), sigma, epsilons)
             assert (worst >= found * (1 - 1e-9) - 1e-14).all(axis=(1, 2)).any(), (tree, draws, unit, clip, relation)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+@pytest.mark.parametrize("block", range(6))
+def test_merged_paths_are_above_each_path(block, most, monkeypatch):
+    """Frames that a draw takes whole and larger ones are put together, too."""
+    monkeypatch.setattr(worst, "MAX_PATHS", most)
+    rng = np.random.default_rng([block, most, 5])
+    for draw in (random_limited, random_unequal) * 3:
+        tree, draws, level, clip, relation, sigma = random_question(rng, most_outcomes=10**12, draw=draw)
+        epsilons = np.array([0.01, 0.1, 0.7, 2.5, -0.1, -0.7])
+        merged = profiles(
+            hierarchy_of(tree, draws), unit=level, clip=clip, relation=relation, sigma=sigma, epsilons=epsilons
+        )
+        assert len(merged) <= most
+        for unit in units(tree, level):
+            found = both_directions(unequal_row(tree, draws, unit, clip, relation), sigma, epsilons)
+            assert (merged >= found * (1 - 1e-9) - 1e-14).all(axis=(1, 2)).any(), (tree, draws, unit, clip, relation)
 
 
 @pytest.mark.parametrize(

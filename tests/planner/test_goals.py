@@ -9,15 +9,15 @@ from statistics import NormalDist
 import pytest
 
 from dpcalc.errors import InputError
-from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
+from dpcalc.planner.search import AttackGoal, EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.planner.test_edges import plan_of
 
 NORMAL = NormalDist()
-DETECTION = DetectionGoal(limit=0.05, false_positive_rate=0.01)
-ADVANTAGE = AdvantageGoal(limit=0.2)
+DETECTION = AttackGoal(limit=0.05, false_positive_rate=0.01)
+ADVANTAGE = AttackGoal(limit=0.2)
 MU = {  # of the Gaussian mechanism that just meets the goal
     DETECTION: NORMAL.inv_cdf(0.05) - NORMAL.inv_cdf(0.01),
     ADVANTAGE: 2 * NORMAL.inv_cdf(0.6),
@@ -72,10 +72,10 @@ def test_a_group_ends_where_no_more_can_be_removed():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        *((partial(AdvantageGoal, limit=limit), "advantage") for limit in (0.0, 1.0, math.nan)),
+        *((partial(AttackGoal, limit=limit), "advantage") for limit in (0.0, 1.0, math.nan)),
         *((partial(EpsilonGoal, limit=limit), "target epsilon") for limit in (0.0, math.inf, math.nan)),
         *(
-            (partial(DetectionGoal, limit=limit, false_positive_rate=rate), "expected a number between")
+            (partial(AttackGoal, limit=limit, false_positive_rate=rate), "expected a number between")
             for limit, rate in ((0.01, 0.01), (1.0, 0.01), (0.5, 0.0), (0.5, math.nan), (math.nan, 0.1))
         ),
         (partial(solve, plan_of(All()), "group", goal=ADVANTAGE, phase="training"), "--phase"),

@@ -28,7 +28,7 @@ from dpcalc.planner.gdp import gaussian_summary
 from dpcalc.planner.risk import attack_bounds
 from dpcalc.planner.search import EpsilonGoal
 from dpcalc.planner.solve import solve
-from dpcalc.planner.tuning import CLOSED_FORM_RENYI, Poisson, TruncatedNegativeBinomial
+from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
 from tests.few_losses import of_masses
 from tests.thinning import thinned
 
@@ -144,7 +144,7 @@ def test_the_best_run_never_costs_less_than_one(shape, mean, delta):
         number = TruncatedNegativeBinomial(shape=shape, mean=mean)
         alone = best_epsilon(one, delta=delta).value
         assert number.epsilon((one, one), delta=delta) >= max(0.0, alone)
-        assert number.epsilon((one, one), delta=delta, renyi=CLOSED_FORM_RENYI) >= max(0.0, alone)
+        assert number.epsilon((one, one), delta=delta, in_closed_form=True) >= max(0.0, alone)
         if mean < 10:
             assert Poisson(mean=mean).epsilon((one, one), delta=delta) >= max(0.0, alone)
 

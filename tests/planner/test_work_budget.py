@@ -26,7 +26,7 @@ from dpcalc.planner import composition as compositions
 from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.search import AdvantageGoal, DetectionGoal, EpsilonGoal
+from dpcalc.planner.search import AttackGoal, EpsilonGoal
 from dpcalc.planner.solve import solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, WithReplacement
@@ -398,8 +398,8 @@ def test_a_search_by_a_looser_bound_finds_the_value_that_only_the_sharp_one_allo
 @pytest.mark.parametrize(
     ("goal", "method"),
     [
-        (DetectionGoal(limit=0.2, false_positive_rate=0.01), "auto"),
-        pytest.param(AdvantageGoal(limit=0.3), "pld", marks=pytest.mark.heavy),
+        (AttackGoal(limit=0.2, false_positive_rate=0.01), "auto"),
+        pytest.param(AttackGoal(limit=0.3), "pld", marks=pytest.mark.heavy),
         (EpsilonGoal(limit=2.0), "rdp"),
     ],
 )
