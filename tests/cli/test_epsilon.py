@@ -7,51 +7,8 @@ import re
 import pytest
 
 from tests.cli.solving import FLAT, facts
-from tests.cli.stand_in import INFINITE
 from tests.config.texts import classes, nested
 from tests.thinning import thinned
-
-
-def test_plain_lines_off_a_terminal(dpcalc, config):
-    ended = dpcalc("epsilon", config())
-    lines = facts(ended)
-    assert ended.code == 0
-    assert [lines[key] for key in ("epsilon", "delta", "method", "steps")] == ["0.500", "1e-05", "pld", "500"]
-    assert lines["budget.used"] == "25.0%"
-    assert ended.err == "note: Opacus would print the same\n"
-    assert dpcalc("epsilon", config(steps=5000)).code == 0  # over the budget: an answer
-
-
-def test_json(dpcalc, config):
-    path = config()
-    ended = dpcalc("epsilon", path, "--json", "--set", "training.steps=700", "--set", "budget.epsilon=1.4")
-    document = json.loads(ended.out)
-    assert (ended.code, document["schema"], document["config"]["path"]) == (0, "dpcalc.result/1", path)
-    assert (document["guarantee"]["epsilon"], document["steps"]) == (0.7, 700)
-    assert document["budget"] == {"epsilon": 1.4, "used": 0.5, "ok": True}
-    assert len(document["config_hash"]) > 20
-
-
-def test_quiet_is_one_bare_number_and_silence(dpcalc, config):
-    ended = dpcalc("epsilon", config(steps=1234), "-q")
-    assert (ended.code, ended.out, ended.err) == (0, "1.23400\n", "")
-
-
-def test_infinite_is_an_answer(dpcalc, config):
-    path = config(steps=INFINITE)
-    assert dpcalc("epsilon", path).code == 0
-    assert dpcalc("epsilon", path, "-q").out == "inf\n"
-    document = json.loads(dpcalc("epsilon", path, "--json").out)
-    assert (document["guarantee"]["epsilon"], document["guarantee"]["finite"]) == (None, False)
-
-
-@pytest.mark.parametrize("method", ["auto", "pld", "rdp", "rdp-classic", "moments", "optimal", "advanced", "basic"])
-def test_methods(dpcalc, config, method):
-    ended = dpcalc("epsilon", config(), "--method", method)
-    assert ended.code == 0
-    assert f"\nmethod: {'pld' if method == 'auto' else method}\n" in ended.out
-    refused = dpcalc("epsilon", config(), "--method", f"{method}x")
-    assert (refused.code, refused.out, "moments" in refused.err) == (2, "", True)
 
 
 @pytest.mark.heavy
@@ -91,28 +48,6 @@ def test_a_bound_has_the_same_digits_in_every_command(real, file):
     assert budget < found <= float(shown) < 2 * found - budget
     row = next(block for block in real("compare", path).out.split("\n\n") if block.startswith("method: pld\n"))
     assert f"\nepsilon: {shown}\n" in row
-
-
-def test_compare(dpcalc, config):
-    ended = dpcalc("compare", config())
-    blocks = ended.out.split("\n\n")
-    assert ended.code == 0
-    assert [block.splitlines()[0] for block in blocks] == ["method: pld", "method: rdp", "method: gdp"]
-    assert "note: does [not] apply\n" in blocks[2]
-    document = json.loads(dpcalc("compare", config(), "--json").out)
-    assert [row["epsilon"] for row in document["rows"]] == [0.5, 1.0, None]
-
-
-# Input that is wrong
-
-
-def test_errors_of_a_file_are_all_told_on_standard_error(dpcalc, config):
-    path = config(budget="budgets: {epsilon: 2.0}\nextra: 1", name='"red \\e[31m \\u202e"')
-    ended = dpcalc("epsilon", path)
-    assert (ended.code, ended.out, "\x1b" in ended.err) == (2, "", False)
-    assert "red \\x1b[31m \\u202e" in ended.err
-    assert f"{path}:8:1: error[DPC101]" in ended.err
-    assert f"{path}:9:1: error[DPC101]" in ended.err
 
 
 # Several configs in one table
@@ -202,16 +137,6 @@ def test_without_a_single_answer_every_error_is_said_once(real, two, tmp_path, c
     assert real(*command.split(), *two, "--set", "foo=1").err.count("unknown key `foo`") == 1
 
 
-def test_a_computation_without_a_verdict_among_others_is_exit_code_3(dpcalc, config):
-    paths = [config(file=f"{steps}.yaml", steps=steps) for steps in (500, 901, 700)]
-    ended = dpcalc("epsilon", *paths, "missing.yaml", "-q")
-    assert (ended.code, ended.out) == (3, "0.500000\n0.700000\n")
-    assert f"error[DPC901]: {paths[1]}: the grid did not converge" in ended.err
-    assert "missing.yaml: error[DPC100]" in ended.err
-    document = json.loads(dpcalc("epsilon", *paths, "--json").out)
-    assert (len(document["configs"]), document["error"]["code"], document["error"]["exit_code"]) == (2, "DPC901", 3)
-
-
 # A shuffle that no bound covers is refused where it stands
 
 
@@ -259,41 +184,10 @@ def blocks(out):
     return [dict(line.split(": ", 1) for line in block.splitlines()) for block in out.split("\n\n")]
 
 
-def test_a_block_of_plain_lines_for_each_level(dpcalc, path):
-    ended = dpcalc("epsilon", path, "--unit", "all")
-    assert ended.code == 0
-    told = [(block["unit"], block["epsilon"], block["delta"]) for block in blocks(ended.out)]
-    assert told == [("task", "0.500", "1e-06"), ("example", "0.500", "1e-06")]
-    assert ended.err == "note: task: Opacus would print the same\nnote: example: Opacus would print the same\n"
-
-
-def test_json_has_the_fields_of_each_level(dpcalc, path):
-    one = json.loads(dpcalc("epsilon", path, "--unit", "task", "--json").out)
-    document = json.loads(dpcalc("epsilon", path, "--unit", "all", "--json").out)
-    assert (document["schema"], document["command"]) == ("dpcalc.result/1", "epsilon")
-    assert document["config"] == one["config"]
-    assert [unit["guarantee"]["unit"] for unit in document["units"]] == ["task", "example"]
-    assert document["units"][0] == {key: one[key] for key in document["units"][0]}
-    assert document["units"][0]["config_hash"] != document["units"][1]["config_hash"]
-
-
-def test_a_file_need_not_state_a_unit_then_and_may_call_a_level_anything(dpcalc, file):
-    silent = str(file(nested({"privacy": "{adjacency: add-remove, delta: 1e-6}", "training": "{steps: 500}"})))
-    assert dpcalc("epsilon", silent).code == 2
-    assert len(blocks(dpcalc("epsilon", silent, "--unit", "all").out)) == 2
-    called = str(file(nested({"training": "{steps: 500}"}).replace("example", '"null"')))
-    assert [one["unit"] for one in blocks(dpcalc("epsilon", called, "--unit", "all").out)] == ["task", "null"]
-
-
 def test_standard_input_is_read_once(dpcalc, path, monkeypatch):
     with open(path, encoding="utf-8") as text:
         monkeypatch.setattr("sys.stdin", text)
         assert dpcalc("epsilon", "-", "--unit", "all", "-q").out == "0.500000\n0.500000\n"
-
-
-def test_flags_alone_have_one_level(dpcalc):
-    flags = "--no-config --sample-rate 0.01 --steps 500 --noise-multiplier 1 --delta 1e-5"
-    assert dpcalc("epsilon", "--unit", "all", *flags.split(), "-q").out == "0.500000\n"
 
 
 BINS_BELOW = """

@@ -43,6 +43,7 @@ def ended_into(out, *arguments, program=(STAND_IN,), **options):
     return ended.returncode, ended.stderr
 
 
+@pytest.mark.heavy
 def test_a_flat_epsilon_loads_nothing_that_only_others_need():
     program = "import sys; from dpcalc.cli.app import run; run(sys.argv[1:]); print(*sys.modules)"
     ended = subprocess.run(

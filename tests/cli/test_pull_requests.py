@@ -5,6 +5,7 @@ Epsilon is steps / 1000, and each config of the base has 1000 steps and a budget
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -103,12 +104,10 @@ def changed(tree, name):
     return code
 
 
-@pytest.fixture
-def tree(tmp_path, monkeypatch):
-    """A repository with a few configs in one commit, and the current directory in it."""
-    for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
-        monkeypatch.delenv(name)
-    made = Repository.fresh(tmp_path / "work")
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A repository with a few configs in one commit."""
+    made = Repository.fresh(tmp_path_factory.mktemp("base") / "work")
     for name in ("real", "other"):
         made.write(f"configs/{name}.yaml", HARMLESS)
     made.write("configs/section.yaml", config(text=SECTION))
@@ -116,8 +115,17 @@ def tree(tmp_path, monkeypatch):
     for name in ("conf/d.yaml", "conf/decoy/d.yaml"):
         made.write(name, "delta: 1e-5\n")
     made.commit(pyproject__toml=PROJECT)
-    monkeypatch.chdir(made.folder)
-    return made
+    return made.folder
+
+
+@pytest.fixture
+def tree(base, tmp_path, monkeypatch):
+    """A copy of that repository, and the current directory in it."""
+    for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
+        monkeypatch.delenv(name)
+    shutil.copytree(base, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return Repository(tmp_path / "work")
 
 
 def check(dpcalc, *options):
@@ -138,9 +146,7 @@ def test_it_does_not_pass(dpcalc, tree, name):
     assert check(dpcalc).code == code
 
 
-@pytest.mark.parametrize(
-    "name", ["raises the cost", "deletes", "moves away", "gives another ending", "renames and raises"]
-)
+@pytest.mark.parametrize("name", ["raises the cost", "deletes", "renames and raises"])
 def test_nor_by_a_pattern_that_the_workflow_states(dpcalc, tree, name):
     assert check(dpcalc, "configs/*.yaml").code == 0
     code = changed(tree, name)

@@ -115,6 +115,7 @@ def test_another_delta_and_accountant(printed):
     assert epsilon(load(sample("two_phase")), delta=1e-7, method="rdp").to_dict() == shown
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("name", "steps", "changes"),
     [

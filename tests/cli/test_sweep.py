@@ -287,6 +287,7 @@ def test_a_map_for_people(prepared, terminal):
     assert cells == [(green, "1.3"), (green, "2.0"), (red, "10*"), (green, "0.10"), (red, "inf*")]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize("width", [80, 40])
 def test_a_large_map_is_thinned_to_the_terminal(prepared, terminal, width):
     terminal(width)

@@ -6,6 +6,7 @@ a command with its exit code before it, and below it what it prints, standard er
 hand; `pytest --renew` writes what is printed, to be read with git diff. Epsilon is steps / 1000.
 """
 
+import os
 import re
 import shlex
 from pathlib import Path
@@ -42,8 +43,8 @@ def body_of(line, text):
 class Session:
     """A folder in which files are written and commands run."""
 
-    def __init__(self, folder, run, chdir):
-        self.folder, self.run, self.chdir = folder, run, chdir
+    def __init__(self, folder, run, monkeypatch):
+        self.folder, self.run, self.monkeypatch = folder, run, monkeypatch
 
     def written(self, name, text):
         path = self.folder / name
@@ -56,10 +57,14 @@ class Session:
         """The exit code of a command, and what it says."""
         name, *rest = shlex.split(words)
         if name == "git":
-            Repository(self.folder).git(*rest)
+            tree = Repository(self.folder)
+            if rest == ["commit"]:
+                tree.commit()
+            else:
+                tree.git(*rest, *(["--quiet", "--initial-branch=main"] if rest == ["init"] else []))
             return 0, ""
         if name == "cd":
-            self.chdir(self.folder / rest[0])
+            self.monkeypatch.chdir(self.folder / rest[0])
             return 0, ""
         if name in {"mv", "rm", "ln", "mkdir"}:
             {
@@ -69,11 +74,15 @@ class Session:
                 "mkdir": lambda new: (self.folder / new).mkdir(parents=True),
             }[name](*rest)
             return 0, ""
+        if name == "export":
+            self.monkeypatch.setenv(*rest[0].split("=", 1))
+            return 0, ""
         if name == "cat":
             return 0, (self.folder / rest[0]).read_text(encoding="utf-8")
         ended = self.run(name, *rest)
         said = ended.out + "".join(f"!{line}\n" for line in ended.err.splitlines())
-        return ended.code, re.sub(r"\b[0-9a-f]{64}\b", "HASH", said).replace(str(self.folder), "HERE")
+        said = re.sub(r"\b[0-9a-f]{64}\b", "HASH", said).replace(str(self.folder), "HERE")
+        return ended.code, re.sub(r'("version": )"[^"]*"', r'\1"VERSION"', said)
 
 
 def renewed(section, session):
@@ -87,7 +96,8 @@ def renewed(section, session):
         while lines and not re.match(r"[>$#]|\d \$", lines[0]):
             body.append(lines.pop(0))
         if line.startswith("> "):
-            name, _, sample = line[2:].partition(" ")
+            name, _, sample = line[2:].partition(" SAMPLE")
+            sample = f"SAMPLE{sample}" if line.count(" SAMPLE") else ""
             session.written(name, body_of(sample, "".join(f"{each}\n" for each in body if each.strip() or sample)))
             made += body
         elif command := re.fullmatch(r"(?:(\d) )?\$ (.*)", line):
@@ -101,10 +111,12 @@ def renewed(section, session):
 @pytest.mark.parametrize(("path", "title"), SESSIONS)
 def test_a_session_goes_as_it_is_written(dpcalc, tmp_path, monkeypatch, request, path, title):
     monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
     text = path.read_text(encoding="utf-8")
     sections = re.split(r"(?m)^(?=# )", text)
     (at,) = (number for number, each in enumerate(sections) if each.startswith(f"# {title}\n"))
-    found = renewed(sections[at], Session(tmp_path, dpcalc, monkeypatch.chdir))
+    found = renewed(sections[at], Session(tmp_path, dpcalc, monkeypatch))
     if request.config.getoption("renew"):
         sections[at] = found + "\n" * (at + 1 < len(sections))
         path.write_text("".join(sections), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
 from dpcalc.sampling.schemes import All, BallsInBins, Poisson
 from tests.config.texts import PATH, corpus, flat, text_of
+from tests.thinning import thinned
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_configs").glob("*.yaml"))
 
@@ -91,8 +93,7 @@ def drawn_otherwise(phase):
     return poisson("0.00123") if isinstance(scheme, Poisson) else replace(scheme, size=scheme.size + 1)
 
 
-@pytest.mark.parametrize("section", CHANGES)
-@pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("sample", "section"), thinned(product(SAMPLES, CHANGES), 40))
 def test_every_sample(sample, section):
     old = sample.read_text(encoding="utf-8")
     before = load(str(sample)).plan

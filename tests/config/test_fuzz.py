@@ -78,6 +78,7 @@ def test_random_text(text):
     survives(text)
 
 
+@pytest.mark.heavy
 @settings(max_examples=40, deadline=None)
 @given(
     st.sampled_from(SAMPLES),

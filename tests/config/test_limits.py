@@ -17,6 +17,7 @@ MERGE_BOMB = "x-a: &a {k: 1}\n" + "".join(
 CHAIN = "x-a0: &a0 [1]\n" + "".join(f"x-a{index + 1}: &a{index + 1} [*a{index}]\n" for index in range(60))
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("text", "code"),
     [

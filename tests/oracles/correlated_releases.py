@@ -11,14 +11,17 @@ from functools import cached_property
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
-from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.p_values import Ends, mean_interval
+from dpcalc.audit.p_values import mean_interval
 from dpcalc.mechanisms.gaussian import joint_noise_multiplier
-from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Strategy, Toeplitz, Tree
+from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Toeplitz, Tree
 from dpcalc.planner.plan import Phase
 from dpcalc.records import dataclass
 from dpcalc.sampling.schemes import BallsInBins, CyclicPoisson
+
+Array, IntArray = NDArray[np.float64], NDArray[np.int64]
+Ends = tuple[float, float]
 
 _CHUNK = 2_000_000  # random numbers at once, 16 MB
 
@@ -98,7 +101,7 @@ def lone_release(phase: Phase) -> Release:
     return Release(products=shifts @ shifts.T / deviation**2, rate=rate)
 
 
-def _shift(strategy: Strategy, steps: int, places: IntArray) -> Array:
+def _shift(strategy, steps: int, places: IntArray) -> Array:
     """Return the sum of a strategy's columns at the steps `places`; for a tree the number of them below each node."""
     taken = np.zeros(steps)
     taken[places] = 1.0

@@ -19,14 +19,17 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.random import Generator
+from numpy.typing import NDArray
 
 from dpcalc.accountants.rdp import best_delta
-from dpcalc.arrays import Array, IntArray
-from dpcalc.audit.p_values import Ends, mean_interval
-from dpcalc.losses.moments import Curve, PublicDraw, segment_ends
-from dpcalc.losses.pair import MixturePair, Segment
+from dpcalc.audit.p_values import mean_interval
+from dpcalc.losses.moments import PublicDraw, segment_ends
+from dpcalc.losses.pair import MixturePair
 from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
 from dpcalc.records import dataclass
+
+Array, IntArray = NDArray[np.float64], NDArray[np.int64]
+Ends = tuple[float, float]
 
 # Tilted losses of one step.
 
@@ -49,7 +52,7 @@ class TiltedStep:
     log_norm: float  # K(z) = log E[e^{z L}], of the finite losses that are not truncated
     infinity_mass: float  # probability of an infinite loss
     truncated_mass: float  # upper bound on the probability of the losses that are not drawn
-    segments: tuple[Segment, ...]  # of the curve, those that are not truncated
+    segments: tuple  # of the curve, those that are not truncated
     owner: IntArray  # index in `segments` of each cell, shape (cells,)
     low: Array  # left end of each cell, shape (cells,)
     width: Array  # of each cell, shape (cells,)
@@ -113,7 +116,7 @@ class TiltedSubsample:
 Tilted = TiltedStep | TiltedSubsample
 
 
-def tilt_curve(curve: Curve, *, tilt: float, truncated_mass: float) -> Tilted:
+def tilt_curve(curve, *, tilt: float, truncated_mass: float) -> Tilted:
     """Return a curve under a tilt, prepared for drawing its losses."""
     if isinstance(curve, PublicDraw):
         steps = tuple((tilt_curve(x, tilt=tilt, truncated_mass=truncated_mass), count) for x, count in curve.counts)
@@ -170,7 +173,7 @@ def any_infinite(steps: Iterable[tuple[Tilted, int]]) -> float:
     return -math.expm1(math.fsum(count * math.log1p(-min(step.infinity_mass, _ALMOST_ONE)) for step, count in steps))
 
 
-def _tilted_log_density(segment: Segment, y: Array, tilt: float) -> tuple[Array, Array]:
+def _tilted_log_density(segment, y: Array, tilt: float) -> tuple[Array, Array]:
     """Return (log of weight * P density * e^{z L}, privacy loss L) at the points y, shape of `y` each."""
     pair = segment.pair
     log_p, log_q = _log_density(pair, pair.weights_p, y), _log_density(pair, pair.weights_q, y)
@@ -190,7 +193,7 @@ def _log_density(pair: MixturePair, weights: tuple[float, ...], y: Array) -> Arr
     return np.asarray(np.log(total) + top - y * y / (2 * pair.deviation**2) - base)
 
 
-def _cell_edges(segment: Segment, tilt: float, truncated_mass: float) -> Array:
+def _cell_edges(segment, tilt: float, truncated_mass: float) -> Array:
     """Return edges of equal cells, narrow enough for close ceilings, on the untruncated part of a segment, if any."""
     pair = segment.pair
     reach = tilt * pair.span + 12 * pair.deviation  # beyond it the tilted density is negligible
@@ -245,7 +248,7 @@ _TRUNCATED_SHARE = 1e-4  # share of delta that truncated losses may have; the in
 _MAX_TILT = 1000.0  # larger tilts do not make the estimate better
 
 
-def drawn_delta(counts: dict[Curve, int], *, epsilon: float, delta: float, runs: int, doubt: float) -> Ends:
+def drawn_delta(counts: dict, *, epsilon: float, delta: float, runs: int, doubt: float) -> Ends:
     """Return an interval of delta at epsilon that misses with probability `doubt`; `delta` is about what it is."""
     # The tilt z gives the smallest RDP bound on delta: at the best order the tilted sum has the mean
     # K'(z) = epsilon + log(1 + 1/z), so that losses above epsilon are common.

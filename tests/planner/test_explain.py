@@ -6,6 +6,7 @@ from dpcalc.config.load import load_text
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.explain import other_choices, reasons
+from tests.thinning import thinned
 
 DRAWS = (
     "all",
@@ -86,24 +87,41 @@ def test_the_passes_of_a_shuffle(adjacency, words):
     assert reason.adds_up == "2 such passes"
 
 
-@pytest.mark.parametrize("adjacency", NEIGHBOURS)
-@pytest.mark.parametrize(("draw", "group"), [*((draw, 1) for draw in DRAWS), *((draw, 3) for draw in GROUPS)])
+@pytest.mark.parametrize(
+    ("draw", "group", "adjacency"),
+    thinned(
+        [
+            (draw, group, adjacency)
+            for draw, group in [*((draw, 1) for draw in DRAWS), *((draw, 3) for draw in GROUPS)]
+            for adjacency in NEIGHBOURS
+        ],
+        25,
+    ),
+)
 def test_what_adds_up_is_what_epsilon_is_made_of(draw, group, adjacency):
     epsilon, known, chance = bounds(FLAT.format(draw=draw, noise=4, steps=100, adjacency=adjacency, group=group))
     assert chance / 4 <= epsilon <= 2 * known
 
 
-@pytest.mark.parametrize("adjacency", NEIGHBOURS)
 @pytest.mark.parametrize(
-    ("unit", "clip"), [("user", "user"), ("example", "user"), ("example", "example"), ("example", "batch")]
+    ("draw", "unit", "clip", "adjacency"),
+    thinned(
+        [
+            (draw, unit, clip, adjacency)
+            for draw in ("poisson, rate: 1/20", "fixed, size: 5", "shuffle, size: 6")
+            for unit, clip in (("user", "user"), ("example", "user"), ("example", "example"), ("example", "batch"))
+            for adjacency in NEIGHBOURS
+        ],
+        13,
+    ),
 )
-@pytest.mark.parametrize("draw", ["poisson, rate: 1/20", "fixed, size: 5", "shuffle, size: 6"])
 def test_nested(draw, unit, clip, adjacency):
     text = NESTED.format(draw=draw, inner="fixed, size: 4", noise=8, unit=unit, clip=clip, adjacency=adjacency)
     epsilon, known, chance = bounds(text)
     assert chance / 4 <= epsilon <= 2 * known
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("text", "choice", "old", "new"),
     [

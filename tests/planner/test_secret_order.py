@@ -7,6 +7,7 @@ from dpcalc.planner.compare import compare
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.risk import risk
 from dpcalc.planner.statement import statement
+from tests.thinning import thinned
 
 CONFIG = """
 version: 1
@@ -41,29 +42,31 @@ def test_a_secret_order_costs_less_and_any_order_what_it_did():
     assert known == pytest.approx(epsilon(ANY, "sampling.user.size=30"))
 
 
+SETTINGS = [
+    *(
+        ((f"privacy.unit={unit}", f"mechanism.clip={clip}"), 1)
+        for unit in ("user", "example")
+        for clip in ("user", "example")
+    ),
+    *(
+        ((f"mechanism={{type: {mechanism}}}",), 1 / 3)
+        for mechanism in (
+            "laplace, noise_multiplier: 12, clip: user",
+            "discrete-laplace, noise_multiplier: 12, clip: example",
+            "discrete-gaussian, noise_multiplier: 12, clip: user",
+            "pure-dp, epsilon: 0.1",
+            "pure-dp, epsilon: 0.1, relation: add-remove",
+            "approximate-dp, epsilon: 0.1, delta: 1e-12",
+            "exponential, epsilon: 0.1",
+        )
+    ),
+]
+
+
 @pytest.mark.parametrize(
-    ("settings", "share"),
-    [
-        *(
-            ((f"privacy.unit={unit}", f"mechanism.clip={clip}"), 1)
-            for unit in ("user", "example")
-            for clip in ("user", "example")
-        ),
-        *(
-            ((f"mechanism={{type: {mechanism}}}",), 1 / 3)
-            for mechanism in (
-                "laplace, noise_multiplier: 12, clip: user",
-                "discrete-laplace, noise_multiplier: 12, clip: example",
-                "discrete-gaussian, noise_multiplier: 12, clip: user",
-                "pure-dp, epsilon: 0.1",
-                "pure-dp, epsilon: 0.1, relation: add-remove",
-                "approximate-dp, epsilon: 0.1, delta: 1e-12",
-                "exponential, epsilon: 0.1",
-            )
-        ),
-    ],
+    ("settings", "share", "adjacency"),
+    thinned([(*each, adjacency) for each in SETTINGS for adjacency in ("zero-out", "replace-one")], 12),
 )
-@pytest.mark.parametrize("adjacency", ["zero-out", "replace-one"])
 def test_units_at_and_below_the_shuffled_level_and_any_noise(settings, share, adjacency):
     relation = f"privacy.adjacency={adjacency}"
     secret = evaluate(plan(*settings, relation)).guarantee
@@ -135,6 +138,7 @@ def test_statement_knows_groups_and_says_what_risk_says(settings):
     assert said.attack.advantage == risk(run).advantage
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("draw", "new"),
     [

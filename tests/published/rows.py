@@ -20,7 +20,7 @@ from pathlib import Path
 
 from dpcalc.planner.plan import Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Scheme
+from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.runs import run_of
 
 UNUSED_DELTA = 0.5  # of a row that asks for no epsilon
@@ -56,7 +56,7 @@ def hierarchy(text: str) -> Hierarchy:
     return Hierarchy(levels=tuple(levels))
 
 
-def _scheme(name: str, size: str = "") -> Scheme:
+def _scheme(name: str, size: str = "") -> All | Fixed | Poisson:
     match name:
         case "fixed":
             return Fixed(size=int(size))
