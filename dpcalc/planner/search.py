@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -201,6 +201,9 @@ def largest_whole(
         if reached > goal.limit:
             raise NoSolution(name, goal, lowest, reached)
 
+    def left(measure: Callable[[int], float], log_number: float) -> float:
+        return goal.limit - measure(round(math.exp(log_number)))
+
     if not is_estimated or ranked is None:
         refuse_lowest()
 
@@ -228,12 +231,8 @@ def largest_whole(
         if high == highest and estimated(highest) <= goal.limit:
             near = highest
         elif high - low > 1:
-            root, _ = bracket_root(
-                lambda x, estimated=estimated: goal.limit - estimated(round(math.exp(x))),
-                math.log(max(low, 1)),
-                math.log(high),
-                tolerance=1e-3 / high,
-            )
+            ends_of_root = math.log(max(low, 1)), math.log(high)
+            root, _ = bracket_root(partial(left, estimated), *ends_of_root, tolerance=1e-3 / high)
             near = max(lowest, min(highest, round(math.exp(root))))
         else:
             near = low
