@@ -449,7 +449,10 @@ LOADERS: dict[str, Loader] = {
 # The keys of a draw, for the schema.
 
 PARTS = Structure(
-    mapping_of({key: kind.as_json_schema() for key, kind in _PARTS.items()}, ["per_device", "devices", "accumulation"])
+    mapping_of(
+        {key: _PARTS[key].as_json_schema() for key in _PARTS} | {"accumulates": {"enum": ["draws", "physical"]}},
+        ["per_device", "devices", "accumulation"],
+    )
 )
 LOADER_KEYS: dict[str, Key] = {
     "of": optional(
