@@ -6,6 +6,7 @@ followed to other names. A file that reaches names by texts states no default at
 """
 
 import ast
+import re
 import sys
 from collections.abc import Callable
 from pathlib import PurePath
@@ -58,6 +59,7 @@ _PARTS = {name: set[str]() for name in words_in(
         "exc_info setrecursionlimit"
     ),
 }  # fmt: skip
+_STARTING = re.compile(r"os\.(system|popen|exec|spawn|posix_spawn)")
 _READING = words_in("items keys values get copy index count flag_values_dict flags_into_string to_dict")  # methods
 COPYING = words_in("vars dict copy deepcopy EasyDict AttrDict DotDict")  # calls
 # Functions of Python itself that read a list or dictionary, and those that hand it or a part of it on; methods that
@@ -95,6 +97,8 @@ class Forms(Syntax):
 
     def __init__(self, source: Source, tree: ast.Module) -> None:
         super().__init__(source, tree)
+        self.given: dict[int, frozenset[int]] = {}  # by the id of a function: parameters that have a default
+        self.parsers: dict[Key, bool] = {}  # whether a name is only that of parsers
         self.giving: dict[str, bool] = {}  # by the name of a function: whether it gives parsed flags
         self.traced: dict[tuple[Form, tuple[Key, ...]], str] = {}
         self.looked_at = 0  # places of names that were traced, each as often as it was
@@ -127,11 +131,8 @@ class Forms(Syntax):
         named = (x for x in ast.walk(tree) if isinstance(x, ast.stmt))
         self.parsed |= {name for name, value, _ in assignments(named) if last_name(value) == "FLAGS"}
         # Whether other programs are started, of which the file itself may be one.
-        self.starts = "subprocess" in self.libraries or any(
-            self._dotted(x).startswith(("os.system", "os.popen", "os.exec", "os.spawn", "os.posix_spawn"))
-            for x in ast.walk(tree)
-            if isinstance(x, ast.Name | ast.Attribute)
-        )
+        parts = [self._dotted(x) for x in ast.walk(tree) if isinstance(x, ast.Name | ast.Attribute)]
+        self.starts = "subprocess" in self.libraries or any(map(_STARTING.match, parts))
         self.dynamic = next(filter(None, map(self._dynamic, ast.walk(tree))), "")
         odd = next(filter(self._is_parsing_otherwise, ast.walk(tree)), None)
         on = odd.value if isinstance(odd, ast.Attribute) and isinstance(odd.value, ast.Name) else odd
@@ -266,9 +267,11 @@ class Forms(Syntax):
 
     def _is_unset(self, argument: ast.arg) -> bool:
         """Return True for a parameter without a default, or with None."""
-        return all(
-            x is None or is_constant(x, None) for each, x in parameters_of(self._around(argument)) if each is argument
-        )
+        around = self._around(argument)
+        if id(around) not in self.given:
+            given = [id(x) for x, value in parameters_of(around) if value and not is_constant(value, None)]
+            self.given[id(around)] = frozenset(given)
+        return id(argument) not in self.given[id(around)]
 
     def _function_of(self, node: ast.AST) -> list[Key]:
         """Return the names by which the function around a `return` is called."""
@@ -476,11 +479,13 @@ class Forms(Syntax):
         """Return True for a name of nothing but parsers of Python's library and groups of their options."""
         if isinstance(on, ast.Call) and last_name(on) in _GROUPS and isinstance(on.func, ast.Attribute):
             return self._is_parser(on.func.value)
-        bound = self._bound(self._key(on)) if isinstance(on, ast.Name | ast.Attribute) else [on]
-        values = [self._bound_to(x) for x in bound if x and not isinstance(x, ast.arg)]
-        own = [x for x in values if last_name(on) not in map(last_name, getattr(x, "args", ()))]  # but `p = more(p)`
-        made = {self._called(x) if x else "" for x in own}
-        return made <= _PARSERS | _GROUPS | self.defined.keys() and _OTHER_PARSERS.isdisjoint(self.libraries)
+        key = self._key(on) if isinstance(on, ast.Name | ast.Attribute) else (MODULE, "")
+        if key not in self.parsers:
+            values = [self._bound_to(x) for x in self._bound(key) if not isinstance(x, ast.arg)]
+            own = [x for x in values if key[1] not in map(last_name, getattr(x, "args", ()))]  # but `p = more(p)`
+            made = {self._called(x) if x else "" for x in own}
+            self.parsers[key] = bool(key[1]) and made <= _PARSERS | _GROUPS | self.defined.keys()
+        return self.parsers[key] and _OTHER_PARSERS.isdisjoint(self.libraries)
 
     def _is_args_read(self, node: ast.Name | ast.Attribute) -> bool:
         """Return True where parsed flags have no method called, and get no value at a key that is not written."""

@@ -129,6 +129,10 @@ BOMBS = {
     "fields": (".py", "@dataclass\nclass A:\n" + "".join(f" a{x}: int=1\n" for x in range(15_000))),
     "parts": (".py", "C={'a': {}}\ndef f(" + ",".join(map("a{}".format, range(8_000))) + "): 0\n" + "f(**C)\n" * 9000),
     "words made behind": (".sh", "t " + " ".join(f"--a{x} 1 $A$B" for x in range(15_000))),
+    "parsers": (".py", "p=ArgumentParser()\n" * 6_000 + "p.add_argument('--a')\n" * 6_000),
+    "parsed flags": (".py", "".join(f"a{x}=p.parse_args()\n" for x in range(6_000)) + "def f("
+                     + ",".join(map("a{}".format, range(6_000))) + "): 0\np.add_argument('--a')\n"),
+    "functions that give": (".py", "".join(f"def f{x}(): return f{x + 1}()\na=f{x}()\n" for x in range(499))),
     "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
 }  # fmt: skip
 
