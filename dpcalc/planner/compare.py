@@ -262,7 +262,8 @@ def _tf_privacy_rows(composition: Composition, assumed: str) -> tuple[Row, ...]:
             phase.hierarchy.depth == phase.clip == 1
             and phase.hierarchy.level(1).scheme.is_shuffled
             and phase.hierarchy.level(1).redraw_every == 1
-            for phase in phases
+            for phase in composition.stated.phases
+            if phase.steps
         )
     )
     rows = []

@@ -223,6 +223,10 @@ def loader_share(composition: Composition, phase: Phase, told: str) -> Fraction 
     if phase.hierarchy.episodes is not None:
         return composition.likeliest.bounds[place].inclusion
     levels = phase.hierarchy.levels[: max(composition.plan.unit, phase.clip)]
+    # A tool is told the loader, not a simpler draw of the same law.
+    stated = composition.stated.phases[place]
+    if not (stated.is_correlated or stated.hierarchy.spans_steps or stated.hierarchy.summed):
+        levels = stated.hierarchy.levels[: len(levels)]
     products = []
     for counts in {each_unit.paths[place].counts for each_unit in composition.units}:
         frames = (*counts, *(level.count for level in levels[len(counts) :]))

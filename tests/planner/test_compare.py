@@ -10,9 +10,10 @@ from dpcalc.guarantee import Adjacency, Kind
 from dpcalc.mechanisms.additive import DiscreteGaussian
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare, cross_checks, gdp_row, tool_rows
-from dpcalc.planner.published import strong_composition_row
+from dpcalc.planner.composition import composed
+from dpcalc.planner.published import opacus_steps, strong_composition_row
 from dpcalc.sampling.hierarchy import Level
-from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
+from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 from tests.runs import run_of
 from tests.thinning import thinned
 
@@ -159,3 +160,18 @@ def test_a_data_set_attains_a_bound_only_where_both_ends_agree(mechanism, attain
     row = next(row for row in compare(run) if row.method == "pld")
     assert ("the data set that attains the bound" in row.note) is attains
     assert (row.epsilon_lower >= 0.999 * row.epsilon) is attains
+
+
+@pytest.mark.parametrize(
+    ("count", "scheme", "rate"),
+    [
+        (16, Shuffle(size=10, drop_last=True), 1),  # 10/16 in a step, but len(loader) is 1
+        (16, CappedPoisson(probability=Fraction(1), max_batch_size=4), 1),
+        (16, WithReplacement(size=1), Fraction(1, 16)),
+    ],
+)
+def test_tools_are_told_the_loader_not_a_simpler_draw_of_its_law(count, scheme, rate):
+    run = run_of((count, scheme), noise=3.0, steps=20, adjacency=Adjacency.ZERO_OUT)
+    assert [each[0] for each in opacus_steps(composed(run))] == [rate]
+    once = [row for row in compare(run) if row.method == "tf-privacy" and row.bound.startswith("once per epoch")]
+    assert all(row.valid for row in once) is (scheme.is_shuffled)
