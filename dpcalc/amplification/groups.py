@@ -93,6 +93,7 @@ def max_group_size(hierarchies: Iterable[Hierarchy], *, unit: int, adjacency: Ad
 
 
 MAX_PLACEMENTS = 128  # each is a run to compose, so that time grows in proportion; above, the placement is left open
+MAX_PLACEMENTS_OF_ALL_PHASES = 512  # placements times phases
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +143,7 @@ def _nested(placement: Placement) -> str:
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
     """Return the groups of this size, one for each placement; InputError without room, UnsupportedError if no bound.
 
-    A group of over 12 members below level 1, or of over 128 placements, has its placement left open.
+    A group of over 12 members below level 1, or of over 128 placements (fewer of many phases), has its placement left open.
     """
     if size == 1:
         return (Group(),)
@@ -157,7 +158,7 @@ def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adja
     if size <= MAX_PLACED_MEMBERS:
         with suppress(WorkExceededError):
             ways = placements(size, room(phases, unit=unit, adjacency=adjacency))
-            if len(ways) <= MAX_PLACEMENTS:
+            if len(ways) <= min(MAX_PLACEMENTS, MAX_PLACEMENTS_OF_ALL_PHASES // len(phases)):
                 return tuple(Group(size=size, placement=placement) for placement in ways)
     return (Group(size=size),)
 

@@ -73,6 +73,8 @@ _PARSER = words_in(
     "prog usage description epilog formatter_class add_help allow_abbrev exit_on_error title required dataclass_types"
 )
 _PARSERS = {"ArgumentParser", "HfArgumentParser"}
+_GROUPS = {"add_argument_group", "add_mutually_exclusive_group"}
+_OTHER_PARSERS = words_in("configargparse jsonargparse simple_parsing tap tyro datargs")
 PARSING = {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file"}
 # Parts of a parser that give other values than the launch, and what makes an object with any attribute.
 _GIVING = words_in("set_defaults parse_intermixed_args parse_known_intermixed_args add_subparsers register parse_dict")
@@ -108,18 +110,19 @@ class Forms(Syntax):
             key for key, value in pairs if not isinstance(value, ast.Constant | ast.UnaryOp | ast.JoinedStr)
         }
         self.libraries = {full.partition(".")[0] for full in self.imports.values()}
-        # Objects of parsed flags.
-        made = [
-            x
-            for x in ast.walk(tree)
-            if isinstance(x, ast.Assign) and isinstance(x.value, ast.Call) and last_name(x.value) in PARSING
-        ]
-        self.parsed = {
-            x.id
-            for each in made
-            for at, x in enumerate(getattr(each.targets[0], "elts", each.targets[:1]))
-            if isinstance(x, ast.Name) and (at == 0 or last_name(each.value) != "parse_known_args")
-        }
+        # Names of parsed flags: those that parsing gives, then those that functions give that return them.
+        self.parsed = set[str]()
+        for _ in range(2):
+            self.giving.clear()
+            made = [x for x in ast.walk(tree) if isinstance(x, ast.Assign | ast.AnnAssign | ast.NamedExpr)]
+            self.parsed |= {
+                x.id if isinstance(x, ast.Name) else f".{x.attr}"
+                for each in made
+                if isinstance(each.value, ast.Call) and self._gives_args(each.value)
+                for target in [each.targets[0] if isinstance(each, ast.Assign) else each.target]
+                for at, x in enumerate(getattr(target, "elts", [target]))
+                if isinstance(x, ast.Name | ast.Attribute) and (at == 0 or last_name(each.value) != "parse_known_args")
+            }
         self.parsed |= {name for name, full in self.imports.items() if full.endswith("flags.FLAGS")} | {"FLAGS"}
         named = (x for x in ast.walk(tree) if isinstance(x, ast.stmt))
         self.parsed |= {name for name, value, _ in assignments(named) if last_name(value) == "FLAGS"}
@@ -395,19 +398,20 @@ class Forms(Syntax):
         above = self.above.get(id(node))
         call = above if isinstance(above, ast.Call) and above.func is node else None
         given = keywords_of(call)
-        name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else text_in(node) or ""
+        full = self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else text_in(node) or ""
+        name = full.rpartition(".")[2] or last_name(node)
         on = getattr(node, "value", None)
         match node:
             case ast.Name() | ast.Attribute() if name in _PARSERS:
                 if call is None:
                     return not isinstance(above, ast.arg | ast.AnnAssign | Function)
-                is_known = self._dotted(node).split(".")[0] in {"argparse", "transformers", name}
+                is_known = full.split(".")[0] in {"argparse", "transformers", name}
                 is_plain = len(call.args) <= 4 and not any(isinstance(x, ast.Starred) for x in call.args)
                 return not (is_known and is_plain and given.keys() <= _PARSER)  # the fifth one is other parsers
             case ast.Attribute(attr="add_argument"):
                 names = [*(call.args if call else ()), *filter(None, [given.get("dest")])]
                 is_whole = bool(names) and len(texts_in(names)) == len(names) and "**" not in given
-                return not (is_whole and isinstance(self.above[id(call)], ast.Expr))
+                return not (is_whole and isinstance(self.above[id(call)], ast.Expr) and self._is_parser(on))
             case ast.Name(id="__file__"):
                 return self.starts
             case ast.Constant(value=str(text)) if self.starts and PurePath(self.source.path).name in text:
@@ -419,9 +423,9 @@ class Forms(Syntax):
                 return kept is None or bool(self._traced(kept))
             case ast.alias(name="argv") | ast.Constant(value="argv"):
                 return True
-            case ast.Name() | ast.Attribute() if self._dotted(node) == "absl.app":
+            case ast.Name() | ast.Attribute() if full == "absl.app":
                 return getattr(above, "attr", "") not in {"run", "UsageError"}
-            case ast.Name() | ast.Attribute() if self._dotted(node) == "absl.app.run":
+            case ast.Name() | ast.Attribute() if full == "absl.app.run":
                 return call is None or len(call.args) > 1
             case ast.Name() | ast.Attribute() if name.startswith("DEFINE_"):
                 named = given.get("name") or next(iter(getattr(call, "args", ())), None)
@@ -429,7 +433,7 @@ class Forms(Syntax):
                     isinstance(self.above.get(id(call)), ast.Expr | ast.Assign | ast.AnnAssign) and "**" not in given
                 )
                 return name == "DEFINE_alias" or not is_made or (text_in(named) is None and "config" not in name)
-            case ast.Name() | ast.Attribute() if self._dotted(node).endswith("absl.flags"):
+            case ast.Name() | ast.Attribute() if full.endswith("absl.flags"):
                 return not (getattr(above, "attr", "") == "FLAGS" or getattr(above, "attr", "").startswith("DEFINE_"))
             case ast.Attribute() if name in PARSING:
                 return call is None or not self._is_argv_given(call)
@@ -447,14 +451,14 @@ class Forms(Syntax):
                 return isinstance(above, ast.ClassDef)
             case ast.Call() if "argv" in keywords_of(node):
                 return not self._is_argv(keywords_of(node)["argv"])
-            case ast.Name() | ast.Attribute() if call is None and self._dotted(node).rpartition(".")[2] in _ANY:
+            case ast.Name() | ast.Attribute() if call is None and full and name in _ANY:
                 is_asked = isinstance(above, ast.Call) and last_name(above) == "isinstance"
                 return not is_asked and not isinstance(above, ast.arg | ast.AnnAssign | Function)
             case ast.Call() if self._called(node) in _ANY:
                 return "**" in keywords_of(node) or any(text_in(x) is None for x in node.args)
-            case ast.Name(ctx=ast.Load()) | ast.Attribute(attr="FLAGS") if name in self.parsed:
+            case ast.Name(ctx=ast.Load()) | ast.Attribute(ctx=ast.Load()) if self._is_parsed(node):
                 return not self._is_args_read(node)
-            case ast.Name() if name in self.parsed:
+            case ast.Name() | ast.Attribute() if self._is_parsed(node):
                 value = self._bound_to(node)
                 is_none = isinstance(above, ast.Assign) and isinstance(value, ast.Tuple)  # which has no attributes
                 return not is_none and not self._gives_args(value)
@@ -463,6 +467,20 @@ class Forms(Syntax):
             case _ if not isinstance(node, ast.Name | ast.arg | ast.Global | ast.Nonlocal):
                 return not self.parsed.isdisjoint(names_of(node))
         return False
+
+    def _is_parsed(self, node: ast.Name | ast.Attribute) -> bool:
+        name = last_name(node)
+        return name in self.parsed if isinstance(node, ast.Name) else name == "FLAGS" or f".{name}" in self.parsed
+
+    def _is_parser(self, on: ast.AST | None) -> bool:
+        """Return True for a name of nothing but parsers of Python's library and groups of their options."""
+        if isinstance(on, ast.Call) and last_name(on) in _GROUPS and isinstance(on.func, ast.Attribute):
+            return self._is_parser(on.func.value)
+        bound = self._bound(self._key(on)) if isinstance(on, ast.Name | ast.Attribute) else [on]
+        values = [self._bound_to(x) for x in bound if x and not isinstance(x, ast.arg)]
+        own = [x for x in values if last_name(on) not in map(last_name, getattr(x, "args", ()))]  # but `p = more(p)`
+        made = {self._called(x) if x else "" for x in own}
+        return made <= _PARSERS | _GROUPS | self.defined.keys() and _OTHER_PARSERS.isdisjoint(self.libraries)
 
     def _is_args_read(self, node: ast.Name | ast.Attribute) -> bool:
         """Return True where parsed flags have no method called, and get no value at a key that is not written."""
@@ -488,8 +506,8 @@ class Forms(Syntax):
         match value:
             case ast.Tuple(elts=[first, *_]):
                 return self._gives_args(first)
-            case ast.Name() | ast.Attribute(attr="FLAGS"):
-                return last_name(value) in self.parsed
+            case ast.Name() | ast.Attribute():
+                return self._is_parsed(value)
             case ast.Call(func=ast.Name(id="vars") | ast.Attribute(attr="copy" | "deepcopy"), args=[only]):
                 return self._gives_args(only)
             case ast.Call():

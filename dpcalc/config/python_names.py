@@ -372,11 +372,8 @@ class Syntax:
         """Return True if a text is the key under which another value is set; `merged`: over the keys of another one."""
         match above := self.above[id(text)]:
             case ast.Subscript(ctx=ctx):
-                outer = self.above[id(above)]
-                is_parsed = isinstance(outer, ast.Attribute) and (
-                    isinstance(outer.ctx, ast.Store) or outer.attr == "parse"
-                )
-                return is_parsed or not isinstance(ctx, ast.Load)
+                outer = getattr(self.above[id(above)], "ctx", None)  # of `C["s"].value = 2`
+                return not isinstance(ctx, ast.Load) or isinstance(outer, ast.Store)
             case ast.Dict(keys=keys, values=values):
                 value = next((value for key, value in zip(keys, values, strict=True) if key is text), None)
                 is_same = text.value in {last_name(value), text_in(getattr(value, "slice", None))}

@@ -105,9 +105,9 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                     continue
                 is_key = any(x is not None for key, x in match.groupdict().items() if key.startswith("keyed"))
                 # `sigma: 2` counts in YAML and JSON that the script reads: `program: train.py`, `args: {sigma: 2}`.
-                if is_key and not (
-                    (scalars.parse_number(given) is not None or _UNKNOWN.match(given)) and _is_of(default, root, name)
-                ):
+                is_value = scalars.parse_number(given) is not None or _UNKNOWN.match(given) is not None
+                is_value = is_value or default.options[0].startswith("-p ")
+                if is_key and not (is_value and _is_of(default, root, name)):
                     continue
                 if is_same or (given.startswith("--") and not is_flag):
                     continue
@@ -161,7 +161,7 @@ def _pattern(default: Default) -> str:
                 words.append(rf"(?<![\w-])--(?P<start{len(words)}>{starts})(?![\w.-]){_GAP}")
         elif option.startswith("-p "):  # of papermill: `-p SIGMA 2`, `-y "SIGMA: 2"`, `parameters={"SIGMA": 2}`
             words.append(
-                rf"(?<![\w-])(?:-p|-r|--parameters(?:_raw)?)[=\s]\s{{0,9}}{re.escape(option[3:])}\s{{1,9}}[\"']?"
+                rf"(?<![\w-])(?:-p|-r|--parameters(?:_raw)?)[=\s]\s{{0,9}}[\"']?{re.escape(option[3:])}[\"']?\s{{1,9}}[\"']?"
             )
             words.append(
                 rf"(?<![\w.])(?P<keyed{len(words)}>){re.escape(option[3:])}\\?[\"']?\s{{0,9}}[:=]\s{{0,99}}\\?[\"']?"

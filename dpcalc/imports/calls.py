@@ -266,16 +266,16 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
             way_out += ", which Opacus takes as 1 / len(data_loader)"
         raise InputError(f"{name}: expected a number for {next(theirs, argument)}, got {shown(value)}; {way_out}")
 
-    # What makes it another run than one draw of independent examples a step.
+    # What makes it another run than one draw of independent examples a step, of functions that have such arguments.
+    own = given if library in {"JAX-Privacy", "Keras"} else {}
     for argument, reason in {
         "gradient_accumulation_steps": "the sum of several draws is no single one",
         "cycle_length": "each group of examples has its own steps; state the banded strategy by hand",
         "batch_size_scale_schedule": "state a phase for each size",
     }.items():
-        if given.get(argument) not in (None, 1):  # a list has no hash
-            raise InputError(f"{name} {argument}: expected none or 1, got {shown(given[argument])}; {reason}")
-    has_draws = library in {"JAX-Privacy", "Keras"}  # functions of the others do not have these arguments
-    method, cap = (given.get(each) if has_draws else None for each in ("sampling_method", "truncated_batch_size"))
+        if own.get(argument) not in (None, 1):  # a list has no hash
+            raise InputError(f"{name} {argument}: expected none or 1, got {shown(own[argument])}; {reason}")
+    method, cap = own.get("sampling_method"), own.get("truncated_batch_size")
     loader, adjacency = given.get("loader", "poisson"), _ADJACENCY
     draws = _OPACUS_SAMPLING if library == "Opacus" else _FIT.format(loader=loader) if asks_loader else _TF_SAMPLING
     is_fixed = isinstance(method, Expression) and method.text.endswith(".FIXED_BATCH_SIZE")
@@ -313,13 +313,14 @@ def call_run(call: Call, terms: Terms) -> ImportedRun:
     clip = f", max_grad_norm: {number_text(norm)}" if "max_grad_norm" in given and isinstance(norm, Fraction) else ""
     unknown = [adjacency, draws, *([_ORDER] if loader == "shuffle" else []), *([] if clip else [_CLIP])]
     unknown += [_MICROBATCHES] if halves else []
-    parts = given.get("num_microbatches")
+    parts = own.get("num_microbatches")
     if parts is not None and whole_number(parts, "num_microbatches") != batch:
         clip += ", clip: batch"  # the clipped mean of several examples moves by up to two clip norms
         unknown.append("microbatches: each has several examples, and its mean is clipped")
     # Group privacy, by which TF-Privacy bounds a user: the same group is stated, and dpcalc composes it anew.
-    user = next((key for key in ("max_examples_per_user", "examples_per_user") if given.get(key) is not None), "")
-    size = whole_number(given[user], user) if user else 1
+    user = "max_examples_per_user" if library == "TF-Privacy" else "examples_per_user"
+    group = (given if library == "TF-Privacy" else own).get(user)
+    size = 1 if group is None else whole_number(group, user)
     unknown.append(_UNIT if size == 1 else f"unit: any {size} examples are protected together, as those of one user")
     delta = given.get("delta")
     run = ImportedRun(

@@ -13,7 +13,7 @@ from dpcalc.accountants.inversion import INVERSION_ERROR, inversion, largest_inv
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.errors import ConvergenceError, UnsupportedError, counted
-from dpcalc.guarantee import Adjacency, Kind, Row
+from dpcalc.guarantee import TIGHT_WITHIN, Adjacency, Kind, Row
 from dpcalc.losses.moments import composed_moments
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization
 from dpcalc.planner.advice import unused_order
@@ -342,10 +342,12 @@ def compare(plan: Plan) -> tuple[Row, ...]:
         rows = [accountant_row(composition, name) for name in ACCOUNTANTS]
         end, missing = optional("the lower bound", lambda: epsilon_lower(composition), None, units=LOWER_WORK)
         lower = None if end is None else end.value
-        if end is not None:
-            words = "the data set that attains the bound" if end.is_tight else "the worst data set known"
-            missing = f"lower end: {words}"
         place = [row.method for row in rows].index("pld")
+        if end is not None:
+            # Of one pair both ends may still be far apart, where what is composed is rounded to either side.
+            attains = end.is_tight and end.value >= (1 - TIGHT_WITHIN) * (rows[place].epsilon or 0.0)
+            words = "the data set that attains the bound" if attains else "the worst data set known"
+            missing = f"lower end: {words}"
         rows[place] = replace(rows[place], epsilon_lower=lower, note=rows[place].note or missing)
         for name, part in others.items():  # those that fail or need too much work are left out
             found, _ = optional(name, part, ())

@@ -8,6 +8,7 @@ Source: docs/theory.md, Theorem 10.1.
 
 import math
 import sys
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -71,6 +72,9 @@ _ON_THE_LINE = (FULL, 0), (-FULL, 0), (0, 0)
 _IN_THE_PLANE = (*_ON_THE_LINE, (FULL, _HALF_TURN // 2))
 _MOVES = (1, 0), (-1, 0), (0, 1), (0, -1)
 _MAX_CENTERS = 200  # of a mixture on the line: twice as many take twice as long to compose
+_FEW_CENTERS = 48  # of the numbers that a unit contributes in a step that it chose, where more take too much work
+_MANY_CENTERS = 250  # of which it is known that they do
+_LEFT_OUT_BELOW, _LEFT_OUT_ABOVE = 1e-3, 1e-7  # shares of these numbers that are rounded to 0, and to the largest
 _MIN_GAIN_FACTOR = 1.0002  # factor on the estimate below which other contributions may not raise epsilon
 _NEGLIGIBLE_WEIGHT = 2.0**-60  # of a weight: less than the round-off of weights near 1
 _COMPOSITION_FAILURES = (ArithmeticError, UnsupportedError, MemoryError)
@@ -142,6 +146,27 @@ def _lower_bound(
     return value, True
 
 
+def _fewer_centers(side: Mixture, other: Mixture) -> Mixture:
+    """Return the mixture with few centers, each rounded towards 0, if the other one is at 0 and all lie on one side.
+
+    Events that tell most are half-lines then, which this makes tell less: a lower bound in both directions.
+
+    Source: docs/theory.md, Theorem 10.1.
+    """
+    if len(side) <= _FEW_CENTERS or other.keys() != {0} or min(side) < 0 < max(side):
+        return side
+    sign, centers = -1 if min(side) < 0 else 1, sorted(side, key=abs)
+    weights = np.cumsum([float(side[center]) for center in centers])
+    first, last = np.searchsorted(weights, [_LEFT_OUT_BELOW, 1 - _LEFT_OUT_ABOVE])
+    low, high = abs(centers[first]), abs(centers[min(int(last), len(centers) - 1)])
+    kept = [0, *(low + (high - low) * at // _FEW_CENTERS for at in range(_FEW_CENTERS + 1))]
+    rounded: Mixture = {}
+    for center, weight in side.items():
+        nearest = sign * kept[bisect_right(kept, abs(center)) - 1]
+        rounded[nearest] = rounded.get(nearest, Fraction(0)) + weight
+    return rounded
+
+
 _Polar = dict[tuple[int, int], tuple[int, int]]  # by place of a phase and level: signed length, angle
 
 
@@ -169,8 +194,11 @@ class _Seen:
         """Return True if a step draws a random number of vectors beside the unit's ancestor at that level."""
         return bool(self.law.numbers[:, level].any())
 
-    def loss(self, polar: Sequence[tuple[int, int]], *, is_swapped: bool) -> Curve | None:
-        """Return a lower bound on the loss, if others contribute vectors (length, angle) by level; None for P = Q."""
+    def loss(self, polar: Sequence[tuple[int, int]], *, is_swapped: bool, is_rounded: bool = False) -> Curve | None:
+        """Return a lower bound on the loss, if others contribute vectors (length, angle) by level; None for P = Q.
+
+        Of a unit that chooses its steps the own contributions may be rounded down to few numbers.
+        """
         polar = [each if self.is_free(level) else (0, 0) for level, each in enumerate(polar, start=1)]
         if all(angle == 0 or length == 0 for length, angle in polar):
             lengths = [length for length, _ in polar]
@@ -182,6 +210,8 @@ class _Seen:
             with suppress(*() if allocated else (TooLargeError,)), allowance(_PAIR_WORK):
                 if is_short:
                     p, q = self.each.pair(Contributions(signs, length))[:: -1 if is_swapped else 1]
+                    if allocated and is_rounded:
+                        p, q = _fewer_centers(p, q), _fewer_centers(q, p)
             if p is not None and q is not None and (allocated or len({*p, *q}) <= _MAX_CENTERS):
                 return None if p == q else _observed_loss(self, p, q, length, is_swapped=is_swapped)
         law = self.law.swapped if is_swapped else self.law
@@ -228,11 +258,11 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
         if not seen:  # no step is known in which the unit has its turn
             return [], False
 
-        def losses(data: _Polar, *, is_swapped: bool) -> dict[Curve, int]:
+        def losses(data: _Polar, *, is_swapped: bool, is_rounded: bool = False) -> dict[Curve, int]:
             counts = Counter[Curve]()
             for one in seen:
                 polar = [data.get((one.place, level), (0, 0)) for level in range(1, plan.unit + 1)]
-                loss = one.loss(polar, is_swapped=is_swapped)
+                loss = one.loss(polar, is_swapped=is_swapped, is_rounded=is_rounded)
                 if loss is not None:
                     counts[loss] += one.each.number
             return dict(counts)
@@ -249,20 +279,22 @@ def _worst_data_sets(composition: Composition, direction: str) -> tuple[list[dic
         attains = len(attaining) == plan.unit * len(phases)
         costliest = [(attaining, False)] if attains else _search(plan, seen, order)
 
-        def costlier(data: _Polar) -> dict[Curve, int]:
-            both = [losses(data, is_swapped=is_swapped) for is_swapped in directions]
+        def costlier(data: _Polar, *, is_rounded: bool = False) -> dict[Curve, int]:
+            both = [losses(data, is_swapped=is_swapped, is_rounded=is_rounded) for is_swapped in directions]
             moments = [composed_moments(counts, max_order=order).cumulants(np.array([order]))[0][0] for counts in both]
             return both[int(np.argmax(moments))]
 
-        try:  # of steps that units choose the search does not see what they hide
+        is_long = any(one.each.allocated and len(one.law.numbers) > _MANY_CENTERS for one in seen)
+        runs: list[dict[Curve, int]] = []
+        with suppress(TooLargeError):  # of steps that units choose the search does not see what they hide
             if attains or any(one.each.allocated for one in seen):
-                runs = [costlier(costliest[-1][0])]
+                runs = [] if is_long else [costlier(costliest[-1][0])]
             else:
                 runs = [losses(data, is_swapped=is_swapped) for data, is_swapped in costliest]
-        except TooLargeError:  # then others contribute nothing
+        if not runs:  # then others contribute nothing, and the unit fewer numbers
             attains = False
             with own_allowance(_COMPOSITION_WORK):
-                runs = [costlier({})]
+                runs = [costlier({}, is_rounded=True)]
         is_tight = attains and (bool(direction) or len(composition.units) == 1)
         return [run for run in runs if run], is_tight
     return [], False

@@ -101,10 +101,10 @@ class Phase:
         if phase.is_correlated or phase.hierarchy.spans_steps:
             from dpcalc.amplification.correlated import independent_steps
 
-            hierarchy, mechanism, steps = independent_steps(
+            hierarchy, noise, steps = independent_steps(
                 phase.mechanism, phase.hierarchy, phase.steps, attained=attained
             )
-            phase = replace(phase, hierarchy=hierarchy, mechanism=mechanism, steps=steps)
+            phase = replace(phase, hierarchy=hierarchy, mechanism=noise, steps=steps)
         if phase.hierarchy.summed:
             phase = replace(phase, hierarchy=phase.hierarchy.with_copies(), clip=phase.clip + 1)
         hierarchy = phase.hierarchy.same_law(phase.steps, removed).with_drawn_periods()

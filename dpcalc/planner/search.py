@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -182,43 +182,68 @@ def largest_whole(
     *,
     growth: int = 16,
     start: int | None = None,
+    ranked: Composition | None = None,
 ) -> tuple[int, int | None]:
-    """Return (largest number that meets the goal, next one or None at the end); NoSolution if none does."""
+    """Return (largest number that meets the goal, next one or None at the end); NoSolution if none does.
+
+    Estimates take the bounds that are the cheapest in the `ranked` run, then those that are at the root.
+    """
     # The measure must grow with the number.
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
     certified = cache(lambda value: goal.certified(at(value)))
-    # The estimate of any other goal is its bound.
-    estimated = cache(lambda value: goal.estimate(at(value)).value) if isinstance(goal, EpsilonGoal) else certified
-    reached = certified(lowest)
-    if reached > goal.limit and goal.looser:
-        reached, _ = certified_measure(at(lowest), goal)
-    if reached > goal.limit:
-        raise NoSolution(name, goal, lowest, reached)
+    is_estimated = isinstance(goal, EpsilonGoal) and not goal.looser  # the estimate of any other goal is its bound
+
+    def refuse_lowest() -> None:
+        reached = certified(lowest)
+        if reached > goal.limit and goal.looser:
+            reached, _ = certified_measure(at(lowest), goal)
+        if reached > goal.limit:
+            raise NoSolution(name, goal, lowest, reached)
+
+    def left(measure: Callable[[int], float], log_number: float) -> float:
+        return goal.limit - measure(round(math.exp(log_number)))
+
+    if not is_estimated or ranked is None:
+        refuse_lowest()
 
     # Where the estimate says: between two powers of `growth`, then at the root.
-    near = lowest if start is None else start
-    if start is None:
+    near, seen, direction = lowest if start is None else start, list[list[int]](), ""
+    while start is None:
+        chosen = [] if ranked is None else [id(bound) for unit in ranked.bounds for bound in unit]
+        if chosen in seen:
+            break
+        seen.append(chosen)
+        around = ranked
+
+        @cache
+        def estimated(value: int, around: Composition | None = around) -> float:
+            nonlocal direction
+            if not is_estimated:
+                return certified(value)
+            found = goal.estimate(at(value) if around is None else around.near(at(value).stated), direction=direction)
+            direction = found.direction
+            return found.value
+
         low, high = lowest, max(lowest, 1)
         while high < highest and estimated(high) <= goal.limit:
             low, high = high, min(highest, growth * high)
         if high == highest and estimated(highest) <= goal.limit:
             near = highest
         elif high - low > 1:
-            root, _ = bracket_root(
-                lambda x: goal.limit - estimated(round(math.exp(x))),
-                math.log(max(low, 1)),
-                math.log(high),
-                tolerance=1e-3 / high,
-            )
+            ends_of_root = math.log(max(low, 1)), math.log(high)
+            root, _ = bracket_root(partial(left, estimated), *ends_of_root, tolerance=1e-3 / high)
             near = max(lowest, min(highest, round(math.exp(root))))
         else:
             near = low
+        ranked = ranked and at(near)
 
     # What is certified decides: steps of doubling length down to a number that meets the goal and up to one that fails.
     low, high, reach = near, highest + 1, 1
     while low > lowest and certified(low) > goal.limit:
         low, high, reach = max(lowest, low - reach), low, 2 * reach
+    if low == lowest:
+        refuse_lowest()
     reach = 1
     while high > highest and low < highest:
         tried = min(low + reach, highest)

@@ -45,7 +45,7 @@ from dpcalc.sampling.schemes import (
 from dpcalc.work import SECOND, allowance
 
 ROUGH_SEARCH = "the search was made by a looser bound: with the sharp one it needs more work than one answer may take"
-_SEARCH_WORK, _ROUGH_SEARCH_WORK = 8.0 * SECOND, 2.0 * SECOND
+_SEARCH_WORK, _ROUGH_SEARCH_WORK = 14.0 * SECOND, 2.0 * SECOND
 _FINEST = 1e-5  # relative distance of a returned real number from the neighbour that fails, at first
 _NEAREST = 3e-4  # relative distance from the limit from where one more step of a search ends it
 _MIN_NOISE, _MAX_NOISE = 1e-6, 1e9  # range of the search for a noise multiplier
@@ -313,7 +313,13 @@ def _solve_steps(base: Composition, goal: Goal, phase: str | None) -> Solution:
     if chosen.is_correlated and not isinstance(chosen.hierarchy.level(1).scheme, AnyOrder):  # a bound ends where C does
         lengths = range(fewest + 1, _MAX_STEPS + 1)
         longest = fewest + bisect_left(lengths, 1, key=lambda steps: not is_covered(with_steps(steps)))
-    values = largest_whole(lambda steps: base.changed(with_steps(steps)), (fewest, longest), goal, "steps")
+    values = largest_whole(
+        lambda steps: base.changed(with_steps(steps)),
+        (fewest, longest),
+        goal,
+        "steps",
+        ranked=None if plan.parts else base,
+    )
     solved = base.changed(with_steps(values[0]))
     return _solution(solved, values, ("steps", "steps"), goal, phase=plan.phases.index(chosen))
 

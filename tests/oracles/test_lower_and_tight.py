@@ -1,5 +1,6 @@
 """The lower bound is never above the largest cost of the data sets it is made of, and `tight` means that they agree."""
 
+import math
 from dataclasses import replace
 from fractions import Fraction
 
@@ -213,6 +214,31 @@ def test_a_unit_of_many_records_that_chooses_a_bin_hides_its_choice(count, mecha
     """Where its sums had over 200 values its lower end was that of a unit in every bin: 8.04, 2.005, 1.0005."""
     found = epsilon_lower(load_text(BINS.format(count=count, mechanism=mechanism), path="run.yaml").plan)
     assert found is None or found.value <= most
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "mechanism"), [("add-remove", "noise_multiplier: 250"), ("zero-out", "noise_multiplier: 120")]
+)
+def test_a_unit_of_hundreds_of_records_in_one_of_two_bins(adjacency, mechanism):
+    """For want of work there was no lower end; the truth by quadrature over the outputs of both steps."""
+    text = BINS.format(count=400, mechanism=mechanism).replace("add-remove", adjacency)
+    run = load_text(text.replace("bins: 10", "bins: 2").replace("steps: 10", "steps: 2"), path="run.yaml").plan
+    sigma, epsilons = run.phases[0].noise_multiplier, np.array([0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.3, 1.6, 2])
+    y, width = np.linspace(-9 - 250 / sigma, 9, 2500, retstep=True)
+    numbers = np.arange(401)
+    chances = np.exp(
+        [math.lgamma(401) - math.lgamma(h + 1) - math.lgamma(401 - h) - 400 * math.log(2) for h in numbers]
+    )
+    without = np.exp(-(y**2) / 2) / math.sqrt(2 * math.pi) * width
+    ratio = np.exp(-y[:, None] * numbers / sigma - (numbers / sigma) ** 2 / 2) @ chances
+    mean, weight = (ratio[:, None] + ratio) / 2, np.outer(without, without)
+    for epsilon in epsilons:
+        factor = math.exp(epsilon)
+        truth = [float((weight * np.maximum(side, 0)).sum()) for side in (mean - factor, 1 - factor * mean)]
+        found = delta_lower(run, epsilon=float(epsilon))
+        assert found <= max(truth) * (1 + 1e-6)
+        assert found >= 0.97 * max(truth) - 1e-4
+    assert not epsilon_lower(run).is_tight
 
 
 @pytest.mark.heavy

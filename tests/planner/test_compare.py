@@ -7,6 +7,7 @@ import pytest
 
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.guarantee import Adjacency, Kind
+from dpcalc.mechanisms.additive import DiscreteGaussian
 from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare, cross_checks, gdp_row, tool_rows
 from dpcalc.planner.published import strong_composition_row
@@ -147,3 +148,14 @@ def test_without_anything_to_compose_there_is_nothing_to_check():
 
 def test_a_delta_that_nothing_reaches():
     assert [(check.upper, check.estimate) for check in cross_checks(replace(plan(steps=1), delta=0.5))] == [(0, 0)] * 2
+
+
+@pytest.mark.parametrize(("mechanism", "attains"), [(DiscreteGaussian(noise_multiplier=1.0), False), (None, True)])
+def test_a_data_set_attains_a_bound_only_where_both_ends_agree(mechanism, attains):
+    """Of one pair the ends were 1.22 and .0148, for losses that are rounded to either side, and said to be one."""
+    draw = Poisson(probability=Fraction(1, 10**6 if mechanism else 10))
+    run = run_of((100_000, draw), mechanism=mechanism, steps=100, delta=1e-18 if mechanism else 1e-5)
+    run = replace(run, group_size=5 if mechanism else 1)
+    row = next(row for row in compare(run) if row.method == "pld")
+    assert ("the data set that attains the bound" in row.note) is attains
+    assert (row.epsilon_lower >= 0.999 * row.epsilon) is attains
