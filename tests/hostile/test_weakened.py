@@ -23,16 +23,23 @@ LOOSE = CONFIG.replace("1.1", "0.4").replace("steps: 1000", "steps: 31600").repl
 PROJECT = '[tool.dpcalc]\nconfigs = ["configs/**/*.yaml"]\n'
 
 
-@pytest.fixture
-def tree(tmp_path, monkeypatch):
-    """A repository with `configs/a.yaml`, and another config, in one commit, and the current directory in it."""
-    for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
-        monkeypatch.delenv(name)
-    made = Repository.fresh(tmp_path / "work")
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A repository with `configs/a.yaml`, and another config, in one commit."""
+    made = Repository.fresh(tmp_path_factory.mktemp("base") / "work")
     other = CONFIG.replace("1000", "10").replace("\n", "  # another project\n")
     made.commit(**{"configs/a.yaml": CONFIG, "configs/z.yaml": other, "pyproject.toml": PROJECT})
-    monkeypatch.chdir(made.folder)
-    return made
+    return made.folder
+
+
+@pytest.fixture
+def tree(base, tmp_path, monkeypatch):
+    """A copy of that repository, and the current directory in it."""
+    for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
+        monkeypatch.delenv(name)
+    shutil.copytree(base, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    return Repository(tmp_path / "work")
 
 
 def link(tree, name, target):
