@@ -16,7 +16,7 @@ if _INTERRUPT is signal.default_int_handler:  # Ctrl-C during the imports below 
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for some takes longer than reading a config
-# Matrices are small: threads of NumPy's library cost ten times as much as they save, most of it in waiting for each other.
+# Matrices are small: threads of NumPy's library cost ten times what they save, most of it in waiting for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 gc.set_threshold(100_000)  # a command ends before it leaves many cycles behind; looking for them costs a tenth of it
 
