@@ -1,8 +1,8 @@
 """Configs of many phases that once took half a minute: their work is counted, and stays within that of one answer."""
 
 import math
-import random
 
+import numpy as np
 import pytest
 
 from dpcalc import work
@@ -17,8 +17,8 @@ LEVELS = [{"name": name} for name in "abc"]
 
 def unequal(phases, *, sizes=120):
     """Phases that draw at most so many of the records under each of some hundred users of 1 to 30."""
-    random_number = random.Random(1)
-    tree = [[random_number.randint(1, 30) for _ in range(random_number.randint(1, 4))] for _ in range(sizes)]
+    numbers = np.random.default_rng(1)
+    tree = [[int(numbers.integers(1, 31)) for _ in range(numbers.integers(1, 5))] for _ in range(sizes)]
     draws = [{"a": {"rate": 0.1 + k / 1000}, "c": {"size": {"at_most": 1 + k % 25}}} for k in range(phases)]
     return {
         "version": 1,
@@ -29,9 +29,7 @@ def unequal(phases, *, sizes=120):
             "c": {"scheme": "fixed", "size": {"at_most": 2}},
         },
         "mechanism": {"noise_multiplier": 2.0, "clip": "c"},
-        "phases": [
-            {"name": f"p{k}", "sampling": each, "training": {"steps": 10 + k}} for k, each in enumerate(draws)
-        ],
+        "phases": [{"name": f"p{k}", "sampling": each, "training": {"steps": 10 + k}} for k, each in enumerate(draws)],
         "privacy": {"unit": "c", "adjacency": "replace-one", "delta": 1e-5},
     }
 
@@ -49,9 +47,7 @@ def nested(phases, *, held=False, group=1):
             "c": {"scheme": "fixed", "size": 3},
         },
         "mechanism": {"noise_multiplier": 2.0, "clip": "c"},
-        "phases": [
-            {"name": f"p{k}", "sampling": each, "training": {"steps": 10 + k}} for k, each in enumerate(sizes)
-        ],
+        "phases": [{"name": f"p{k}", "sampling": each, "training": {"steps": 10 + k}} for k, each in enumerate(sizes)],
         "privacy": {"unit": "c", "adjacency": "replace-one", "delta": 1e-5, "group_size": group},
     }
 
@@ -64,6 +60,7 @@ def test_units_of_many_phases_are_few(phases):
     assert len(groups_of_six) * phases <= max(groups.MAX_PLACEMENTS_OF_ALL_PHASES, phases)
 
 
+@pytest.mark.heavy
 def test_fewer_units_of_many_phases_cost_no_less(monkeypatch):
     plan = plan_of(unequal(4, sizes=12))
     exact = evaluate(plan).guarantee
