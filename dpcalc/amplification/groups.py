@@ -143,7 +143,8 @@ def _nested(placement: Placement) -> str:
 def groups(size: int, phases: Sequence[Hierarchy], *, unit: int, adjacency: Adjacency) -> tuple[Group, ...]:
     """Return the groups of this size, one for each placement; InputError without room, UnsupportedError if no bound.
 
-    A group of over 12 members below level 1, or of over 128 placements (fewer of many phases), has an open placement.
+    A group of over 12 members below level 1, or of over 128 placements, fewer in many phases, has its placement left
+    open.
     """
     if size == 1:
         return (Group(),)
