@@ -473,15 +473,19 @@ class Composition:
 
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
         """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
-        # Each of them bounds the run at every epsilon; which is the smallest depends on the question.
+        # Each of them bounds the run at every epsilon; which is the smallest depends on the question. No more are sought
+        # once the choices have taken the work of two.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
-        for delta, each in product((self.plan.delta, *deltas), self.statements):
-            is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
-            asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
-            bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
-            # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
-            aim = delta if len(deltas) == 1 and any(bound.secret for bound in bounds) else 0.0
-            found.setdefault((each, tuple(map(id, bounds)), aim), asked)
+        with own_allowance(math.inf) as meter:
+            for delta, each in product((self.plan.delta, *deltas), self.statements):
+                is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
+                if is_other and meter.spent > 2 * _CHOICE_WORK:
+                    break
+                asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
+                bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
+                # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
+                aim = delta if len(deltas) == 1 and any(bound.secret for bound in bounds) else 0.0
+                found.setdefault((each, tuple(map(id, bounds)), aim), asked)
         return tuple(found.values())
 
     @cached_property

@@ -50,7 +50,7 @@ CLOSED_FORM_NOTE = (
     "the bound is a looser one, from Renyi divergences in closed form: quadrature needs more work or precision than "
     "one answer may take"
 )
-_SHARP_DELTA_WORK = 5.5 * SECOND  # nothing is said beside a delta but its lower bound
+_DELTA_WORK, _SHARP_DELTA_WORK = 6.0 * SECOND, 4.5 * SECOND  # of a whole answer, and of its first sharp bound
 _FAR_BELOW = 1e3  # by how much delta is guessed to be smaller, if passes are bounded for a smaller one
 _NAMED_PHASES = 3  # of those that leave no finite epsilon
 _DELTA_ROUNDS = 3  # of choosing the bounds of phases anew, each at the smallest delta that is known
@@ -356,9 +356,9 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     composition = composed(plan)
     if is_noiseless(composition.plan):
         return DeltaResult(epsilon=epsilon, delta=1.0, delta_lower=None, direction="")
-    with _run_in_errors(composition.stated), allowance(math.inf):
+    with _run_in_errors(composition.stated), allowance(math.inf) as meter:
         # The smallest delta that a valid bound of the run proves: by those that rank cheapest at that delta.
-        best, known = _delta_within_work(composition.steps, epsilon), {composition}
+        best, known = _delta_within_work(composition.steps, epsilon, _SHARP_DELTA_WORK), {composition}
         source = composition
         for _ in range(_DELTA_ROUNDS):
             # Where little but infinite losses is left, which passes in secret order have by the delta that is aimed at.
@@ -369,15 +369,18 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
                 break
             known.update(others)
             for other in others:
+                left = _DELTA_WORK - meter.spent
+                if left <= 0:
+                    break
                 with suppress(ArithmeticError, UnsupportedError):
-                    found = _delta_within_work(other.steps, epsilon)
+                    found = _delta_within_work(other.steps, epsilon, min(left, _SHARP_DELTA_WORK))
                     best, source = min((best, source), (found, other), key=lambda each: each[0].delta)
     upper = best
     lower, missing = optional(
         "the lower bound",
         lambda: delta_lower(composition, epsilon=epsilon, direction=upper.direction),
         None,
-        units=LOWER_WORK,
+        units=min(LOWER_WORK, max(_LOWER_WORK_OF_LARGE_RUNS, _DELTA_WORK - meter.spent)),
     )
     if lower is not None:
         require_order("delta", lower, upper.delta)
@@ -388,11 +391,14 @@ def delta_of(plan: Plan | Composition, *, epsilon: float) -> DeltaResult:
     return replace(best, delta_lower=None if conditions else lower, notes=notes)
 
 
-def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResult:
+def _delta_within_work(steps: Mapping[str, Steps], epsilon: float, sharp_work: float) -> DeltaResult:
     """Return the largest delta of any direction by pld, or by a looser bound, with a note, if work runs out."""
+    by_moments: dict[int, float] = {}
 
     def moments(counts: Steps) -> float:
-        return best_delta(counts, epsilon=epsilon).value if counts else 0.0
+        if id(counts) not in by_moments:
+            by_moments[id(counts)] = best_delta(counts, epsilon=epsilon).value if counts else 0.0
+        return by_moments[id(counts)]
 
     def sharp(counts: Steps) -> tuple[float, str]:
         try:
@@ -400,7 +406,7 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResul
         except WorkExceededError:
             raise
         except (ArithmeticError, UnsupportedError):
-            return min(1.0, best_delta(counts, epsilon=epsilon).value), "rdp"
+            return min(1.0, moments(counts)), "rdp"
 
     def costliest(
         answer: Callable[[Steps], tuple[float, str]], ceiling: Callable[[Steps], float] = lambda _: math.inf
@@ -408,7 +414,7 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float) -> DeltaResul
         return costliest_release(steps, answer=answer, cost=itemgetter(0), ceiling=ceiling)
 
     ((delta, accountant), direction), note = first_within_work(
-        (_SHARP_DELTA_WORK, WorkExceededError, lambda: costliest(sharp, moments), ""),
+        (sharp_work, WorkExceededError, lambda: costliest(sharp, moments), ""),
         (
             _MOMENT_WORK,
             WorkExceededError,

@@ -24,7 +24,7 @@ from dpcalc.accountants.pld import upper_profile
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.accountants.result import costliest_release
 from dpcalc.arrays import Array
-from dpcalc.errors import UnsupportedError
+from dpcalc.errors import UnsupportedError, WorkExceededError
 from dpcalc.guarantee import MAX_REGRET, Result
 from dpcalc.losses.moments import Steps
 from dpcalc.losses.rdp_curve import RdpCurve
@@ -106,7 +106,11 @@ def gaussian_summary(plan: Plan | Composition) -> GaussianSummary:
     def ceiling(counts: Steps) -> float:  # of a single unit both directions are needed, whichever costs more
         return _rough_bound(counts, floor).mu if counts and len(composition.units) > 1 else math.inf
 
-    _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
+    try:
+        _, name = costliest_release(steps, answer=bound, cost=lambda bound: bound.mu, ceiling=ceiling)
+    except WorkExceededError:
+        known = {id(counts): _rough_bound(counts, floor) for counts in steps.values() if counts}
+        name = max(steps, key=lambda each: bound(steps[each]).mu)
     mu = bound(steps[name]).mu
     ahead, back = (bound(steps[each]) for each in composition.by_direction[name].direction_names)
     is_exact, is_rough = ahead.is_exact and back.is_exact, ahead.is_rough or back.is_rough

@@ -92,10 +92,10 @@ class Phase:
         """True if the noise of a step depends on that of other steps."""
         return self.mechanism.is_correlated
 
-    def independent(self, *, attained: bool, removed: tuple[int, int] = (0, 0)) -> "Phase":
+    def independent(self, *, attained: bool, unit: int = 0, removed: int = 0, is_group: bool = False) -> "Phase":
         """Return the phase with independent steps that bound its cost, of the simplest draws of the same law.
 
-        Of level `removed[0]` so many units are removed from one parent at most; KeyedInputError if not proved.
+        Of the protected level so many units are removed from one parent at most; KeyedInputError if not proved.
         """
         phase = self
         if phase.is_correlated or phase.hierarchy.spans_steps:
@@ -107,7 +107,8 @@ class Phase:
             phase = replace(phase, hierarchy=hierarchy, mechanism=noise, steps=steps)
         if phase.hierarchy.summed:
             phase = replace(phase, hierarchy=phase.hierarchy.with_copies(), clip=phase.clip + 1)
-        hierarchy = phase.hierarchy.same_law(phase.steps, removed).with_drawn_periods()
+        hierarchy = phase.hierarchy.same_law(phase.steps, unit=unit, removed=removed, is_group=is_group)
+        hierarchy = hierarchy.with_drawn_periods()
         return phase if hierarchy is phase.hierarchy else replace(phase, hierarchy=hierarchy)
 
     def summed_faults(self, unit: int) -> Iterator[KeyedInputError]:
@@ -266,8 +267,11 @@ class Plan:
             raise UnsupportedError(
                 f"group_size: expected 1 {self.parting}, got {self.group_size}; protect one unit, or a level above"
             )
-        removed = self.unit, self.group_size if self.adjacency is Adjacency.ADD_REMOVE else 0
-        phases = tuple(phase.independent(attained=attained, removed=removed) for phase in self.phases)
+        removed = self.group_size if self.adjacency is Adjacency.ADD_REMOVE else 0
+        phases = tuple(
+            phase.independent(attained=attained, unit=self.unit, removed=removed, is_group=self.group_size > 1)
+            for phase in self.phases
+        )
         return self if phases == self.phases else replace(self, phases=phases)
 
     @property

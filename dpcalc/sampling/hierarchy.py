@@ -351,25 +351,28 @@ class Hierarchy:
         tree = self.tree and Tree(sizes=(*self.tree.sizes, (copy.count,) * sum(self.tree.sizes[-1])))
         return replace(self, levels=(*above, replace(level, scheme=All()), copy, *below), tree=tree)
 
-    def same_law(self, steps: int, removed: tuple[int, int] = (0, 0)) -> "Hierarchy":
-        """Return the hierarchy with draws of the same law in all of so many steps, for which bounds may be smaller.
+    def same_law(self, steps: int, *, unit: int = 0, removed: int = 0, is_group: bool = False) -> "Hierarchy":
+        """Return the hierarchy with draws of the same law in all of so many steps, for which bounds are seldom larger.
 
-        Of level `removed[0]` so many units are removed from one parent at most.
+        Of the protected level so many units are removed from one parent at most.
 
         Source: docs/theory.md, Theorem 4.11.
         """
-        periods = [level.redraw_every for level in self.levels]
-        longest = min((period for period in periods if period >= steps), default=0)  # draws held to the end are one
+        # Draws held to the end are one: down to the unit, as further down a bound may need no rhythm at all.
+        periods = [level.redraw_every for level in self.levels[:unit]]
+        longest = min((period for period in periods if period >= steps), default=0)
         levels: list[Level] = []
         for number in range(self.depth, 0, -1):
             level = self.level(number)
             scheme = same_law(level.scheme, level.min_count, level.count, steps)
             # A pass lies below levels drawn whole, or in passes.
             has_passes_below = any(below.scheme.is_shuffled for below in levels)
-            is_shortened = number == removed[0] and self.loses_steps(number, level.scheme, removed[1])
-            if level.scheme.is_shuffled and (has_passes_below or is_shortened):
+            is_shortened = number == unit and self.loses_steps(number, level.scheme, removed)
+            is_kept = level.scheme.is_shuffled and (has_passes_below or is_shortened)
+            # The bound of bins knows which members of a group share a parent.
+            if is_kept or (is_group and isinstance(level.scheme, Allocation)):
                 scheme = level.scheme
-            period = min(level.redraw_every, longest or level.redraw_every)
+            period = min(level.redraw_every, longest or level.redraw_every) if number <= unit else level.redraw_every
             levels.insert(0, replace(level, scheme=scheme, redraw_every=period))
         return self if tuple(levels) == self.levels else replace(self, levels=tuple(levels))
 

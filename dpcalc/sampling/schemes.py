@@ -629,7 +629,7 @@ class CheckIn:
 
 
 def same_law(scheme: Scheme, fewest: int, most: int, steps: int) -> Scheme:
-    """Return the simplest scheme of the same law in all of so many steps, for which bounds may be smaller.
+    """Return the simplest scheme of the same law in all of so many steps, for which bounds are seldom larger.
 
     Parents have from `fewest` to `most` children; where some are removed, a pass has as many steps as before. What a
     config states stays as it is.

@@ -125,7 +125,7 @@ SAME = [  # scheme, units of a frame, steps, the simpler one of the same law
 def test_both_draw_alike_with_and_without_units(scheme, count, steps, simpler):
     level = Level(name="x", count=count, scheme=scheme)
     for removed in range(count):
-        found = Hierarchy(levels=(level,)).same_law(steps, (1, removed))
+        found = Hierarchy(levels=(level,)).same_law(steps, unit=1, removed=removed)
         if found.levels[0].scheme == scheme:  # of passes that lose a step
             assert scheme.is_shuffled
             assert Hierarchy(levels=(level,)).loses_steps(1, scheme, removed)
@@ -219,10 +219,10 @@ def test_no_pair_of_data_sets_costs_more(row, inner, relation):
 def test_draws_that_are_held_to_the_end_are_one_draw():
     levels = [Level(name=name, count=4, scheme=Fixed(size=2), redraw_every=n) for name, n in (("a", 12), ("b", 6))]
     hierarchy = Hierarchy(levels=(*levels, Level(name="c", count=4, scheme=Poisson(probability=HALF), redraw_every=2)))
-    assert [level.redraw_every for level in hierarchy.same_law(6).levels] == [6, 6, 2]
-    assert [level.redraw_every for level in hierarchy.same_law(5).levels] == [6, 6, 2]
-    assert [level.redraw_every for level in hierarchy.same_law(1).levels] == [2, 2, 2]
-    assert hierarchy.same_law(7) is hierarchy
+    assert [level.redraw_every for level in hierarchy.same_law(6, unit=3).levels] == [6, 6, 2]
+    assert [level.redraw_every for level in hierarchy.same_law(5, unit=3).levels] == [6, 6, 2]
+    assert [level.redraw_every for level in hierarchy.same_law(1, unit=3).levels] == [2, 2, 2]
+    assert hierarchy.same_law(7, unit=3) is hierarchy
 
 
 @pytest.mark.parametrize("steps", [1, 5])
