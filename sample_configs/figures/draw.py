@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from dpcalc.charts.chart import LOG, Axis, Chart
-from dpcalc.charts.curves import CURVES, CurveRequest
+from dpcalc.charts.curves import CurveRequest, curve
 from dpcalc.charts.plot import chart_picture
 from dpcalc.config.load import load
 from dpcalc.planner.plan import Plan
@@ -38,7 +38,7 @@ def strong_composition(points: int) -> Chart:
     """Epsilon over epochs."""
     methods = ("strong-composition", "moments", "pld")
     grid = tuple(map(float, np.linspace(1, 400, points)))
-    chart = CURVES["epochs"](CurveRequest(plans=(("abadi", sample("abadi_slide")),), methods=methods, grid=grid))
+    chart = curve("epochs", CurveRequest(plans=(("abadi", sample("abadi_slide")),), methods=methods, grid=grid))
     return replace(chart, y=Axis(name="epsilon"))
 
 
@@ -53,7 +53,7 @@ def group_steps(points: int) -> Chart:
     """Epsilon over compositions for groups of k."""
     grid = tuple(float(round(steps)) for steps in np.geomspace(1, 2**14, points))
     plans = tuple((f"k = {size}", grouped(size, 1.0, 1)) for size in (2, 3, 5))
-    chart = CURVES["steps"](CurveRequest(plans=plans, methods=("pld", "group-mixture"), grid=grid))
+    chart = curve("steps", CurveRequest(plans=plans, methods=("pld", "group-mixture"), grid=grid))
     return replace(chart, x=replace(chart.x, scale=LOG), y=replace(chart.y, scale=LOG))
 
 
@@ -61,7 +61,7 @@ def group_size(points: int) -> Chart:
     """Epsilon over the size of the group for several noises."""
     grid = tuple(float(size) for size in range(1, min(points, 16) + 1))
     plans = tuple((f"sigma = {noise:g}", grouped(1, noise, 2**14)) for noise in (2.0, 4.0, 8.0))
-    return replace(CURVES["group"](CurveRequest(plans=plans, grid=grid)), y=Axis(name="epsilon", scale=LOG))
+    return replace(curve("group", CurveRequest(plans=plans, grid=grid)), y=Axis(name="epsilon", scale=LOG))
 
 
 GAUSSIAN, LAPLACE = ("mechanism.type=gaussian",), ("mechanism.type=laplace",)
@@ -75,13 +75,13 @@ def noisy(kind: tuple[str, ...], noise: float, *assignments: str) -> Plan:
 def rdp_gaussian(points: int) -> Chart:
     """Renyi divergence of one sampled step with Gaussian noise."""
     plan = noisy(GAUSSIAN, 5, "training.steps=1")
-    return CURVES["rdp"](CurveRequest(plans=(("gaussian", plan),), grid=orders(points)))
+    return curve("rdp", CurveRequest(plans=(("gaussian", plan),), grid=orders(points)))
 
 
 def rdp_laplace(points: int) -> Chart:
     """The same with Laplace noise, whose divergence is bounded."""
     plan = noisy(LAPLACE, 0.5, "training.steps=1")
-    return CURVES["rdp"](CurveRequest(plans=(("laplace", plan),), grid=orders(points)))
+    return curve("rdp", CurveRequest(plans=(("laplace", plan),), grid=orders(points)))
 
 
 def composed_gaussian(points: int) -> Chart:
@@ -122,7 +122,8 @@ def by_draw(points: int, draws: dict[str, str], adjacency: str, *, noise: float)
     grid = tuple(map(float, dict.fromkeys(np.linspace(1, 60, points).round())))
     run = (f"privacy.adjacency={adjacency}", f"mechanism.noise_multiplier={noise}")
     charts = [
-        CURVES["epochs"](
+        curve(
+            "epochs",
             CurveRequest(plans=((name, sample("mnist_dpsgd", f"sampling={draw}", *run)),), methods=("pld",), grid=grid),
         )
         for name, draw in draws.items()
@@ -138,7 +139,7 @@ def composed(points: int, plans: dict[str, Plan]) -> Chart:
     """Epsilon by the general bound, by advanced composition and certified."""
     grid = tuple(float(round(steps)) for steps in np.geomspace(1, 1e5, points))
     methods = ("general-rdp", "advanced", "pld")
-    chart = CURVES["steps"](CurveRequest(plans=tuple(plans.items()), methods=methods, grid=grid))
+    chart = curve("steps", CurveRequest(plans=tuple(plans.items()), methods=methods, grid=grid))
     return replace(chart, x=replace(chart.x, scale=LOG), y=replace(chart.y, scale=LOG))
 
 
