@@ -473,8 +473,8 @@ class Composition:
 
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
         """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
-        # Each of them bounds the run at every epsilon; which is the smallest depends on the question. No more are sought
-        # once the choices have taken the work of two.
+        # Each of them bounds the run at every epsilon; which is the smallest depends on the question. None is
+        # sought once the choices have taken the work of two.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         with own_allowance(math.inf) as meter:
             for delta, each in product((self.plan.delta, *deltas), self.statements):
