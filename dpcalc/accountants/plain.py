@@ -29,7 +29,7 @@ from dpcalc.losses.moments import Curve, PublicDraw, Steps, largest_loss, total_
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics.roots import zoomed_minimum
-from dpcalc.work import ELEMENT, TURN, spend
+from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 Moves = tuple[Array, Array]
 """(distances in deviations of the noise, log of the mass that is moved over each)."""
@@ -104,6 +104,7 @@ def _log_moment_of_steps(counts: Iterable[tuple[Curve, int]]) -> LogMoment:
     return lambda orders: sum((count * of_step(orders) for count, of_step in log_moments), np.zeros(orders.shape))
 
 
+@cached_with_cost(1024)
 def _log_moment(curve: Curve) -> LogMoment:
     """Return the closed-form upper bound on a step's K; TypeError for an unknown kind."""
     match curve:

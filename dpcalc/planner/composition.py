@@ -474,12 +474,12 @@ class Composition:
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
         """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
         # Each of them bounds the run at every epsilon; which is the smallest depends on the question. None is
-        # sought once the choices have taken the work of two.
+        # sought once the choices have taken the work of one.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         with own_allowance(math.inf) as meter:
             for delta, each in product((self.plan.delta, *deltas), self.statements):
                 is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
-                if is_other and meter.spent > 2 * _CHOICE_WORK:
+                if is_other and meter.spent > _CHOICE_WORK:
                     break
                 asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
                 bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
