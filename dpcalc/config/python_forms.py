@@ -202,7 +202,7 @@ class Forms(Syntax):
                 name = "" if is_first else "import *"
             case ast.Call(func=ast.Name(id="type"), args=[of]):
                 is_told = is_constant(of, None) or isinstance(
-                    above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript
+                    above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript | ast.Expr
                 )
                 name = "" if is_told or last_name(above) in _READERS else self._written(node)
             case ast.Call(func=ast.Name(id="vars"), args=[]) | ast.Call(func=ast.Name(id="type"), args=[_, _, *_]):
@@ -249,6 +249,7 @@ class Forms(Syntax):
                     full = f"{above.module or ''}.{found}" if isinstance(above, ast.ImportFrom) else found
                 module, _, part = full.rpartition(".")
                 is_odd = module in _PARTS and part not in _PARTS[module]
+                is_odd = is_odd and not (full == "sys.modules" and isinstance(above, ast.Compare))
                 is_odd = is_odd or full == PurePath(self.source.path).stem or _PARTS.get(full) == set()
                 is_bare = full in _PARTS and not isinstance(above, ast.Attribute | ast.Import | ast.ImportFrom)
                 name = name or (full if is_odd or is_bare else "")
@@ -433,7 +434,7 @@ class Forms(Syntax):
                 return not (is_whole and isinstance(self.above[id(call)], ast.Expr) and self._is_parser(on))
             case ast.Name(id="__file__"):
                 return self.starts and not self._is_folder(node)
-            case ast.Constant(value=str()) if self.starts and not is_told and self._is_own_name(node):
+            case ast.Constant(value=str(text)) if self.starts and not is_told and self._is_own_name(node, text):
                 return True
             case ast.Attribute() if name == "argv" and self.starts and is_constant(getattr(above, "slice", None), 0):
                 return True
@@ -489,14 +490,14 @@ class Forms(Syntax):
                 return not self.parsed.isdisjoint(names_of(node))
         return False
 
-    def _is_own_name(self, text: ast.Constant) -> bool:
+    def _is_own_name(self, node: ast.Constant, text: str) -> bool:
         """Return True if a text names the file, or has `-m` before its module or before one that is not known."""
-        above, own = self.above[id(text)], PurePath(self.source.path)
+        above, own = self.above[id(node)], PurePath(self.source.path)
         beside = [*getattr(above, "elts", ()), *getattr(above, "args", ())]
-        after = beside[beside.index(text) + 1 :] if text in beside else []
-        modules = {name or text_in(next(iter(after), None)) or "" for name in _RUN_MODULE.findall(text.value)}
+        after = beside[beside.index(node) + 1 :] if node in beside else []
+        modules = {name or text_in(next(iter(after), None)) or "" for name in _RUN_MODULE.findall(text)}
         is_run = last_name(above) != "add_argument" and any(x.rpartition(".")[2] in {"", own.stem} for x in modules)
-        return own.name in text.value or is_run
+        return own.name in text or is_run
 
     def _is_folder(self, node: ast.AST) -> bool:
         """Return True if `__file__` is read for its folder alone: `os.path.dirname(os.path.abspath(__file__))`."""
