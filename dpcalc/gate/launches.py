@@ -66,7 +66,8 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
         return
     root = loaded.files.top
     state_it = "state the value in the config"
-    patterns = [posixpath.normpath(each).split("/") for each in others]
+    # `research/**` is every file below a folder, too.
+    patterns = [posixpath.normpath(each + "/*" * each.endswith("**")).split("/") for each in others]
     try:
         texts = [each for each in _launches(root) if not any(matches(each[0].split("/"), x) for x in patterns)]
     except InputError as cause:  # not in git, or without git: then nothing is tracked, and the assumption stands
