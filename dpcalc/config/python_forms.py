@@ -58,7 +58,8 @@ _PARTS = {name: set[str]() for name in words_in(
     "timeit": {"default_timer"},
     "sys": words_in(
         "argv exit stdout stderr stdin path platform version version_info maxsize byteorder float_info getsizeof "
-        "exc_info setrecursionlimit executable __stdout__ __stderr__"
+        "exc_info setrecursionlimit getrecursionlimit executable __stdout__ __stderr__ hexversion maxunicode prefix "
+        "base_prefix exec_prefix implementation intern getrefcount getdefaultencoding stdlib_module_names"
     ),
 }  # fmt: skip
 _STARTING = re.compile(r"os\.(system|popen|exec|spawn|posix_spawn)")
@@ -148,6 +149,9 @@ class Forms(Syntax):
         on = odd.value if isinstance(odd, ast.Attribute) and isinstance(odd.value, ast.Name) else odd
         # What gives flags other values than the launch.
         self.parsing = self._other_form(odd if last_name(on) == "sys" else on)
+        own = text_in(odd)
+        if last_name(odd) == "__file__" or (own and self.starts and self._is_own_name(odd, own)):  # type: ignore[arg-type]
+            self.parsing = self.parsing.replace("which may change it", "with which the file may start itself")
 
     def _condition(self, node: ast.AST, holds: Callable[[ast.expr], bool | None] = lambda _: None) -> str:
         """Return the first statement around a place on which it depends, in words; "" if there is none.
@@ -202,7 +206,7 @@ class Forms(Syntax):
                 name = "" if is_first else "import *"
             case ast.Call(func=ast.Name(id="type"), args=[of]):
                 is_told = is_constant(of, None) or isinstance(
-                    above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript | ast.Expr
+                    above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript | ast.Expr | ast.Assert
                 )
                 name = "" if is_told or last_name(above) in _READERS else self._written(node)
             case ast.Call(func=ast.Name(id="vars"), args=[]) | ast.Call(func=ast.Name(id="type"), args=[_, _, *_]):
@@ -483,6 +487,10 @@ class Forms(Syntax):
             case ast.Name() | ast.Attribute() if self._is_parsed(node):
                 value = self._bound_to(node)
                 is_none = isinstance(above, ast.Assign) and isinstance(value, ast.Tuple)  # which has no attributes
+                key = self.key.get(id(node), (MODULE, ""))
+                is_none = is_none or (
+                    key[0] != MODULE and all(isinstance(self._bound_to(x), ast.List) for x in self._bound(key))
+                )  # words of a command, in a function
                 return not is_none and not self._gives_args(value)
             case ast.arg(arg=name) if name in self.parsed:
                 return not self._is_unset(node)
@@ -641,6 +649,8 @@ class Forms(Syntax):
             case ast.Call(func=ast.Name(id="isinstance" | "super" | "issubclass")), _ if above.func is not node:
                 return []
             case ast.MatchClass(), _:
+                return []
+            case ast.keyword(arg="default_factory"), ast.Call(func=func) if self._dotted(func) == "dataclasses.field":
                 return []
             case ast.Attribute(ctx=ast.Load()), ast.Call(func=func, args=args, keywords=keywords) if func is above:
                 return None if args or keywords else []
