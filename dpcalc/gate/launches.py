@@ -126,7 +126,8 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
-                message = f"`{shortened(option)}` is {shortened(given) or 'given'} here, and `{default.key}` takes the "
+                said = shortened(given + "}" * (given.count("{") - given.count("}"))) or "given"
+                message = f"`{shortened(option)}` is {said} here, and `{default.key}` takes the "
                 message += f"default {default.value.text} of {default.name}, line {default.value.mark.line}"
                 path = os.path.relpath(root / name)
                 hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there; "
