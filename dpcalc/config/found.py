@@ -451,6 +451,8 @@ def told_lines(words: Sequence[Word], text: str) -> list[str]:
             is_open = (word.key in PARTS and "batch_size" in still_open) or word.key.rpartition(".")[2] in still_open
             is_asked = is_open or (word.path and word.reference in text)
             why = word.hint or ("see the `???` of the config" if is_asked else "this config has no place for it")
+            if word.path and f"as {word.path} of {word.name}" in text:
+                why = "it says the same as what is used"
             rank = 0 if word.key.startswith("sampling.") else 1 if is_open else 2
             unused.append((rank, f"not used: {word.place}" + f": {why}" * (not word.code)))
     lines = [line for _, line in sorted(unused, key=lambda each: each[0])]

@@ -28,6 +28,7 @@ from dpcalc.config.python_names import (
     MODULE,
     REPLACING,
     Function,
+    Key,
     and_,
     assignments,
     bases_of,
@@ -208,7 +209,12 @@ class _Reader(Forms):
         for name, value, at in assignments(self.tree.body):
             if value is not None:
                 key = MODULE, name
-                others = [x for other in self.named[name] if other != key for x in self._bound(other)]
+                others = [
+                    x
+                    for other in self.named[name]
+                    if other != key and not self._is_shown(other)
+                    for x in self._bound(other)
+                ]
                 others = [x for x in others if not isinstance(x, ast.arg)]
                 problems = [self._twice(key), self.dynamic, *map(self._other_form, others)]
                 if not isinstance(value, ast.Constant | ast.UnaryOp):
@@ -219,6 +225,12 @@ class _Reader(Forms):
                     again = (x for key in keys[:MAX_NAMES] for x in self.texts[key.value])  # type: ignore[attr-defined]
                     problems += [self._other_form(x) for x in again if self._is_set(x, merged=True)]
                 yield _Stated((name,), value, at, problems)
+
+    def _is_shown(self, key: Key) -> bool:
+        """Return True for a name of a function that is put into texts alone: `print(f"{epsilon:.2f}")`."""
+        read = (x for x in self.uses[key] if isinstance(x, ast.Name) and isinstance(x.ctx, ast.Load))
+        is_local = key[0] not in {MODULE, ATTRIBUTE, *self.class_ids}
+        return is_local and all(isinstance(self.above[id(x)], ast.FormattedValue) for x in read)
 
     def _fields(self, node: ast.ClassDef) -> Iterator[_Stated]:
         """Yield the fields of a class with their defaults."""

@@ -5,6 +5,7 @@ config) must have one of these; any other is the refusal of what depends on that
 followed to other names. A file that reaches names by texts states no default at all: `_dynamic`.
 """
 
+import argparse
 import ast
 import re
 import sys
@@ -38,7 +39,8 @@ MAX_PLACES = 200_000  # of names that are traced in one file: a second or two
 BUILTINS = ALL_BUILTINS - words_in("exec eval globals locals setattr delattr compile __import__ breakpoint")
 _DUNDERS = {f"__{name}__" for name in words_in(
     "name main file doc version all future author init post_init call len iter next enter exit repr str "
-    "dict class del getitem eq ne lt le gt ge hash add sub mul contains bool float int format "
+    "dict class del getitem eq ne lt le gt ge hash add sub mul matmul truediv floordiv mod pow neg abs "
+    "radd rsub rmul rmatmul rtruediv contains bool float int format "
     "version_info copyright license slots"
 )}  # fmt: skip
 # What is of Python itself among names with such underscores: of objects, classes, functions and modules.
@@ -56,10 +58,12 @@ _PARTS = {name: set[str]() for name in words_in(
     "timeit": {"default_timer"},
     "sys": words_in(
         "argv exit stdout stderr stdin path platform version version_info maxsize byteorder float_info getsizeof "
-        "exc_info setrecursionlimit"
+        "exc_info setrecursionlimit getrecursionlimit executable __stdout__ __stderr__ hexversion maxunicode prefix "
+        "base_prefix exec_prefix implementation intern getrefcount getdefaultencoding stdlib_module_names"
     ),
 }  # fmt: skip
 _STARTING = re.compile(r"os\.(system|popen|exec|spawn|posix_spawn)")
+_RUN_MODULE = re.compile(r"(?:^|\s)-m\s*([\w.]*)")  # `python -m train`
 _READING = words_in("items keys values get copy index count flag_values_dict flags_into_string to_dict")  # methods
 COPYING = words_in("vars dict copy deepcopy EasyDict AttrDict DotDict")  # calls
 # Functions of Python itself that read a list or dictionary, and those that hand it or a part of it on; methods that
@@ -80,6 +84,13 @@ _OTHER_PARSERS = words_in("configargparse jsonargparse simple_parsing tap tyro d
 PARSING = {"parse_args", "parse_known_args", "parse_args_into_dataclasses", "parse_json_file", "parse_yaml_file"}
 # Parts of a parser that give other values than the launch, and what makes an object with any attribute.
 _GIVING = words_in("set_defaults parse_intermixed_args parse_known_intermixed_args add_subparsers register parse_dict")
+# What begins with `_` in a parser of argparse, its groups and actions, and of transformers; of other libraries of
+# flags no such name is known to be harmless, but for `_module` of Opacus: the model that it wraps.
+_PRIVATE = {
+    name for of in (argparse.ArgumentParser(), argparse.Action, argparse.Namespace, argparse) for name in dir(of)
+}
+_PRIVATE |= words_in("_choices_actions _name_parser_map _group_actions _parse_dataclass_field _add_dataclass_arguments")
+_OTHER_FLAGS = words_in("absl click typer")
 _ANY = words_in("Namespace SimpleNamespace make_dataclass flagsaver Munch")
 _ARGV = words_in("args argv return_remaining_strings look_for_args_file json_file yaml_file allow_extra_keys")
 _COMMAND = words_in("name help epilog short_help no_args_is_help hidden deprecated add_completion context_settings")
@@ -138,6 +149,9 @@ class Forms(Syntax):
         on = odd.value if isinstance(odd, ast.Attribute) and isinstance(odd.value, ast.Name) else odd
         # What gives flags other values than the launch.
         self.parsing = self._other_form(odd if last_name(on) == "sys" else on)
+        own = text_in(odd)
+        if last_name(odd) == "__file__" or (own and self.starts and self._is_own_name(odd, own)):  # type: ignore[arg-type]
+            self.parsing = self.parsing.replace("which may change it", "with which the file may start itself")
 
     def _condition(self, node: ast.AST, holds: Callable[[ast.expr], bool | None] = lambda _: None) -> str:
         """Return the first statement around a place on which it depends, in words; "" if there is none.
@@ -190,8 +204,10 @@ class Forms(Syntax):
                 binding = ast.Assign | ast.AnnAssign | ast.ClassDef | ast.FunctionDef
                 is_first = node.lineno < min((x.lineno for x in self.tree.body if isinstance(x, binding)), default=0)
                 name = "" if is_first else "import *"
-            case ast.Call(func=ast.Name(id="type"), args=[_]):
-                is_told = isinstance(above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript)
+            case ast.Call(func=ast.Name(id="type"), args=[of]):
+                is_told = is_constant(of, None) or isinstance(
+                    above, ast.Attribute | ast.Compare | ast.FormattedValue | ast.Subscript | ast.Expr | ast.Assert
+                )
                 name = "" if is_told or last_name(above) in _READERS else self._written(node)
             case ast.Call(func=ast.Name(id="vars"), args=[]) | ast.Call(func=ast.Name(id="type"), args=[_, _, *_]):
                 name = self._written(node)
@@ -205,7 +221,7 @@ class Forms(Syntax):
             case ast.Name(id="vars"):
                 name = "" if getattr(above, "func", None) is node else "vars"
             case ast.Attribute(attr="__init__", value=on):  # `super().__init__()`, `Base.__init__(self)`
-                first = next(iter(getattr(above, "args", ())), None)
+                first = next(iter(above.args), None) if isinstance(above, ast.Call) and above.func is node else None
                 name = "" if last_name(on) == "super" or self._is_self(first) else self._written(node)
             case ast.Attribute(attr="__class__") if not isinstance(above, ast.Attribute | ast.Compare):
                 name = self._written(node)
@@ -222,10 +238,13 @@ class Forms(Syntax):
                 | ast.FunctionDef(name=found)
                 | ast.Constant(value=str(found))
             ):
-                is_special = found in _SPECIAL or (
-                    found.strip("_")
-                    and found[:2] == found[-2:] == "__"
-                    and (isinstance(node, ast.FunctionDef) or isinstance(ctx, ast.Store))
+                is_special = (
+                    found in _SPECIAL
+                    or (
+                        found.islower()  # as all names of Python itself are
+                        and found[:2] == found[-2:] == "__"
+                        and (isinstance(node, ast.FunctionDef) or isinstance(ctx, ast.Store))
+                    )
                 )
                 name = found if (is_special and found not in _DUNDERS) or found in _FRAMES else ""
                 # A module that runs texts: only its harmless parts, and no other name of it; the file itself, too.
@@ -234,6 +253,7 @@ class Forms(Syntax):
                     full = f"{above.module or ''}.{found}" if isinstance(above, ast.ImportFrom) else found
                 module, _, part = full.rpartition(".")
                 is_odd = module in _PARTS and part not in _PARTS[module]
+                is_odd = is_odd and not (full == "sys.modules" and isinstance(above, ast.Compare))
                 is_odd = is_odd or full == PurePath(self.source.path).stem or _PARTS.get(full) == set()
                 is_bare = full in _PARTS and not isinstance(above, ast.Attribute | ast.Import | ast.ImportFrom)
                 name = name or (full if is_odd or is_bare else "")
@@ -404,6 +424,7 @@ class Forms(Syntax):
         full = self._dotted(node) if isinstance(node, ast.Name | ast.Attribute) else text_in(node) or ""
         name = full.rpartition(".")[2] or last_name(node)
         on = getattr(node, "value", None)
+        is_told = isinstance(above, ast.Expr) or getattr(above, "arg", "") in TELLING
         match node:
             case ast.Name() | ast.Attribute() if name in _PARSERS:
                 if call is None:
@@ -416,9 +437,9 @@ class Forms(Syntax):
                 is_whole = bool(names) and len(texts_in(names)) == len(names) and "**" not in given
                 return not (is_whole and isinstance(self.above[id(call)], ast.Expr) and self._is_parser(on))
             case ast.Name(id="__file__"):
-                return self.starts
-            case ast.Constant(value=str(text)) if self.starts and PurePath(self.source.path).name in text:
-                return not isinstance(above, ast.Expr) and getattr(above, "arg", "") not in TELLING
+                return self.starts and not self._is_folder(node)
+            case ast.Constant(value=str(text)) if self.starts and not is_told and self._is_own_name(node, text):
+                return True
             case ast.Attribute() if name == "argv" and self.starts and is_constant(getattr(above, "slice", None), 0):
                 return True
             case ast.Attribute() if name == "argv":
@@ -449,6 +470,8 @@ class Forms(Syntax):
             case ast.Attribute() if (
                 name[0] == "_" and name[:2] != "__" and last_name(on) not in {"self", "cls", "super"}
             ):
+                if name == "_module" or (name not in _PRIVATE and self.libraries.isdisjoint(_OTHER_FLAGS)):
+                    return False
                 return not self._of_import(on) or self._dotted(on).split(".")[0] in LIBRARIES  # type: ignore[arg-type]
             case ast.FunctionDef(name=found) if found in PARSING | {"add_argument"}:
                 return isinstance(above, ast.ClassDef)
@@ -464,11 +487,42 @@ class Forms(Syntax):
             case ast.Name() | ast.Attribute() if self._is_parsed(node):
                 value = self._bound_to(node)
                 is_none = isinstance(above, ast.Assign) and isinstance(value, ast.Tuple)  # which has no attributes
+                key = self.key.get(id(node), (MODULE, ""))
+                is_none = is_none or (
+                    key[0] != MODULE and all(isinstance(self._bound_to(x), ast.List) for x in self._bound(key))
+                )  # words of a command, in a function
                 return not is_none and not self._gives_args(value)
             case ast.arg(arg=name) if name in self.parsed:
                 return not self._is_unset(node)
             case _ if not isinstance(node, ast.Name | ast.arg | ast.Global | ast.Nonlocal):
                 return not self.parsed.isdisjoint(names_of(node))
+        return False
+
+    def _is_own_name(self, node: ast.Constant, text: str) -> bool:
+        """Return True if a text names the file, or has `-m` before its module or before one that is not known."""
+        above, own = self.above[id(node)], PurePath(self.source.path)
+        beside = [*getattr(above, "elts", ()), *getattr(above, "args", ())]
+        after = beside[beside.index(node) + 1 :] if node in beside else []
+        modules = {name or text_in(next(iter(after), None)) or "" for name in _RUN_MODULE.findall(text)}
+        is_run = last_name(above) != "add_argument" and any(x.rpartition(".")[2] in {"", own.stem} for x in modules)
+        return own.name in text or is_run
+
+    def _is_folder(self, node: ast.AST) -> bool:
+        """Return True if `__file__` is read for its folder alone: `os.path.dirname(os.path.abspath(__file__))`."""
+        above = self.above[id(node)]
+        while isinstance(above, ast.Call) and not above.keywords and (above.args == [node] or above.func is node):
+            called = self._dotted(above.func)
+            if called == "os.path.dirname":
+                return True
+            if above.func is not node and called not in {"os.path.abspath", "os.path.realpath", "pathlib.Path"}:
+                return False
+            node, above = above, self.above[id(above)]
+            if isinstance(above, ast.Attribute):
+                if above.attr in {"parent", "parents"}:
+                    return True
+                if above.attr not in {"resolve", "absolute"}:
+                    return False
+                node, above = above, self.above[id(above)]
         return False
 
     def _is_parsed(self, node: ast.Name | ast.Attribute) -> bool:
@@ -595,6 +649,8 @@ class Forms(Syntax):
             case ast.Call(func=ast.Name(id="isinstance" | "super" | "issubclass")), _ if above.func is not node:
                 return []
             case ast.MatchClass(), _:
+                return []
+            case ast.keyword(arg="default_factory"), ast.Call(func=func) if self._dotted(func) == "dataclasses.field":
                 return []
             case ast.Attribute(ctx=ast.Load()), ast.Call(func=func, args=args, keywords=keywords) if func is above:
                 return None if args or keywords else []

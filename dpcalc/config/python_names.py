@@ -277,8 +277,10 @@ class Syntax:
         self.derived: dict[str, list[ast.ClassDef]] = defaultdict(list)  # by the name of a base
         self.class_ids = set(map(id, self.classes))
         # Methods that are called by the name of their class, so that `self` may be anything: `Net.set(args)`.
+        # Each `Net.__init__` must have `self` (`Forms._dynamic`).
         names = {each.name for each in self.classes}
-        self.unbound = {x.attr for x in ast.walk(tree) if isinstance(x, ast.Attribute) and base_of(x) in names}
+        called = (x for x in ast.walk(tree) if isinstance(x, ast.Attribute) and base_of(x) in names)
+        self.unbound = {x.attr for x in called} - {"__init__"}
         for each in self.classes:
             self.class_of[each.name].append(each)
             for base in bases_of(each):

@@ -66,7 +66,8 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
         return
     root = loaded.files.top
     state_it = "state the value in the config"
-    patterns = [posixpath.normpath(each).split("/") for each in others]
+    # `research/**` is every file below a folder, too.
+    patterns = [posixpath.normpath(each + "/*" * each.endswith("**")).split("/") for each in others]
     try:
         texts = [each for each in _launches(root) if not any(matches(each[0].split("/"), x) for x in patterns)]
     except InputError as cause:  # not in git, or without git: then nothing is tracked, and the assumption stands
@@ -125,7 +126,8 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                     continue
                 line = text.count("\n", 0, match.start()) + 1
                 column = match.start() - text.rfind("\n", 0, match.start())
-                message = f"`{shortened(option)}` is {shortened(given) or 'given'} here, and `{default.key}` takes the "
+                said = shortened(given + "}" * (given.count("{") - given.count("}"))) or "given"
+                message = f"`{shortened(option)}` is {said} here, and `{default.key}` takes the "
                 message += f"default {default.value.text} of {default.name}, line {default.value.mark.line}"
                 path = os.path.relpath(root / name)
                 hint = f"refer to the launch, as in `${{run.sh:flags.{_name(default)}}}`, or remove the value there; "
