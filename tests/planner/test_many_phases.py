@@ -7,7 +7,7 @@ import pytest
 
 from dpcalc import work
 from dpcalc.amplification import groups, worst_paths
-from dpcalc.planner import advice, lower_end
+from dpcalc.planner import advice, lower_end, risk
 from dpcalc.planner.composition import Composition, composed, draws_unit, protected_units
 from dpcalc.planner.evaluate import EVALUATION_WORK, evaluate
 from tests.planner.test_work_budget import plan_of
@@ -101,3 +101,14 @@ def test_no_question_about_a_phase_looks_at_all_phases(monkeypatch):
     advice.places_of_unused_order(Composition(plan))
     lower_end.epsilon_lower(plan)
     assert len(looks) <= 3 * len(plan.phases)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("seconds", [0.0, 0.3, 1.0])
+def test_the_risk_of_many_units_is_answered_wherever_work_ends(monkeypatch, seconds):
+    plan = plan_of(unequal(4, sizes=12))
+    exact = risk.risk(plan)
+    monkeypatch.setattr(risk, "RISK_WORK", seconds * work.SECOND)
+    found = risk.risk(plan)
+    assert found.advantage >= exact.advantage * (1 - 1e-9)
+    assert found.gdp.mu >= exact.gdp.mu * (1 - 1e-9)
