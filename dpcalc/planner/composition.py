@@ -346,6 +346,11 @@ class Composition:
         """Return the composition of `plan`, with shared units if draws and protection are equal; itself for its own."""
         return self if plan is self.plan or plan is self.stated else Composition(plan, relative=self)
 
+    @property
+    def choice(self) -> tuple[PhaseBound, ...]:
+        """The `bounds` of all protected units in a row; none for parts of the data, each composed by itself."""
+        return () if self.plan.parts else tuple(bound for each_unit in self.bounds for bound in each_unit)
+
     def near(self, plan: Plan) -> "Composition":
         """Return the composition of `plan` with the bounds that are chosen here, which hold for any noise and steps."""
         # To choose takes most of the work of an estimate; for nearly the same run the choice is mostly the same.
@@ -482,10 +487,9 @@ class Composition:
                 if is_other and meter.spent > _CHOICE_WORK:
                     break
                 asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
-                bounds = [] if asked.plan.parts else [bound for unit in asked.bounds for bound in unit]
                 # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
-                aim = delta if len(deltas) == 1 and any(bound.secret for bound in bounds) else 0.0
-                found.setdefault((each, tuple(map(id, bounds)), aim), asked)
+                aim = delta if len(deltas) == 1 and any(bound.secret for bound in asked.choice) else 0.0
+                found.setdefault((each, tuple(map(id, asked.choice)), aim), asked)
         return tuple(found.values())
 
     @cached_property

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
-from functools import cache, lru_cache, partial
+from functools import cache, lru_cache
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -201,23 +201,12 @@ def largest_whole(
         if reached > goal.limit:
             raise NoSolution(name, goal, lowest, reached)
 
-    def left(measure: Callable[[int], float], log_number: float) -> float:
-        return goal.limit - measure(round(math.exp(log_number)))
-
-    if not is_estimated or ranked is None:
-        refuse_lowest()
-
-    # Where the estimate says: between two powers of `growth`, then at the root.
-    near, seen, direction = lowest if start is None else start, list[list[int]](), ""
-    while start is None:
-        chosen = [] if ranked is None else [id(bound) for unit in ranked.bounds for bound in unit]
-        if chosen in seen:
-            break
-        seen.append(chosen)
-        around = ranked
+    def estimated_root(around: Composition | None) -> int:
+        """Return the number whose estimate is the limit: between two powers of `growth`, then at the root."""
+        direction = ""
 
         @cache
-        def estimated(value: int, around: Composition | None = around) -> float:
+        def estimated(value: int) -> float:
             nonlocal direction
             if not is_estimated:
                 return certified(value)
@@ -229,13 +218,22 @@ def largest_whole(
         while high < highest and estimated(high) <= goal.limit:
             low, high = high, min(highest, growth * high)
         if high == highest and estimated(highest) <= goal.limit:
-            near = highest
-        elif high - low > 1:
-            ends_of_root = math.log(max(low, 1)), math.log(high)
-            root, _ = bracket_root(partial(left, estimated), *ends_of_root, tolerance=1e-3 / high)
-            near = max(lowest, min(highest, round(math.exp(root))))
-        else:
-            near = low
+            return highest
+        if high - low <= 1:
+            return low
+        ends_of_root = math.log(max(low, 1)), math.log(high)
+        root, _ = bracket_root(
+            lambda x: goal.limit - estimated(round(math.exp(x))), *ends_of_root, tolerance=1e-3 / high
+        )
+        return max(lowest, min(highest, round(math.exp(root))))
+
+    if not is_estimated or ranked is None:
+        refuse_lowest()
+
+    near, seen = start, list[list[int]]()
+    while near is None or (start is None and ranked is not None and [*map(id, ranked.choice)] not in seen):
+        seen += [] if ranked is None else [[*map(id, ranked.choice)]]
+        near = estimated_root(ranked)
         ranked = ranked and at(near)
 
     # What is certified decides: steps of doubling length down to a number that meets the goal and up to one that fails.

@@ -227,7 +227,7 @@ def _solve_sigma(base: Composition, goal: Goal, phase: str | None) -> Solution:
         # The bounds that are the cheapest at the start are taken, until they are at the root.
         ends = math.log(least), math.log(largest)
         root = math.log(min(max(start, least), largest))
-        while (chosen := [] if plan.parts else [id(bound) for unit in ranked.bounds for bound in unit]) not in seen:
+        while (chosen := [*map(id, ranked.choice)]) not in seen:
             seen.append(chosen)
             root = falling_root(excess, root, ends, value_tolerance=_NEAREST)
             if root in ends:
