@@ -114,8 +114,11 @@ def overridden(loaded: Loaded, others: Sequence[str] = ()) -> Iterator[Diagnosti
                     continue
                 # Python code has options where it defines them, or tells of them, and hands on those of its own launch.
                 if name.endswith(".py") and not is_key:
-                    is_told = any(start <= match.start() < end for start, end in _told(text))
-                    if is_told or re.search(rf"\b{re.escape(_name(default))}$", given.replace("-", "_")):
+                    told, inside = _texts_of_code(text)
+                    is_told = any(start <= match.start() < end for start, end in told)
+                    # `f(rounds=3)` is an argument, `"rounds=3"` may be handed to Hydra.
+                    is_code = default.options[0].endswith("=") and not any(x <= match.start() < y for x, y in inside)
+                    if is_told or is_code or re.search(rf"\b{re.escape(_name(default))}$", given.replace("-", "_")):
                         continue
                 tried += 1
                 if _start(match) is not None and (
@@ -271,31 +274,36 @@ def _text(data: bytes) -> str:
 
 
 @cache
-def _told(text: str) -> list[tuple[int, int]]:
-    """Return where Python code defines options or tells of them: texts in calls, texts that stand alone, comments."""
+def _texts_of_code(text: str) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Return where Python code defines options or tells of them, comments among it, and where other texts are."""
     lines = re.split(r"(?<=\n)|(?<=\r)(?!\n)", text)
     starts = [0, *accumulate(map(len, lines))]
-    found = [(x.start(), x.end()) for x in re.finditer(r"^[ \t]*#.*", text, re.MULTILINE)]
+    told, texts = (
+        [(x.start(), x.end()) for x in re.finditer(r"^[ \t]*#.*", text, re.MULTILINE)],
+        list[tuple[int, int]](),
+    )
     try:
         nodes = list(ast.walk(python_syntax(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return found
+        return told, [(0, len(text))]
+    defining = set[ast.AST]()
     for node in nodes:
         name = last_name(node) if isinstance(node, ast.Call) else ""
-        told = [node.value] if isinstance(node, ast.Expr | ast.keyword) else []
-        if isinstance(node, ast.keyword) and node.arg not in TELLING:
-            told = []
+        if isinstance(node, ast.Expr) or (isinstance(node, ast.keyword) and node.arg in TELLING):
+            defining.add(node.value)
         if isinstance(node, ast.Call) and (name.lower() in _DEFINING or name.startswith("DEFINE_")):
-            told += node.args
-        for x in told:
-            if isinstance(x, ast.Constant | ast.JoinedStr) and (x.end_lineno or 0) <= len(lines):
-                first, last = lines[x.lineno - 1].encode(), lines[(x.end_lineno or x.lineno) - 1].encode()
-                if len(first) + len(last) > MAX_COMMAND:
-                    continue
-                start = starts[x.lineno - 1] + len(first[: x.col_offset].decode(errors="replace"))
-                end = starts[(x.end_lineno or x.lineno) - 1] + len(last[: x.end_col_offset].decode(errors="replace"))
-                found.append((start, end))
-    return found
+            defining.update(node.args)
+    for node in nodes:
+        if isinstance(node, ast.Constant | ast.JoinedStr) and (node.end_lineno or 0) <= len(lines):
+            first, last = lines[node.lineno - 1].encode(), lines[(node.end_lineno or node.lineno) - 1].encode()
+            if len(first) + len(last) <= MAX_COMMAND:
+                start = starts[node.lineno - 1] + len(first[: node.col_offset].decode(errors="replace"))
+                ends_at = last[: node.end_col_offset].decode(errors="replace")
+                end = starts[(node.end_lineno or node.lineno) - 1] + len(ends_at)
+                (told if node in defining else texts).append((start, end))
+            elif node not in defining:
+                texts.append((starts[node.lineno - 1], starts[node.end_lineno or node.lineno]))
+    return told, texts
 
 
 @cache
