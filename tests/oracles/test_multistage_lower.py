@@ -177,7 +177,8 @@ def test_no_printed_lower_bound_is_above_an_actual_data_set(relation, monkeypatc
     """Small hierarchies of Poisson draws of records; the vectors that were chosen by role, enumerated."""
     chosen, loss, is_longer = [], lower_end._Seen.loss, []
 
-    def recorded(seen, polar, *, is_swapped):
+    def recorded(seen, polar, *, is_swapped, is_rounded):
+        assert not is_rounded
         vectors = lower_end._vectors([each if seen.is_free(level) else (0, 0) for level, each in enumerate(polar, 1)])
         chosen.append({("mate", level): vector for level, vector in enumerate(vectors)})
         return loss(seen, polar, is_swapped=is_swapped)
@@ -264,7 +265,8 @@ def check_against_own_composition(run, monkeypatch, kind=Gaussian):
     plan = Plan(phases=built, unit=unit, adjacency=Adjacency(relation), delta=1e-4, group_size=members)
     chosen, loss = [], lower_end._Seen.loss
 
-    def recorded(seen, polar, *, is_swapped):
+    def recorded(seen, polar, *, is_swapped, is_rounded):
+        assert not is_rounded
         counted = [each if seen.is_free(level) else (0, 0) for level, each in enumerate(polar, start=1)]
         chosen.append((counted, is_swapped))
         assert (seen.each.number, seen.each.factor) == (phases[seen.place][-1], 1)
