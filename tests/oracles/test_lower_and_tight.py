@@ -216,6 +216,7 @@ def test_a_unit_of_many_records_that_chooses_a_bin_hides_its_choice(count, mecha
     assert found is None or found.value <= most
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(
     ("adjacency", "mechanism"), [("add-remove", "noise_multiplier: 250"), ("zero-out", "noise_multiplier: 120")]
 )

@@ -184,6 +184,7 @@ INNER = None, Draw(2, "poisson", THIRD), Draw(2, "fixed", 1)
 NESTED = [(row, inner, relation) for row in SAME for inner in INNER for relation in RELATIONS]
 
 
+@pytest.mark.heavy
 @pytest.mark.parametrize(("row", "inner", "relation"), thinned(NESTED, 12))
 def test_no_pair_of_data_sets_costs_more(row, inner, relation):
     """At 11 epsilons in both directions, of units of each level, clipped at each."""

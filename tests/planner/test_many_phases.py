@@ -82,11 +82,14 @@ def test_the_work_of_many_phases_is_that_of_one_answer(config):
 
 def test_held_draws_are_composed_once():
     """The run that attains the bound is equal to it, but was another object, of which everything was computed again."""
-    composition = composed(plan_of(nested(3, held=True)))
+    config = nested(3, held=True)
+    config["sampling"]["b"]["rate"] = 1
+    composition = composed(plan_of(config))
     assert composition.stated is not composition.plan
     assert composition.attained is composition
 
 
+@pytest.mark.heavy
 def test_no_question_about_a_phase_looks_at_all_phases(monkeypatch):
     """With 1,000 phases that was a million looks, of 6 s."""
     looks = []
