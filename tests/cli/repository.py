@@ -1,6 +1,7 @@
 """A git repository for tests, made by git itself."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -23,6 +24,15 @@ class Repository:
         made = cls(folder)
         made.git("init", "--quiet", "--initial-branch=main")
         return made
+
+    @classmethod
+    def copied(cls, base, folder, monkeypatch):
+        """A copy of a repository, which is made the current directory, without settings of git around it."""
+        for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
+            monkeypatch.delenv(name)
+        shutil.copytree(base, folder)
+        monkeypatch.chdir(folder)
+        return cls(folder)
 
     def git(self, *words):
         quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}

@@ -35,11 +35,7 @@ def base(tmp_path_factory):
 @pytest.fixture
 def tree(base, tmp_path, monkeypatch):
     """A copy of that repository, and the current directory in it."""
-    for name in [name for name in os.environ if name.startswith("GIT_") or name == "DPCALC_CONFIG"]:
-        monkeypatch.delenv(name)
-    shutil.copytree(base, tmp_path / "work")
-    monkeypatch.chdir(tmp_path / "work")
-    return Repository(tmp_path / "work")
+    return Repository.copied(base, tmp_path / "work", monkeypatch)
 
 
 def link(tree, name, target):
