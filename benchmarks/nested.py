@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner import composition, lower_end
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan

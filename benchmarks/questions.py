@@ -64,8 +64,7 @@ def one_inversion(case, _):
 
 def smallest_sigma(case, _):
     """The noise multiplier that is returned, and its neighbour that fails."""
-    from dpcalc.planner.search import EpsilonGoal
-    from dpcalc.planner.solve import solve
+    from dpcalc.planner.solve import EpsilonGoal, solve
 
     plan, _ = ours(case)
 

@@ -12,9 +12,9 @@ _MODULES = {
     "curve": "api",
     "delta": "api",
     "epsilon": "api",
-    "from_dp_accounting": "libraries",
-    "from_jax_privacy": "libraries",
-    "from_opacus": "libraries",
+    "from_dp_accounting": "plans",
+    "from_jax_privacy": "plans",
+    "from_opacus": "plans",
     "load": "plans",
     "plan": "plans",
     "risk": "api",
@@ -38,8 +38,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from dpcalc.api import compare, curve, delta, epsilon, risk, solve
-    from dpcalc.libraries import from_dp_accounting, from_jax_privacy, from_opacus
-    from dpcalc.plans import load, plan
+    from dpcalc.plans import from_dp_accounting, from_jax_privacy, from_opacus, load, plan
     from dpcalc.training import Accountant
 else:
 

@@ -8,8 +8,7 @@ from dpcalc.errors import InputError, one_of
 from dpcalc.guarantee import Guarantee, Result, Row, html_table, shown_number
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import DeltaResult, delta_of, guarantee, with_lower_bound
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import Solution
+from dpcalc.planner.solve import EpsilonGoal, Solution
 from dpcalc.planner.solve import solve as solved
 from dpcalc.planner.vary import first_steps
 from dpcalc.plans import Number, Source, exact_number, plan_of, real_number, real_numbers
@@ -17,7 +16,7 @@ from dpcalc.records import dataclass
 from dpcalc.report.solution import with_safe_decimal
 
 if TYPE_CHECKING:
-    from dpcalc.charts.chart import Chart
+    from dpcalc.charts import Chart
     from dpcalc.planner.risk import Risk
 
 
@@ -173,7 +172,7 @@ def risk(
         ConvergenceError: there is no certified answer.
     """
     from dpcalc.planner.risk import risk as bounds
-    from dpcalc.planner.search import require_pld_method
+    from dpcalc.planner.solve import require_pld_method
 
     run = require_pld_method(plan_of(plan, unit=unit, group_size=group_size))
     rates = real_numbers(false_positive_rates, "false_positive_rates")
@@ -272,14 +271,14 @@ def curve(
         >>> line.ys[0] < line.ys[1] == epsilon(run).epsilon
         True
     """
-    from dpcalc.charts import curves
+    from dpcalc import charts
 
-    if kind not in curves.KINDS:
+    if kind not in charts.KINDS:
         raise one_of(
-            "kind", curves.KINDS, kind, noise="sigma", noise_multiplier="sigma", epsilon="profile", roc="tradeoff"
+            "kind", charts.KINDS, kind, noise="sigma", noise_multiplier="sigma", epsilon="profile", roc="tradeoff"
         )
     run = plan_of(plan, unit=unit, group_size=group_size)
     points = real_numbers(grid, "grid")
     if isinstance(methods, str) or not isinstance(methods, Sequence):
         raise InputError(f"methods: expected a sequence of names such as ['pld'], got {methods!r}")
-    return curves.curve(kind, curves.CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))
+    return charts.curve(kind, charts.CurveRequest(plans=((run.name, run),), methods=tuple(methods), grid=points))

@@ -11,16 +11,16 @@ from fractions import Fraction
 from itertools import accumulate
 from typing import Any, NamedTuple, Never
 
-from dpcalc.config.normal import fingerprint
+from dpcalc.config.expand import fingerprint
 from dpcalc.errors import InputError, NoSolution, counted, require_whole
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.composition import Composition, composed
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan
-from dpcalc.planner.search import EpsilonGoal, largest_whole
+from dpcalc.planner.solve import EpsilonGoal, largest_whole
 from dpcalc.planner.vary import with_total_steps
 from dpcalc.plans import Number, Source, exact_number, plan, plan_of, real_number, refuse_unknown, with_hints
-from dpcalc.report.rounding import as_given, rounded_up
+from dpcalc.report.output import as_given, rounded_up
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, RandomAllocation, SummedPoisson, WithReplacement
 
 STATE_FORMAT = "dpcalc.accountant/1"

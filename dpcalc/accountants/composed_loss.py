@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from dpcalc.accountants.rdp import log_peak
-from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.cells import Cells, Resolution, cells, discretize_optimistic, discretize_pessimistic
 from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
@@ -21,7 +20,7 @@ from dpcalc.losses.composition import Pmf, TailCap, cap_optimistic, cap_pessimis
 from dpcalc.losses.moments import ComposedMoments, Curve, PublicDraw, Steps
 from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.numerics import UNIT_ROUNDOFF, Array
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, alike, spend
 

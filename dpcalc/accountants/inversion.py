@@ -15,9 +15,8 @@ from operator import attrgetter
 
 import numpy as np
 
+from dpcalc.accountants import costliest_release
 from dpcalc.accountants.rdp import MomentBound, best_epsilon
-from dpcalc.accountants.result import costliest_release
-from dpcalc.arrays import Complex
 from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
     Curve,
@@ -28,6 +27,7 @@ from dpcalc.losses.moments import (
     total_infinity_mass,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.numerics import Complex
 from dpcalc.records import dataclass
 
 INVERSION_ERROR = 1e-9  # relative error of an estimate: measured, not certified

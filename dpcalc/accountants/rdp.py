@@ -9,8 +9,7 @@ import math
 
 import numpy as np
 
-from dpcalc.accountants.result import AccountantResult
-from dpcalc.arrays import Array
+from dpcalc.accountants import AccountantResult
 from dpcalc.losses.moments import (
     ComposedMoments,
     Steps,
@@ -19,7 +18,7 @@ from dpcalc.losses.moments import (
     total_infinity_mass,
 )
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.roots import inverse_at_zero, zoomed_minimum
+from dpcalc.numerics import Array, inverse_at_zero, zoomed_minimum
 from dpcalc.records import dataclass
 
 NEGLIGIBLE = 1e-7  # share of delta for what is too rare to matter

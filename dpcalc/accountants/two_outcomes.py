@@ -15,11 +15,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Curve
 from dpcalc.losses.pair import MixturePair, points_around
-from dpcalc.numerics.special import LOG_CDF_ERROR, log1m_exp, log_cumsum_exp, normal_log_cdf_array
+from dpcalc.numerics import LOG_CDF_ERROR, Array, log1m_exp, log_cumsum_exp, normal_log_cdf_array
 
 # Any set and any k give a valid bound; numbers of sets and deviations only decide how tight it is.
 _UNIT = 2.0**-53  # unit round-off

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dpcalc.errors import InputError, KeyedInputError
-from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier
+from dpcalc.mechanisms.additive import Gaussian, joint_noise_multiplier
 from dpcalc.mechanisms.kinds import Mechanism
 from dpcalc.mechanisms.matrix_factorization import (
     ALMOST,

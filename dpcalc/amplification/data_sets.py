@@ -18,12 +18,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import AdditiveNoise
-from dpcalc.numerics.special import log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
+from dpcalc.numerics import Array, log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
 from dpcalc.sampling.co_sampled import CoSampled, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,

@@ -20,8 +20,8 @@ import numpy as np
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average
 from dpcalc.amplification.mates import normal_cdf
-from dpcalc.arrays import Array
 from dpcalc.losses.loss import Loss, with_chords
+from dpcalc.numerics import Array
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
 _MIN_GAIN = 0.01  # of the profile somewhere, below which it stays as it is

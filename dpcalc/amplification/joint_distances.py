@@ -16,9 +16,9 @@ from fractions import Fraction
 import numpy as np
 
 from dpcalc.amplification.bound import StepBound
-from dpcalc.arrays import Array
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss, with_chords
+from dpcalc.numerics import Array
 from dpcalc.records import dataclass
 from dpcalc.sampling.paths import Path
 from dpcalc.work import ELEMENT, cached_with_cost, spend

@@ -22,7 +22,7 @@ import numpy as np
 
 from dpcalc.amplification.bound import StepBound, with_largest_lengths
 from dpcalc.amplification.counts import Average, Bound, Part
-from dpcalc.arrays import Array
+from dpcalc.numerics import Array
 from dpcalc.records import dataclass
 from dpcalc.sampling.co_sampled import contribution_distribution, number_of_poisson_levels, sum_upper
 from dpcalc.sampling.counts import CountDistribution, convolve
@@ -441,5 +441,5 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
 
 
 def normal_cdf(x: Array) -> Array:
-    """Return Phi elementwise without SciPy, which loads slowly; as accurate as `dpcalc.numerics.special.normal_cdf`."""
+    """Return Phi elementwise without SciPy, which loads slowly; as accurate as `dpcalc.numerics.normal_cdf`."""
     return np.array([*map(math.erfc, (x / -math.sqrt(2)).ravel().tolist())]).reshape(x.shape) / 2

@@ -22,7 +22,7 @@ from dpcalc.losses.atoms import chain_of
 from dpcalc.losses.loss import Loss, of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
 from dpcalc.losses.pair import half_line_end
-from dpcalc.mechanisms.pate import PateMechanism
+from dpcalc.mechanisms.black_box import PateMechanism
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, one_pass

@@ -17,13 +17,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import MAX_LOSSES, approximate_pair, glued, of_cells, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.pmf import LossPmf, SplitPmf, powers
-from dpcalc.numerics.convolution import sum_by_index
+from dpcalc.numerics import Array, sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _TILT = 1e-3  # of the masses of one step: next to none, since all losses matter alike

@@ -15,7 +15,6 @@ import numpy as np
 
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.counts import Average, Bound, CountPair
-from dpcalc.arrays import Array
 from dpcalc.losses.atoms import (
     comonotone_coupling,
     from_first,
@@ -25,7 +24,7 @@ from dpcalc.losses.atoms import (
     with_near_losses,
 )
 from dpcalc.losses.loss import Loss
-from dpcalc.numerics.special import log_fraction, log_sum_exp
+from dpcalc.numerics import Array, log_fraction, log_sum_exp
 from dpcalc.work import ELEMENT, spend
 
 Pairs = Callable[[int], Loss]

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import IntArray
+from dpcalc.numerics import IntArray
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, PathTable, path_table
 from dpcalc.sampling.schemes import All

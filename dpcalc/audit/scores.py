@@ -8,11 +8,11 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import Array, IntArray
+from dpcalc.audit.laws import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.audit.log import DELIMITERS, opened, plain_table, short, split_rows, text_pieces, unquoted
-from dpcalc.audit.p_values import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee
+from dpcalc.numerics import Array, IntArray
 from dpcalc.planner.composition import Composition, composed, is_noiseless
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Plan

@@ -105,7 +105,7 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
     """Return (message, exit code) of an exception: code 2 for an InputError or an error of Typer's parser, else 3."""
     if not hasattr(error, "show"):  # what Typer's errors have: their class is private, and moves between versions
         return diagnosis(error)
-    from dpcalc.config.words import is_misspelling
+    from dpcalc.config.messages import is_misspelling
 
     hint = ""
     if hasattr(error, "possibilities"):  # an unknown option
@@ -123,9 +123,8 @@ def _diagnosis(error: Exception) -> tuple[str, int]:
 
 def _hint_at_own_flag(option: str, error: Exception) -> str:
     """Return what dpcalc calls an unknown option, or what a word of another tool means; "" if nothing is known."""
-    from dpcalc.config.messages import key_suggestion
-    from dpcalc.config.overrides import FLAGS
-    from dpcalc.config.words import meaning
+    from dpcalc.config.expand import FLAGS
+    from dpcalc.config.messages import key_suggestion, meaning
 
     command = getattr(getattr(error, "ctx", None), "command", None)
     flags = {flag for parameter in getattr(command, "params", ()) for flag in parameter.opts}

@@ -17,17 +17,14 @@ import typer
 from dpcalc._version import __version__
 from dpcalc.cli.check import check, diff, explain, lock, validate
 from dpcalc.cli.configs import import_, init, scan, schema, show
-from dpcalc.cli.epsilon import compare, delta, epsilon, risk, statement
+from dpcalc.cli.epsilon import compare, delta, epsilon, pate, risk, statement
 from dpcalc.cli.explore import audit, audit_sampler, curve, simulate, sweep
 from dpcalc.cli.ledger import add
 from dpcalc.cli.ledger import check as check_ledger
 from dpcalc.cli.ledger import show as show_ledger
-from dpcalc.cli.options import FORMATS, OVERRIDES, SHARED
+from dpcalc.cli.options import FORMATS, OVERRIDES, SHARED, Request, ended_after, progress
 from dpcalc.cli.output import CommandResult
-from dpcalc.cli.pate import pate
-from dpcalc.cli.progress import ended_after, progress
 from dpcalc.cli.solve import solve_group, solve_rate, solve_sigma, solve_steps
-from dpcalc.cli.sources import Request
 from dpcalc.errors import InputError
 
 Command = Callable[..., CommandResult]

@@ -19,10 +19,9 @@ from typing import Annotated, Literal, get_args
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.options import exact, given, one_of
+from dpcalc.cli.options import GRACE, Request, ended_after, exact, given, one_of, report_progress
 from dpcalc.cli.output import CommandResult, output_text, print_remark, refuse_existing, remarks, write_file
-from dpcalc.cli.progress import GRACE, ended_after, report_progress
-from dpcalc.cli.sources import Request
+from dpcalc.config.expand import normal_form
 from dpcalc.config.files import Refusal, config_folder
 from dpcalc.config.found import (
     BEFORE,
@@ -46,13 +45,12 @@ from dpcalc.config.found import (
 )
 from dpcalc.config.load import load_text
 from dpcalc.config.messages import value_suggestion
-from dpcalc.config.normal import normal_form
 from dpcalc.config.schema import json_schema_text, key_table
 from dpcalc.config.source import ConfigError, read_bytes, visible
 from dpcalc.errors import DpcalcError, InputError, listed
 from dpcalc.gate.workers import Workers
 from dpcalc.guarantee import Adjacency
-from dpcalc.report.rounding import as_given, rounded_up
+from dpcalc.report.output import as_given, rounded_up
 
 SCHEMES = ("shuffle", "poisson", "fixed", "with-replacement")  # that the templates offer
 FRAMEWORKS = {
@@ -554,16 +552,8 @@ def scan(
 
     Example: dpcalc scan data/train --levels class,example --suffix .jpg
     """
-    from dpcalc.scan.count import (
-        SKIPPED,
-        TREE_SUFFIX,
-        check_level_names,
-        data_section,
-        is_folder,
-        scan_output,
-        tree_text,
-    )
-    from dpcalc.scan.count import scan as counted
+    from dpcalc.scan import SKIPPED, TREE_SUFFIX, check_level_names, data_section, is_folder, scan_output, tree_text
+    from dpcalc.scan import scan as counted
 
     level_names = _names(levels)
     check_level_names([name for name in level_names[:-1] if name != SKIPPED] + list(level_names[-1:]))

@@ -1,4 +1,4 @@
-"""`dpcalc epsilon`, `delta`, `risk`, `compare` and `statement`: the privacy cost of configs."""
+"""`dpcalc epsilon`, `delta`, `risk`, `compare`, `statement` and `pate`: the privacy cost of configs and of votes."""
 
 from __future__ import annotations
 
@@ -7,25 +7,35 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.options import given, nonnegative, one_of, probability
-from dpcalc.cli.output import CommandResult, answer, on_terminal, remarks, width, with_errors
-from dpcalc.cli.sources import Request
+from dpcalc.cli.options import Request, given, nonnegative, one_of, probability, whole
+from dpcalc.cli.output import (
+    CommandResult,
+    answer,
+    on_terminal,
+    output_text,
+    refuse_existing,
+    remarks,
+    width,
+    with_errors,
+    write_file,
+)
 from dpcalc.config.load import Loaded
 from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
 from dpcalc.gate.check import fit_text, fits
-from dpcalc.gate.costs import compute_answer
+from dpcalc.gate.workers import compute_answer
 from dpcalc.guarantee import Guarantee
-from dpcalc.report.formats import STATEMENTS, statement_format
+from dpcalc.report.gate import STATEMENTS, statement_format
 from dpcalc.report.guarantees import config_names, gdp_json, gdp_line, gdp_text
 from dpcalc.work import optional
 
 if TYPE_CHECKING:
-    from dpcalc.pate.answer import DataDependentResult
+    from dpcalc.pate import DataDependentResult
     from dpcalc.planner.evaluate import Evaluation
 
 
@@ -86,7 +96,7 @@ def epsilon(
         cost = _cost_of_votes(loaded) if is_shown else None
         if verbose and is_shown:  # they take as long as the answer
             from dpcalc.planner.compare import cross_checks, prefix_errors
-            from dpcalc.planner.gdp import gaussian_summary
+            from dpcalc.planner.risk import gaussian_summary
 
             checks, prefixes = cross_checks(composition), prefix_errors(loaded.plan)
             output = evaluation_output(evaluation, loaded, checks=checks, errors=prefixes, verbose=True)
@@ -99,7 +109,7 @@ def epsilon(
         else:
             output = evaluation_output(evaluation, loaded)
         if explain and is_shown:
-            from dpcalc.planner.explain import other_choices, reasons
+            from dpcalc.planner.statement import other_choices, reasons
             from dpcalc.report.evaluation import explained
 
             why = reasons(composition, evaluation.guarantee.direction or "")
@@ -116,7 +126,7 @@ def epsilon(
                 output = replace(output, rows=[("to fit", text), *output.rows])
                 notes += [] if on_terminal() else [f"to fit: {text}"]
         if cost is not None:
-            from dpcalc.pate.view import WARNING, votes_json, votes_text
+            from dpcalc.pate import WARNING, votes_json, votes_text
 
             words = votes_text(cost)
             output = output.with_last("with_these_votes", votes_json(cost), line=words, row=("these votes", words))
@@ -132,9 +142,8 @@ def _cost_of_votes(loaded: Loaded) -> DataDependentResult | None:
     if not phase.votes or len(plan.phases) > 1 or plan.group_size > 1 or plan.tuning is not None or not phase.steps:
         return None
 
-    from dpcalc.mechanisms.pate import GNMax, LNMax, Votes
-    from dpcalc.pate.answer import data_dependent_guarantee
-    from dpcalc.pate.votes_file import read_votes
+    from dpcalc.mechanisms.black_box import GNMax, LNMax, Votes
+    from dpcalc.pate import data_dependent_guarantee, read_votes
 
     if not isinstance(phase.mechanism, LNMax | GNMax):
         return None
@@ -206,7 +215,7 @@ def risk(
 
     from dpcalc.planner.risk import FALSE_POSITIVE_RATES
     from dpcalc.planner.risk import risk as risk_of
-    from dpcalc.planner.search import require_pld_method
+    from dpcalc.planner.solve import require_pld_method
     from dpcalc.report.solution import risk_output
 
     result = risk_of(
@@ -267,14 +276,13 @@ def statement(
 
     from dpcalc.planner.statement import statement as stated
     from dpcalc.planner.words import with_thousands_separators
-    from dpcalc.report.registry import registry_notes
-    from dpcalc.report.statement import statement_view
+    from dpcalc.report.statement import registry_notes, statement_view
 
     loaded = request.load()
     view = statement_view(stated(loaded.plan), loaded, published=published)
     notes = registry_notes(view) if written == "registry" else ()
     if written == "html":
-        from dpcalc.charts.curves import CurveRequest, curve
+        from dpcalc.charts import CurveRequest, curve
 
         try:
             chart = curve("steps", CurveRequest(plans=((loaded.plan.name, loaded.plan),)))
@@ -287,3 +295,110 @@ def statement(
         guarantee, heading, origin = text.partition("\nWhere it comes from\n")
         text = f"{with_thousands_separators(guarantee)}{heading}{origin}"
     return CommandResult(text=text, asides=remarks(loaded.diagnostics, notes))
+
+
+# `dpcalc pate`: the privacy cost of the answers of an ensemble of teachers.
+
+
+def pate(
+    votes: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="VOTES",
+            help="A .npy or .csv file: a row for each query, a column for each label, the teachers that chose it.",
+        ),
+    ] = None,
+    *,
+    gamma: Annotated[float | None, given("G", "LNMax: inverse scale of the Laplace noise.", nonnegative)] = None,
+    sigma: Annotated[float | None, given("S", "GNMax: standard deviation of the noise in votes.", nonnegative)] = None,
+    threshold: Annotated[
+        float | None,
+        given("T", "Confident-GNMax: answer only if the largest noisy count reaches T votes.", nonnegative),
+    ] = None,
+    threshold_sigma: Annotated[
+        float | None, given("S", "Standard deviation of the noise of that comparison.", nonnegative)
+    ] = None,
+    delta: Annotated[float | None, given("D", "The delta of the guarantee.", nonnegative)] = None,
+    teachers: Annotated[int | None, given("N", "Teachers; by default the votes of the first row.", whole(1))] = None,
+    classes: Annotated[
+        int | None,
+        given(
+            "N",
+            "Number of labels, of a file with a row for each teacher and a column for each query: label 0 to N-1.",
+            whole(2),
+        ),
+    ] = None,
+    queries: Annotated[int | None, given("N", "Only the first N queries; alone: without VOTES.", whole(1))] = None,
+    target_eps: Annotated[
+        float | None, given("E", "Compute how many answers an epsilon of E allows.", nonnegative)
+    ] = None,
+    sanitise: Annotated[
+        bool,
+        typer.Option("--sanitise", "--sanitize", help="Draw a data-dependent epsilon that may be published, once."),
+    ] = False,
+    csv: Annotated[str | None, given("PATH", "Write a table of the queries to PATH.")] = None,
+    force: options.Force = False,
+    as_json: options.Json = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print one number only: the data-independent epsilon, rounded up.")
+    ] = False,
+    verbose: options.Verbose = False,
+) -> CommandResult:
+    """Compute the privacy cost of labels from an ensemble of teachers (PATE: LNMax, GNMax, Confident-GNMax).
+
+    The data-independent epsilon holds for all votes. The data-dependent one is often far smaller, and itself private.
+
+    Example: dpcalc pate votes.npy --sigma 40 --delta 1e-5 --target-eps 2
+    """
+    import numpy as np
+
+    from dpcalc.mechanisms.black_box import ConfidentGNMax, GNMax, LNMax, PateMechanism
+    from dpcalc.pate import pate_output, read_votes
+
+    if votes is not None and Path(votes).suffix in {".yaml", ".yml"}:
+        raise InputError(f"VOTES: expected a table of votes, got a config; `dpcalc epsilon {votes}` evaluates that")
+    match gamma, sigma, threshold, threshold_sigma:
+        case float(), None, None, None:
+            aggregation: PateMechanism = LNMax(gamma=gamma)
+        case None, float(), None, None:
+            aggregation = GNMax(noise_multiplier=sigma)
+        case None, float(), float(), float():
+            aggregation = ConfidentGNMax(
+                noise_multiplier=sigma, threshold=threshold, threshold_noise_multiplier=threshold_sigma
+            )
+        case noise:
+            names = ("--gamma", "--sigma", "--threshold", "--threshold-sigma")
+            given = [name for name, value in zip(names, noise, strict=True) if value is not None]
+            raise InputError(
+                "noise: expected --gamma (LNMax), --sigma (GNMax), or --sigma with --threshold and --threshold-sigma "
+                f"(Confident-GNMax), got {', '.join(given) or 'none of them'}"
+            )
+    if delta is None:
+        raise InputError("--delta: expected one, well below 1 / number of records, e.g. --delta 1e-5, got none")
+    votes_read = None
+    if votes is not None:
+        votes_read = read_votes(votes, teachers=teachers, classes=classes, queries=queries)
+    elif queries is None:
+        raise InputError(
+            "VOTES: expected a .npy or .csv file, or --queries N for the bound that holds without votes, got neither"
+        )
+    elif sanitise or csv is not None:
+        raise InputError("VOTES: expected a file for --sanitise and --csv, got none")
+    if csv is not None:
+        refuse_existing("--csv", csv, force=force)  # before a sanitised epsilon is drawn: each draw costs
+    output = pate_output(
+        aggregation,
+        votes_read,
+        queries=len(votes_read.counts) if votes_read else queries or 0,
+        delta=delta,
+        target=target_eps,
+        rng=np.random.default_rng() if sanitise else None,  # seeded by the system: the seed must stay secret
+        verbose=verbose,
+        with_csv=csv is not None,
+    )
+    asides = [] if quiet else [f"warning: {note}" for note in cast(list[str], output.result["notes"])]
+    if csv is not None:
+        write_file("--csv", csv, output.csv.encode(), force=force)
+        asides.append(f"note: wrote {csv}")
+    text = output_text(output, form="json" if as_json else "", quiet=quiet)
+    return CommandResult(text=text, asides=tuple(asides), changed=(csv,) if csv else ())

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.options import finite, given, one_of, probability, whole
+from dpcalc.cli.options import (
+    Request,
+    announce,
+    finite,
+    for_each,
+    given,
+    matching_paths,
+    one_of,
+    probability,
+    report_progress,
+    whole,
+)
 from dpcalc.cli.output import (
     INTERRUPTED,
     CommandResult,
@@ -23,8 +34,6 @@ from dpcalc.cli.output import (
     width,
     write_picture,
 )
-from dpcalc.cli.progress import announce, report_progress
-from dpcalc.cli.sources import Request, for_each, matching_paths
 from dpcalc.config.discovery import map_of
 from dpcalc.config.files import config_source
 from dpcalc.config.load import Loaded
@@ -32,7 +41,7 @@ from dpcalc.errors import InputError
 from dpcalc.report.guarantees import config_names
 
 if TYPE_CHECKING:
-    from dpcalc.sweep.points import Pool
+    from dpcalc.sweep import Pool
 
 
 TABLE = ("", "table")  # forms in which a drawing stands above the table
@@ -42,7 +51,7 @@ Curve = Literal["steps", "epochs", "sigma", "rate", "group", "profile", "tradeof
 
 
 def _methods(incomplete: str) -> list[str]:
-    from dpcalc.charts.curves import METHODS
+    from dpcalc.charts import METHODS
 
     return one_of(METHODS)(incomplete)
 
@@ -88,13 +97,11 @@ def curve(
     """
     from dataclasses import replace
 
-    from dpcalc.charts.chart import chart_lines, chart_output
-    from dpcalc.charts.curves import CurveRequest
-    from dpcalc.charts.curves import curve as drawn
-    from dpcalc.charts.plot import MARKS, chart_picture, chart_text
+    from dpcalc.charts import MARKS, CurveRequest, chart_lines, chart_output, chart_picture, chart_text
+    from dpcalc.charts import curve as drawn
     from dpcalc.planner.advice import unused_order
     from dpcalc.planner.composition import composed
-    from dpcalc.sweep.points import parse_numbers
+    from dpcalc.sweep import parse_numbers
 
     if plot:
         check_picture(plot)
@@ -164,10 +171,23 @@ def sweep(
 
     Example: dpcalc sweep clinic.yaml --over mechanism.noise_multiplier=0.5:4:20 --over training.steps=1e3,1e4
     """
-    from dpcalc.charts.plot import chart_picture, chart_text
-    from dpcalc.sweep.points import SweptConfig, dask, in_process, numbers_of, parse_axis, processes, subtitle
-    from dpcalc.sweep.points import sweep as swept
-    from dpcalc.sweep.view import heat_picture, heat_text, summary, sweep_chart, sweep_lines, sweep_output
+    from dpcalc.charts import chart_picture, chart_text
+    from dpcalc.sweep import (
+        SweptConfig,
+        dask,
+        heat_picture,
+        heat_text,
+        in_process,
+        numbers_of,
+        parse_axis,
+        processes,
+        subtitle,
+        summary,
+        sweep_chart,
+        sweep_lines,
+        sweep_output,
+    )
+    from dpcalc.sweep import sweep as swept
 
     if scheduler and executor != "dask":
         raise InputError("--scheduler: expected --executor dask beside it, got processes")
@@ -297,10 +317,10 @@ def audit(
 
     Example: dpcalc audit mnist.yaml scores.csv --guesses 250 --plot roc.svg
     """
+    from dpcalc.audit.audit import score_chart, score_output
     from dpcalc.audit.scores import audit_scores, read_scores
-    from dpcalc.audit.view import score_chart, score_output
-    from dpcalc.charts.plot import chart_picture
-    from dpcalc.planner.search import require_pld_method
+    from dpcalc.charts import chart_picture
+    from dpcalc.planner.solve import require_pld_method
 
     if plot:
         check_picture(plot)
@@ -355,8 +375,7 @@ def audit_sampler(
 
     Example: dpcalc audit-sampler mnist.yaml batches.jsonl
     """
-    from dpcalc.audit.audit import audit_log
-    from dpcalc.audit.view import audit_output
+    from dpcalc.audit.audit import audit_log, audit_output
 
     loaded = _config_beside(request, config, log, "LOG")
     announce("steps of the log", total=loaded.plan.steps)

@@ -8,16 +8,14 @@ from typing import Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.gate import gate_answer, reports
-from dpcalc.cli.options import given, nonnegative
+from dpcalc.cli.check import gate_answer, reports
+from dpcalc.cli.options import Request, costs_in_time, given, nonnegative
 from dpcalc.cli.output import CommandResult, answer
-from dpcalc.cli.progress import costs_in_time
-from dpcalc.cli.sources import Request
 from dpcalc.config.load import load
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError
 from dpcalc.gate.policy import Policy
-from dpcalc.report.ledger import ledger_output
+from dpcalc.report.gate import ledger_output
 
 Ledger = Annotated[str, typer.Argument(metavar="LEDGER", help="The ledger, a YAML file.")]
 

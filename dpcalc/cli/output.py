@@ -273,7 +273,7 @@ def refuse_existing(option: str, path: str, *, force: bool) -> None:
 
 def check_picture(path: str) -> None:
     """Raise InputError if the picture of `--plot` has an unknown format or cannot be written."""
-    from dpcalc.charts.plot import picture_format
+    from dpcalc.charts import picture_format
 
     picture_format(path)
     target = Path(path)
@@ -291,7 +291,7 @@ def check_picture(path: str) -> None:
 
 def write_picture(path: str, picture: Callable[[str], bytes]) -> str:
     """Write a picture in the format that its file name ends in, and return a note; InputError if that fails."""
-    from dpcalc.charts.plot import picture_format
+    from dpcalc.charts import picture_format
 
     write_file("--plot", path, picture(picture_format(path)), force=True)
     return f"note: wrote {path}"

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpcalc.cli import options
-from dpcalc.cli.options import given, positive, probability
+from dpcalc.cli.options import Request, given, positive, probability
 from dpcalc.cli.output import CommandResult, answer, on_terminal
-from dpcalc.cli.sources import Request
 from dpcalc.config.edit import Rewrite
 from dpcalc.config.edit import write as written_into
+from dpcalc.config.expand import assumes_in_phases, stated_terms
 from dpcalc.config.load import Loaded
-from dpcalc.config.normal import assumes_in_phases, stated_terms
 from dpcalc.config.source import Diagnostic
 from dpcalc.errors import InputError, NoSolution
 
 if TYPE_CHECKING:
     from dpcalc.planner.plan import Plan
-    from dpcalc.planner.search import Goal
+    from dpcalc.planner.solve import Goal
 
 TargetEpsilon = Annotated[
     float | None,
@@ -89,8 +88,7 @@ def _solver(name: str, text: str) -> Callable[..., CommandResult]:
 
         from dpcalc.planner.advice import unused_order
         from dpcalc.planner.composition import composed
-        from dpcalc.planner.search import AttackGoal, EpsilonGoal
-        from dpcalc.planner.solve import solve
+        from dpcalc.planner.solve import AttackGoal, EpsilonGoal, solve
         from dpcalc.planner.vary import select_phase
         from dpcalc.report.solution import no_solution_output, solution_output, with_safe_decimal
 

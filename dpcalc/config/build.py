@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from dpcalc.amplification.groups import group_refusal, max_group_size, units_left
 from dpcalc.config import scalars
 from dpcalc.config.data_files import READERS, data_tree
-from dpcalc.config.expand import Run, is_direct_draw, level_names, runs
+from dpcalc.config.expand import ASSUMED, Run, is_direct_draw, level_names, runs
 from dpcalc.config.files import Files
 from dpcalc.config.loaders import LOADER, delta_written_out
 from dpcalc.config.messages import (
@@ -29,13 +29,14 @@ from dpcalc.config.messages import (
     must_be,
     nearest,
     no_levels_error,
+    no_number,
     section_kind,
     sections_meant,
     unknown_key_error,
+    value_meaning,
     wrong_type_error,
     wrong_word_error,
 )
-from dpcalc.config.overrides import ASSUMED
 from dpcalc.config.scalars import AMOUNT_KEYS, AT_MOST, BATCH, BATCH_SIZE, DRAW_KEYS, DRAW_SIZE, EPISODES, EVERY, LABEL
 from dpcalc.config.schema import DRAW, MAX_PHASES, NOISE, SCHEMES, draw_keys, keys_in, mechanism_keys
 from dpcalc.config.source import ConfigError, Diagnostic, Severity, error, finding, whole_file
@@ -52,11 +53,10 @@ from dpcalc.config.tree import (
     with_entries,
     without_keys,
 )
-from dpcalc.config.words import no_number, value_meaning
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import COUNT, MAX_COUNT, Key, ListOf, Structure, ValueType, Word, WrongValueError, keys_of
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.mechanisms.kinds import MECHANISMS, Mechanism, mechanism_class
 from dpcalc.planner.calibration import CLASSICAL, Calibration, classical_noise
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
@@ -690,7 +690,7 @@ def build(config: Sections) -> Plan:
             continue
         from dpcalc.amplification.phase import black_box_refusal
         from dpcalc.amplification.schedule import ensemble_refusal
-        from dpcalc.mechanisms.pate import PateMechanism
+        from dpcalc.mechanisms.black_box import PateMechanism
 
         if isinstance(phase.mechanism, PateMechanism):
             why = ensemble_refusal(phase.mechanism, phase.hierarchy)

@@ -21,8 +21,8 @@ from dpcalc.keys import COUNT, WrongValueError
 from dpcalc.sampling.trees import Tree, faults, indexed, unchecked_tree
 
 if TYPE_CHECKING:  # numpy waits until a config has a matrix
-    from dpcalc.arrays import Array
     from dpcalc.mechanisms.matrix_factorization import Strategy
+    from dpcalc.numerics import Array
 
 MAX_FAULTS = 10  # shown of one data file
 

@@ -11,14 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dpcalc.config import scalars
-from dpcalc.config.command_lines import FLAGS, command_flags
 from dpcalc.config.documents import References
 from dpcalc.config.files import Files, Refusal
 from dpcalc.config.loaders import LOADERS as CLASSES
-from dpcalc.config.messages import beside, key_suggestion
+from dpcalc.config.messages import SHARED, Beside, Meaning, beside, key_suggestion, meaning, plain_word
+from dpcalc.config.readers import FLAGS, command_flags
 from dpcalc.config.source import Mark, shortened, source_of, visible
 from dpcalc.config.tree import USER_KEY, Document, Items, Node, Scalar, Section, join, node_at, walk
-from dpcalc.config.words import SHARED, Beside, Meaning, meaning, plain_word
 
 # Below the top these words are common in other meanings (Adam's eps, a blur's sigma), so that they count only in a
 # section on privacy; and no word counts in a section on something else than the training of the model.

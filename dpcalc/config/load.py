@@ -13,20 +13,23 @@ from dpcalc._version import __version__
 from dpcalc.config import scalars
 from dpcalc.config.build import Sections, build, remarks, shuffled_passes_error, valid_sections
 from dpcalc.config.discovery import map_of
-from dpcalc.config.documents import (
-    HYDRA_HINT,
-    Default,
-    References,
-    config_part,
-    default_notes,
-    unresolved_errors,
+from dpcalc.config.documents import HYDRA_HINT, Default, References, config_part, default_notes, unresolved_errors
+from dpcalc.config.expand import (
+    COMMAND_LINE,
+    RUN_KEYS,
+    Overrides,
+    apply_changes,
+    fingerprint,
+    ineffective_errors,
+    level_names,
+    long_form,
+    note,
+    parse_overrides,
+    runs,
+    with_assumptions,
 )
-from dpcalc.config.expand import RUN_KEYS, apply_changes, ineffective_errors, level_names, long_form, runs
 from dpcalc.config.files import SUFFIXES, Files, Refusal, config_folder, config_source, text_of
-from dpcalc.config.messages import NOT_YET, missing_key_error, sections_meant, wrong_type_error
-from dpcalc.config.normal import fingerprint
-from dpcalc.config.other_files import other_file_error
-from dpcalc.config.overrides import COMMAND_LINE, Overrides, note, parse_overrides, with_assumptions
+from dpcalc.config.messages import NOT_YET, missing_key_error, other_file_error, sections_meant, wrong_type_error
 from dpcalc.config.readers import document_of, read_config, read_document
 from dpcalc.config.schema import REQUIREMENT
 from dpcalc.config.source import STDIN, ConfigError, Diagnostic, Source, absolute, error, source_of, visible, whole_file

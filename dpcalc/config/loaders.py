@@ -14,17 +14,7 @@ from typing import Any, NamedTuple
 from dpcalc.config import scalars
 from dpcalc.config.scalars import BATCH_SIZE
 from dpcalc.config.source import ConfigError
-from dpcalc.config.tree import (
-    USER_KEY,
-    Items,
-    Node,
-    Scalar,
-    Section,
-    entries_of,
-    entry,
-    text_at,
-    without_keys,
-)
+from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entries_of, entry, text_at, without_keys
 from dpcalc.guarantee import Adjacency
 from dpcalc.keys import (
     COUNT,

@@ -21,12 +21,12 @@ from functools import partial
 from typing import NamedTuple
 
 from dpcalc.config.files import Refusal, refusal_at
-from dpcalc.config.python_forms import Forms
 from dpcalc.config.python_names import (
     ATTRIBUTE,
     MAX_NAMES,
     MODULE,
     REPLACING,
+    Forms,
     Function,
     Key,
     and_,

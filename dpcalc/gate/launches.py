@@ -20,7 +20,7 @@ from dpcalc.config.readers import read_document
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, Source, decode, read_bytes, shortened
 from dpcalc.config.tree import Node, entry
 from dpcalc.errors import InputError
-from dpcalc.gate.revision import tracked_files
+from dpcalc.gate.diff import tracked_files
 from dpcalc.gate.verdict import finding
 
 MAX_LAUNCHES = 5_000  # files of a repository that are searched

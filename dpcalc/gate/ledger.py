@@ -13,17 +13,16 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+from dpcalc.config.expand import phase_lines, unfinished_form
 from dpcalc.config.files import Refusal, create, exclusive_lock, save
 from dpcalc.config.load import Loaded, load, load_text
-from dpcalc.config.normal import phase_lines, unfinished_form
 from dpcalc.config.source import MAX_BYTES, ConfigError, Diagnostic, Severity, read_bytes
 from dpcalc.errors import InputError
 from dpcalc.gate.check import check
-from dpcalc.gate.costs import Costs
-from dpcalc.gate.diff import PLAIN_READER, load_old, raised_limits
+from dpcalc.gate.diff import PLAIN_READER, find_revision, load_old, raised_limits
 from dpcalc.gate.policy import Policy
-from dpcalc.gate.revision import find_revision
 from dpcalc.gate.verdict import Result, finding, verdict_on, worst_verdict
+from dpcalc.gate.workers import Costs
 from dpcalc.guarantee import Guarantee
 from dpcalc.planner.evaluate import guarantee, with_lower_bound
 from dpcalc.planner.plan import Budget, Phase, Plan

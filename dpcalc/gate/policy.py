@@ -31,8 +31,7 @@ from dpcalc.config.source import (
     whole_file,
 )
 from dpcalc.errors import InputError
-from dpcalc.gate.diff import RESTORE
-from dpcalc.gate.revision import find_revision, outermost_same
+from dpcalc.gate.diff import RESTORE, find_revision, outermost_same
 from dpcalc.gate.verdict import Limit, Result, Verdict, finding, worst_verdict
 from dpcalc.records import dataclass
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
 
-from dpcalc.config.difference import Difference
+from dpcalc.config.edit import Difference
 from dpcalc.config.source import ConfigError, Diagnostic, Severity
 from dpcalc.errors import NO_VERDICT_HINT, InputError, no_verdict_reason
 from dpcalc.guarantee import Guarantee

@@ -14,8 +14,7 @@ from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import UNKNOWN
 from dpcalc.config.source import STDIN, ConfigError, decode, open_regular, read_bytes, visible, whole_file
 from dpcalc.errors import InputError, listed, system_message
-from dpcalc.imports.calls import CALLS, OPTIONS, OTHER_LIBRARY, accountant_run, arguments_of_terms, call_run
-from dpcalc.imports.events import event_run
+from dpcalc.imports.calls import CALLS, OPTIONS, OTHER_LIBRARY, accountant_run, arguments_of_terms, call_run, event_run
 from dpcalc.imports.pickles import MAX_PICKLE, checkpoint_value, pickle_value
 from dpcalc.imports.run import (
     ORDERED,

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.losses.loss import Loss, under_draw
-from dpcalc.numerics.special import log1m_exp, log_cumsum_exp, log_sum_exp_by_index
+from dpcalc.numerics import Array, log1m_exp, log_cumsum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 
 _UNIT = 2.0**-52  # relative spacing of floats

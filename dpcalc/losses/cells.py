@@ -8,15 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.coarsen import growth_by_rounding_up, merged_onto_lattice
 from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.pair import Segment, length_scales, rough_points, subdivided
 from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf, SplitPmf
 from dpcalc.losses.quadrature import reach
-from dpcalc.numerics.convolution import UNIT_ROUNDOFF, sum_by_index
-from dpcalc.numerics.special import gauss_legendre_panels
+from dpcalc.numerics import UNIT_ROUNDOFF, Array, gauss_legendre_panels, sum_by_index
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 

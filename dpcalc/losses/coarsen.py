@@ -17,9 +17,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.losses.pmf import LossPmf
-from dpcalc.numerics.convolution import in_rows, sum_by_index
+from dpcalc.numerics import Array, in_rows, sum_by_index
 from dpcalc.work import ELEMENT, TURN, spend
 
 Rounding = Callable[[Array, Array, Array, float, float], Array]

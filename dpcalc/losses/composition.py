@@ -11,7 +11,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.losses.cells import ROUND
 from dpcalc.losses.coarsen import Rounding, coarsened, growth_by_rounding_up
 from dpcalc.losses.loss import Loss
@@ -19,8 +18,7 @@ from dpcalc.losses.moments import Curve, PublicDraw
 from dpcalc.losses.pair import half_line_end
 from dpcalc.losses.pmf import LossPmf, SplitPmf, add_measures, compose, powers, powers_beyond, trim
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics.convolution import in_rows
-from dpcalc.numerics.special import normal_log_cdf
+from dpcalc.numerics import Array, in_rows, normal_log_cdf
 
 # Capping: the mass of privacy losses above a limit becomes one atom, or the limit and infinity, and needs no grid.
 #

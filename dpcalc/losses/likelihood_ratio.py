@@ -16,7 +16,6 @@ from functools import reduce
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
 from dpcalc.losses.atoms import glued
 from dpcalc.losses.cells import MonotonePiece, monotone_runs, points_with_losses
@@ -33,7 +32,7 @@ from dpcalc.losses.ratio_lattice import (
     sum_of,
     trimmed,
 )
-from dpcalc.numerics.special import gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
+from dpcalc.numerics import Array, gauss_legendre_panels, log_sum_exp, log_sum_exp_by_index
 from dpcalc.work import ELEMENT, spend
 
 _MAX_LOSSES = 16_000  # of a pair from above; what composes it takes time in proportion

@@ -17,7 +17,7 @@ import numpy as np
 
 from dpcalc.errors import InputError
 from dpcalc.losses.pair import MixturePair, Segment, half_line_end, half_line_terms
-from dpcalc.numerics.roots import bracket_root
+from dpcalc.numerics import bracket_root
 from dpcalc.records import dataclass
 
 _ROUNDOFF = 1e-15  # relative error of delta for each loss that is summed

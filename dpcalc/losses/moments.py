@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from dpcalc.arrays import Array, Complex
 from dpcalc.losses.loss import Loss, LossCurve, under_draw
 from dpcalc.losses.pair import Segment
 from dpcalc.losses.quadrature import LossMoments, loss_moments
 from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.numerics import Array, Complex
 from dpcalc.records import dataclass
 from dpcalc.work import alike
 

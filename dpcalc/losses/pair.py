@@ -7,10 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.numerics.roots import bracket_root
-from dpcalc.numerics.special import normal_cdf, normal_log_cdf
+from dpcalc.numerics import Array, bracket_root, normal_cdf, normal_log_cdf
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 

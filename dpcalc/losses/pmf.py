@@ -19,9 +19,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
-from dpcalc.numerics.convolution import (
+from dpcalc.numerics import (
+    Array,
     convolve,
     cyclic_power_increments,
     cyclic_powers,

@@ -13,11 +13,10 @@ from typing import TypeVar
 
 import numpy as np
 
-from dpcalc.arrays import Array, Complex
 from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.pair import Segment, length_scales, lower_quantile, rough_points, subdivided
-from dpcalc.numerics.special import gauss_legendre_panels
+from dpcalc.numerics import Array, Complex, gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 

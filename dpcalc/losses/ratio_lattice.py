@@ -15,9 +15,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError
-from dpcalc.numerics.convolution import UNIT_ROUNDOFF
+from dpcalc.numerics import UNIT_ROUNDOFF, Array
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, spend
 

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.losses.pair import Segment
+from dpcalc.numerics import Array
 from dpcalc.records import dataclass
 
 Renyi = Callable[[float], float]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # numpy waits until a mechanism needs it: most configs are Ga
     from dpcalc.losses.loss import Loss
 
 MECHANISMS: dict[str, str] = {
-    "gaussian": "dpcalc.mechanisms.gaussian:Gaussian",
+    "gaussian": "dpcalc.mechanisms.additive:Gaussian",
     "laplace": "dpcalc.mechanisms.additive:Laplace",
     "randomized-response": "dpcalc.mechanisms.black_box:RandomizedResponse",
     "approximate-dp": "dpcalc.mechanisms.black_box:ApproximateDp",
@@ -29,9 +29,9 @@ MECHANISMS: dict[str, str] = {
     "exponential": "dpcalc.mechanisms.black_box:Exponential",
     "matrix-factorization": "dpcalc.mechanisms.matrix_factorization:MatrixFactorization",
     "rdp-curve": "dpcalc.mechanisms.black_box:RdpTable",
-    "pate-lnmax": "dpcalc.mechanisms.pate:LNMax",
-    "pate-gnmax": "dpcalc.mechanisms.pate:GNMax",
-    "pate-confident-gnmax": "dpcalc.mechanisms.pate:ConfidentGNMax",
+    "pate-lnmax": "dpcalc.mechanisms.black_box:LNMax",
+    "pate-gnmax": "dpcalc.mechanisms.black_box:GNMax",
+    "pate-confident-gnmax": "dpcalc.mechanisms.black_box:ConfidentGNMax",
 }
 """Module and class of each mechanism by its `mechanism.type`; a module is imported when a config names its type."""
 

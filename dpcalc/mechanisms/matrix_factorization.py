@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from dpcalc.arrays import Array, IntArray
 from dpcalc.errors import InputError, KeyedInputError
 from dpcalc.keys import COUNT, DATA_FILE, MAX_COUNT, NOISE, Key, Schema, Structure, Word, key, mapping_of
-from dpcalc.mechanisms.gaussian import NORM, NORM_MEANING, also_key, check_sums, noisy_sums, sums_text
+from dpcalc.mechanisms.additive import NORM, NORM_MEANING, also_key, check_sums, noisy_sums, sums_text
 from dpcalc.mechanisms.kinds import CLIP, Mechanism
+from dpcalc.numerics import Array, IntArray
 from dpcalc.records import dataclass
 from dpcalc.work import cached_with_cost
 

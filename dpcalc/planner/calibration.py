@@ -129,7 +129,7 @@ def _least_noise(orders: tuple[float, ...], target: float, delta: float, rate: F
     from dpcalc.accountants.composed_loss import LOWER
     from dpcalc.accountants.inversion import inversion
     from dpcalc.accountants.pld import epsilon_bounds
-    from dpcalc.numerics.roots import bracket_root
+    from dpcalc.numerics import bracket_root
     from dpcalc.planner.compare import renyi_epsilon
     from dpcalc.planner.published import flat_steps
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpcalc.accountants import ACCOUNTANTS
+from dpcalc.accountants.closed_forms import central_limit_mu, epsilon_of_mu
 from dpcalc.accountants.composed_loss import LOWER, UPPER
-from dpcalc.accountants.gaussian import central_limit_mu, epsilon_of_mu
 from dpcalc.accountants.inversion import INVERSION_ERROR, inversion, largest_inversion
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon

@@ -39,11 +39,9 @@ from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import Steps, together
-from dpcalc.mechanisms.additive import AdditiveNoise
-from dpcalc.mechanisms.black_box import ApproximateDp, Exponential
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import AdditiveNoise, Gaussian
+from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, PateMechanism
 from dpcalc.mechanisms.kinds import BlackBox, Mechanism, PairOnly, change_of
-from dpcalc.mechanisms.pate import PateMechanism
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy

@@ -12,12 +12,11 @@ from functools import partial
 from operator import itemgetter
 from typing import NamedTuple
 
-from dpcalc.accountants import METHODS, accountant_of
+from dpcalc.accountants import METHODS, AccountantResult, accountant_of, costliest_release
+from dpcalc.accountants.closed_forms import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.composed_loss import UPPER
-from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import auto, delta_bounds, worst_direction
 from dpcalc.accountants.rdp import best_delta, trimmed_epsilon
-from dpcalc.accountants.result import AccountantResult, costliest_release
 from dpcalc.errors import (
     ConvergenceError,
     InputError,

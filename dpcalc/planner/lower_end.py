@@ -43,15 +43,14 @@ from dpcalc.amplification.data_sets import (
 )
 from dpcalc.amplification.groups import Group
 from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
-from dpcalc.arrays import Array
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.losses.ratio_lattice import Estimate
-from dpcalc.mechanisms.additive import AdditiveNoise
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import AdditiveNoise, Gaussian
+from dpcalc.numerics import Array
 from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, draws_unit, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass

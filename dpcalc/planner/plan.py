@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError, counted, listed
 from dpcalc.guarantee import Adjacency, Kind, html_table
 from dpcalc.keys import exact, key
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.mechanisms.kinds import Mechanism, PairOnly, RdpOnly
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import TASK, Hierarchy, summed_faults

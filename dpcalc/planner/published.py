@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 
-from dpcalc.accountants.basic import best_fraction
+from dpcalc.accountants.closed_forms import best_fraction
 from dpcalc.accountants.pld import auto, worst_direction
 from dpcalc.accountants.rdp import rdp
 from dpcalc.amplification.bound import StepBound, bound_mixtures
@@ -27,9 +27,8 @@ from dpcalc.losses.rdp_curve import (
     fixed_size_upper,
     poisson_upper,
 )
-from dpcalc.mechanisms.additive import AdditiveNoise, DiscreteGaussian, Laplace
+from dpcalc.mechanisms.additive import AdditiveNoise, DiscreteGaussian, Gaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly, change_of
 from dpcalc.planner.composition import Composition, ProtectedUnit, composed, releasing_phases
 from dpcalc.planner.plan import Phase, Plan

@@ -11,12 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from dpcalc.accountants.plain import closed_form_cumulants, closed_form_rdp
+from dpcalc.accountants.closed_forms import closed_form_cumulants, closed_form_rdp
 from dpcalc.accountants.rdp import best_epsilon, log_peak, sum_rounded_up
-from dpcalc.arrays import Array
 from dpcalc.errors import InputError
 from dpcalc.losses.moments import ComposedMoments, Curve, composed_moments, total_infinity_mass
-from dpcalc.numerics.roots import bracket_root, zoomed_minimum
+from dpcalc.numerics import Array, bracket_root, zoomed_minimum
 from dpcalc.records import dataclass
 
 Known = tuple[Array, Array]

@@ -7,8 +7,7 @@ from dataclasses import asdict
 from fractions import Fraction
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import AdditiveNoise
-from dpcalc.mechanisms.gaussian import Gaussian, joint_noise_multiplier, sums_text
+from dpcalc.mechanisms.additive import AdditiveNoise, Gaussian, joint_noise_multiplier, sums_text
 from dpcalc.mechanisms.kinds import RELATIONS, Mechanism, NoisySum, PairOnly, Promise, RdpOnly
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Sensitivity
 from dpcalc.planner.composition import Composition

@@ -33,13 +33,24 @@ from dpcalc.report.guarantees import (
     row_lines,
     units_text,
 )
-from dpcalc.report.output import Json, Lines, Output, Table, cells, config_json, lines, origin_json
-from dpcalc.report.rounding import as_given, rounded_down, rounded_up
+from dpcalc.report.output import (
+    Json,
+    Lines,
+    Output,
+    Table,
+    as_given,
+    cells,
+    config_json,
+    lines,
+    origin_json,
+    rounded_down,
+    rounded_up,
+)
 
 if TYPE_CHECKING:
     from dpcalc.planner.compare import CrossCheck, PrefixErrors
     from dpcalc.planner.evaluate import Evaluation
-    from dpcalc.planner.explain import Reason
+    from dpcalc.planner.statement import Reason
     from dpcalc.planner.words import PhaseSummary
 
 AGREEMENT = "cross-check"

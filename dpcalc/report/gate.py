@@ -1,6 +1,6 @@
-"""The result of a gate in every format of `--report`, a section and a function a format.
+"""The results of a gate and the ledger in every format of `--report`. A new one: a function, a line in REPORTS.
 
-Epsilons are rounded up, with more digits where a verdict is close.
+The lines are texts, so that the names are known to help and completion before any format is loaded.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
 
@@ -20,11 +22,83 @@ from dpcalc.errors import counted
 from dpcalc.gate.verdict import Result, Verdict, worst_verdict
 from dpcalc.guarantee import CONDITIONAL
 from dpcalc.records import dataclass
-from dpcalc.report.formats import ReportFormat
-from dpcalc.report.guarantees import budget_json, budget_used
-from dpcalc.report.output import Json, diagnostics_json, json_document
-from dpcalc.report.rounding import as_given, before_and_after, rounded_up
+from dpcalc.report.guarantees import (
+    assumes_rows,
+    budget_json,
+    budget_limit,
+    budget_lines,
+    budget_used,
+    guarantee_headline,
+    guarantee_lines,
+    lower_row,
+    protects_row,
+)
+from dpcalc.report.output import (
+    Json,
+    Output,
+    as_given,
+    before_and_after,
+    config_json,
+    diagnostics_json,
+    json_document,
+    lines,
+    rounded_up,
+)
 from dpcalc.report.rules import RULES, rule_address
+
+if TYPE_CHECKING:
+    from dpcalc.gate.ledger import Account
+    from dpcalc.report.statement import StatementView
+
+REPORTS: dict[str, str] = {
+    "text": "dpcalc.report.gate:TEXT",
+    "concise": "dpcalc.report.gate:CONCISE",
+    "json": "dpcalc.report.gate:JSON",
+    "github": "dpcalc.report.gate:GITHUB",
+    "gitlab": "dpcalc.report.gate:GITLAB",
+    "junit": "dpcalc.report.gate:JUNIT",
+    "sarif": "dpcalc.report.gate:SARIF",
+    "markdown": "dpcalc.report.gate:MARKDOWN",
+}
+"""Formats of `--report` by name: "module:name" of a `ReportFormat`."""
+STATEMENTS: dict[str, str] = {
+    "text": "dpcalc.report.statement:statement_text",
+    "markdown": "dpcalc.report.statement:MARKDOWN",
+    "json": "dpcalc.report.statement:statement_json",
+    "registry": "dpcalc.report.statement:statement_registry",
+    "latex": "dpcalc.report.statement:LATEX",
+    "html": "dpcalc.report.statement:HTML",
+}
+"""Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFormat:
+    """A format of `--report`; a new report may replace an earlier one, and no other file."""
+
+    text: Callable[[GateAnswer], str]  # turns the answer of a gate into a report
+    start: str = ""  # a pattern at the beginning of an earlier report
+    end: str = ""  # or one at its end
+    for_people: bool = False  # True if a terminal wraps and colours the report
+
+    def is_report(self, start: str, end: str) -> bool:
+        """Return True for an earlier report, by the beginning and the end of a file."""
+        return bool((self.start and re.match(self.start, start)) or (self.end and re.search(self.end, end)))
+
+
+def report_format(name: str) -> ReportFormat:
+    format_: ReportFormat = resolve_name(REPORTS[name])
+    return format_
+
+
+def statement_format(name: str) -> Callable[[StatementView, int], str]:
+    function: Callable[[StatementView, int], str] = resolve_name(STATEMENTS[name])
+    return function
+
+
+# The result of a gate in every format of `--report`, a section and a function a format.
+# Epsilons are rounded up, with more digits where a verdict is close.
+
 
 NO_BUDGET = "no budget"
 """What stands in the place of `passed` where there is nothing to compare with."""
@@ -445,3 +519,62 @@ def sarif_json(gate: GateAnswer) -> str:
 _HEAD = r'\{\s*"\$schema":\s*"[^"]*sarif[^"]*",\s*"version":\s*"2\.1\.0",\s*'
 _RUN = r'"runs":\s*\[\s*\{\s*"tool":\s*\{\s*"driver":\s*\{\s*"name":\s*"dpcalc"'
 SARIF = ReportFormat(text=sarif_json, start=_HEAD + _RUN)
+
+
+# The results of `ledger show` and `ledger add`.
+
+
+def ledger_output(account: Account, *, is_added: bool | None = None) -> Output:
+    """Return the runs alone and composed, with their sum; of `ledger add` (`is_added` or not) the new one alone."""
+    from dpcalc.planner.words import assumptions
+
+    plan = account.loaded.plan
+    guarantee = account.guarantee
+    limit = budget_limit(account.loaded.plan)
+    runs, run_lines, run_rows = [], list[tuple[str, str]](), []
+    label = "run" if is_added is None else "added" if is_added else "not added"
+    for name, part, steps, alone in account.runs:
+        runs.append({"name": name, "part": part or None, "steps": steps, "guarantee": alone.to_dict()})
+        cost = f"epsilon {rounded_up(alone.epsilon)}" if alone.finite else "no finite epsilon"
+        shown = f"{visible(name)}{f' (part {visible(part)})' if part else ''}"
+        run_lines.append(("runs", f"{shown}: {counted(steps, 'step')}, {cost} alone"))
+        run_rows.append((label, f"{shown}: {counted(steps, 'step', ',')}, {cost} alone"))
+    assumed = list(assumptions(plan))
+    added: Json = {} if is_added is None else {"added": is_added}
+    sums: Json = {}
+    if is_added is None:
+        total = math.fsum(alone.epsilon for *_, alone in account.runs)  # of basic composition, for the sum of deltas
+        sums = {"sum_of_epsilons": total}
+        run_rows.append(("sum", f"{rounded_up(total)}, if epsilons were added up"))
+    headline, verdict = guarantee_headline(guarantee, limit)
+    return Output(
+        command="ledger show" if is_added is None else "ledger add",
+        result={
+            "config": config_json(account.loaded),
+            **added,
+            "runs": runs,
+            "guarantee": guarantee.to_dict(),
+            "steps": plan.steps,
+            **sums,
+            "budget": budget_json(guarantee.epsilon, limit),
+            "assumptions": assumed,
+            "config_hash": account.loaded.config_hash,
+        },
+        headline=headline,
+        verdict=verdict,
+        lines=[
+            *run_lines,
+            *lines(added),
+            *guarantee_lines(guarantee, limit),
+            ("steps", str(plan.steps)),
+            *lines({"assumptions": assumed}),
+            *lines(sums, sum_of_epsilons=rounded_up),
+            *budget_lines(guarantee.epsilon, limit),
+        ],
+        rows=[
+            lower_row(guarantee),
+            *run_rows,
+            protects_row(guarantee.unit, guarantee.group_size, guarantee.adjacency),
+            *assumes_rows(assumed),
+        ],
+    )

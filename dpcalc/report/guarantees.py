@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 from dpcalc.config.source import visible
 from dpcalc.guarantee import MAX_REGRET, Guarantee, Kind, Row
-from dpcalc.report.output import Json, Lines, lines, yes_no
-from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up
+from dpcalc.report.output import BARE_DIGITS, Json, Lines, as_given, lines, percent_up, rounded_down, rounded_up, yes_no
 
 if TYPE_CHECKING:
     from dpcalc.config.load import Loaded
-    from dpcalc.planner.gdp import GaussianSummary
     from dpcalc.planner.plan import Plan
+    from dpcalc.planner.risk import GaussianSummary
     from dpcalc.planner.words import PhaseSummary
 
 RELATION = {

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from dpcalc.config.expand import fingerprint
 from dpcalc.config.load import Loaded
-from dpcalc.config.normal import fingerprint
 from dpcalc.config.source import visible
 from dpcalc.errors import NoSolution, counted
 from dpcalc.planner.evaluate import DeltaResult, with_lower_bound
 from dpcalc.planner.plan import Plan
 from dpcalc.planner.risk import Risk
-from dpcalc.planner.search import Goal, Value, certified_measure
-from dpcalc.planner.solve import Solution
+from dpcalc.planner.solve import Goal, Solution, Value, certified_measure
 from dpcalc.planner.vary import replace_phase, with_epochs, with_level
 from dpcalc.planner.words import mechanism_text, other_sums_text, sampling_text, with_thousands_separators
 from dpcalc.report.guarantees import (
@@ -25,8 +24,20 @@ from dpcalc.report.guarantees import (
     protects_row,
     unit_json,
 )
-from dpcalc.report.output import Json, Output, config_json, config_output, diagnostics_json, lines
-from dpcalc.report.rounding import BARE_DIGITS, as_given, percent_up, rounded_down, rounded_up, rounded_up_within
+from dpcalc.report.output import (
+    BARE_DIGITS,
+    Json,
+    Output,
+    as_given,
+    config_json,
+    config_output,
+    diagnostics_json,
+    lines,
+    percent_up,
+    rounded_down,
+    rounded_up,
+    rounded_up_within,
+)
 
 NOISE = "noise_multiplier"
 FACTOR = "noise_multiplier factor"

@@ -14,7 +14,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpcalc.arrays import IntArray
+from dpcalc.numerics import IntArray
 from dpcalc.records import dataclass
 from dpcalc.sampling.counts import (
     CountDistribution,

@@ -17,7 +17,7 @@ from itertools import pairwise, product
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import IntArray
+from dpcalc.numerics import IntArray
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedGroup, CappedPoisson, Fixed, Poisson, Scheme

@@ -14,9 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.arrays import Array
 from dpcalc.errors import WorkExceededError
-from dpcalc.numerics.special import normal_cdf
+from dpcalc.numerics import Array, normal_cdf
 from dpcalc.sampling.counts import (
     CountDistribution,
     FullBatch,

@@ -19,9 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dpcalc.charts.chart import LOG, Axis, Chart
-from dpcalc.charts.curves import CurveRequest, curve
-from dpcalc.charts.plot import chart_picture
+from dpcalc.charts import LOG, Axis, Chart, CurveRequest, chart_picture, curve
 from dpcalc.config.load import load
 from dpcalc.planner.plan import Plan
 

@@ -7,15 +7,14 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpcalc.accountants.closed_forms import closed_form_profile
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.inversion import inversion
-from dpcalc.accountants.plain import closed_form_profile
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, upper_profile
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.sampling.schemes import Poisson
 from tests.oracles.drawn_gaussian import Step
 from tests.oracles.exact_gaussian import DIGITS, exact_delta

@@ -7,7 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.accountants.basic import advanced, basic
+from dpcalc.accountants.closed_forms import advanced, basic
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds
 from dpcalc.accountants.rdp import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpcalc.accountants.basic import different_steps, equal_steps
+from dpcalc.accountants.closed_forms import different_steps, equal_steps
 from dpcalc.errors import ConvergenceError
 
 EPSILONS = st.floats(-4, 1.5).map(lambda x: 10**x)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dpcalc import epsilon, plan
+from dpcalc.accountants.closed_forms import epsilon_of_mu, gaussian_mu
 from dpcalc.accountants.composed_loss import LOWER, UPPER
-from dpcalc.accountants.gaussian import epsilon_of_mu, gaussian_mu
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.amplification.bound import StepBound
 from dpcalc.amplification.schedule import glued_profile

@@ -12,7 +12,7 @@ from scipy.optimize import brentq
 from dpcalc.amplification.correlated import correlated_fault
 from dpcalc.errors import InputError, KeyedInputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.mechanisms.matrix_factorization import (
     IDENTITY,
     Matrix,
@@ -25,8 +25,7 @@ from dpcalc.mechanisms.matrix_factorization import (
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.statement import chain_epsilon, group_epsilon
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
 from dpcalc.sampling.schemes import (

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from scipy.stats import binom
 
-from dpcalc.audit import draws
+from dpcalc.audit import log as draws
 from dpcalc.audit.audit import audit_log
 from dpcalc.config.load import load_text
 from tests.audit import loaders

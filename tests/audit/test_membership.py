@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
-from dpcalc.audit.p_values import Alarms, Count, Guesses, PrivacyCurve, log_tail
+from dpcalc.audit.laws import Alarms, Count, Guesses, PrivacyCurve, log_tail
 from dpcalc.config.load import load_text
 from dpcalc.planner.risk import both_profiles
 

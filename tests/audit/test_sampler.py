@@ -8,9 +8,9 @@ from math import comb
 import numpy as np
 import pytest
 
-from dpcalc.audit import sampler
-from dpcalc.audit.p_values import mean_interval
-from dpcalc.audit.sampler import draw_units
+from dpcalc.audit import simulate
+from dpcalc.audit.laws import mean_interval
+from dpcalc.audit.simulate import draw_units
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
 
 ROUNDS = 20_000
@@ -33,8 +33,8 @@ def assert_near(count, probability):
 @pytest.mark.parametrize("crowded", [0, 64])
 @pytest.mark.parametrize("size", [1, 2, 4])
 def test_fixed_draws_are_all_sets_alike(monkeypatch, crowded, size):
-    monkeypatch.setattr(sampler, "_DENSE_FACTOR", crowded)
-    monkeypatch.setattr(sampler, "CHUNK", 10_000)
+    monkeypatch.setattr(simulate, "_DENSE_FACTOR", crowded)
+    monkeypatch.setattr(simulate, "CHUNK", 10_000)
     for frame, sets in zip((4, 5), drawn_sets(Fixed(size=size), [4, 5]), strict=True):
         possible = list(itertools.combinations(range(frame), size))
         assert set(sets) <= set(possible)
@@ -45,8 +45,8 @@ def test_fixed_draws_are_all_sets_alike(monkeypatch, crowded, size):
 @pytest.mark.heavy
 @pytest.mark.parametrize("crowded", [0, 64])
 def test_a_draw_of_at_most_a_number_takes_all_of_smaller_frames(monkeypatch, crowded):
-    monkeypatch.setattr(sampler, "_DENSE_FACTOR", crowded)
-    monkeypatch.setattr(sampler, "CHUNK", 10_000)
+    monkeypatch.setattr(simulate, "_DENSE_FACTOR", crowded)
+    monkeypatch.setattr(simulate, "CHUNK", 10_000)
     frames = [1, 3, 5]
     for frame, sets in zip(frames, drawn_sets(Fixed(size=3, at_most=True), frames), strict=True):
         possible = list(itertools.combinations(range(frame), min(3, frame)))

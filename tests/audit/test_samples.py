@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from dpcalc.audit.audit import audit_log
-from dpcalc.audit.p_values import Kind
+from dpcalc.audit.laws import StatisticKind
 from dpcalc.config.load import load_text
 from tests.audit.loaders import BATCH, STEPS, UNITS, flat_config, jsonl
 
@@ -123,4 +123,4 @@ def test_each_statistic_of_the_chapter_exists():
         for row in re.findall(r"^\| .* \| (`.*`) \| .* \|$", PAGE, flags=re.MULTILINE)
         for name in re.findall(r"`(\w+)`", row)
     }
-    assert named == {str(kind) for kind in Kind}
+    assert named == {str(kind) for kind in StatisticKind}

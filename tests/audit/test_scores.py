@@ -12,7 +12,7 @@ import pytest
 import yaml
 from scipy.stats import binom
 
-from dpcalc.audit.p_values import Guesses, PrivacyCurve
+from dpcalc.audit.laws import Guesses, PrivacyCurve
 from dpcalc.audit.scores import MAX_ROWS, Scores, audit_scores, read_scores
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError

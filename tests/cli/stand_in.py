@@ -10,7 +10,7 @@ import time
 from fractions import Fraction
 from types import SimpleNamespace
 
-import dpcalc.gate.costs
+import dpcalc.gate.workers
 import dpcalc.planner.compare
 import dpcalc.planner.evaluate
 import dpcalc.planner.solve  # which takes the real accounting along
@@ -25,15 +25,15 @@ from dpcalc.planner.words import PhaseSummary
 WITH_ACCOUNTING = (
     "dpcalc.api",
     "dpcalc.audit.scores",
-    "dpcalc.charts.curves",
+    "dpcalc.charts",
     "dpcalc.gate.ledger",
     "dpcalc.imports.read",
     "dpcalc.planner.compare",
-    "dpcalc.planner.search",
+    "dpcalc.planner.solve",
     "dpcalc.planner.solve",
     "dpcalc.planner.statement",
     "dpcalc.audit.simulate",
-    "dpcalc.sweep.points",
+    "dpcalc.sweep",
     "dpcalc.training",
 )
 CRASHING, STUCK, NOT_A_NUMBER, INFINITE, SLOW = 666, 901, 777, 999, 130
@@ -141,7 +141,7 @@ def install(patch):
     patch(dpcalc.planner.evaluate, "with_lower_bound", lambda _, main: main)
     patch(dpcalc.planner.compare, "compare", compare)
     patch(dpcalc.planner.solve, "solve", solve)
-    patch(dpcalc.gate.costs, "Workers", Here)  # a process of its own would have the real accounting
+    patch(dpcalc.gate.workers, "Workers", Here)  # a process of its own would have the real accounting
 
 
 if __name__ == "__main__":

@@ -191,7 +191,7 @@ def test_a_report_of_an_earlier_run_does_not_outlive_a_crash(dpcalc, config, tmp
     wanted = ("--report", f"json={report}")
     assert dpcalc("check", config(), *wanted).code == 0
     assert report.exists()
-    monkeypatch.setattr("dpcalc.cli.gate.GateAnswer", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("dpcalc.cli.check.GateAnswer", lambda *_, **__: 1 / 0)
     assert dpcalc("check", config(), *wanted).code == 3
     assert not report.exists()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes
-from dpcalc.pate.answer import data_dependent_guarantee, data_independent_guarantee
+from dpcalc.mechanisms.black_box import ConfidentGNMax, GNMax, LNMax, Votes
+from dpcalc.pate import data_dependent_guarantee, data_independent_guarantee
 from tests.cli.solving import facts
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned

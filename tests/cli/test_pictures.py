@@ -18,7 +18,7 @@ from rich.padding import Padding
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from dpcalc.charts.plot import chart_picture
+from dpcalc.charts import chart_picture
 from tests.cli.repository import Repository
 
 ROOT = Path(__file__).parents[2]

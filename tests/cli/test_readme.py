@@ -16,7 +16,7 @@ from benchmarks.nested import CASES
 from benchmarks.nested import row as nested_row
 from dpcalc.cli.commands import application
 from dpcalc.config.load import load, load_text
-from dpcalc.report.rounding import rounded_up
+from dpcalc.report.output import rounded_up
 
 ROOT = Path(__file__).parents[2]
 CHAPTERS = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.report.formats import REPORTS
+from dpcalc.report.gate import REPORTS
 from tests.thinning import thinned
 
 

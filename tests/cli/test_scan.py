@@ -258,7 +258,7 @@ def test_what_never_ends_is_not_read(refused, tmp_path, monkeypatch, ending):
     path.unlink()
     path.symlink_to("/dev/zero")
     assert "is not a regular file" in refused(path, "--columns", "user")
-    monkeypatch.setattr("dpcalc.scan.count.MAX_LINE", 1000)
+    monkeypatch.setattr("dpcalc.scan.MAX_LINE", 1000)
     (tmp_path / "rows.csv").unlink(missing_ok=True)
     (tmp_path / "rows.csv").write_text("user\nann\n" + "b" * 2000, encoding="utf-8")
     assert "rows.csv:3: expected at most 1000 characters in a line" in refused("rows.csv", "--columns", "user")

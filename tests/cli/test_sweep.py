@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc.guarantee import Kind
-from dpcalc.sweep.points import Outcome
+from dpcalc.sweep import Outcome
 from tests.cli.running import environment
 from tests.cli.solving import FLAT
 
@@ -43,8 +43,8 @@ def prepared(real, file, monkeypatch):
             common = {"method": "inversion", "budget": 2.0}
             return tuple(Outcome(values=values, **common | made(values)) for values in points)
 
-        monkeypatch.setattr("dpcalc.sweep.points.chunk_outcomes", task)
-        monkeypatch.setattr("dpcalc.sweep.points.processes", lambda task, tasks, **_: enumerate(map(task, tasks)))
+        monkeypatch.setattr("dpcalc.sweep.chunk_outcomes", task)
+        monkeypatch.setattr("dpcalc.sweep.processes", lambda task, tasks, **_: enumerate(map(task, tasks)))
         return real("sweep", str(file()), *words)
 
     swept.sizes = []
@@ -137,7 +137,7 @@ def test_a_pool_that_loses_a_chunk_loses_its_points_only(real, file, monkeypatch
     def forgetful(function, chunks):
         return enumerate([ChildProcessError("it died"), *map(function, chunks[1:])])
 
-    monkeypatch.setattr("dpcalc.sweep.points.in_process", forgetful)
+    monkeypatch.setattr("dpcalc.sweep.in_process", forgetful)
     ended = real("sweep", str(file()), "--over", "training.steps=100,101,102", "--json")
     assert (ended.code, [one["error"] for one in points(ended)]) == (3, ["it died", None, None])
 
@@ -212,7 +212,7 @@ def test_ctrl_c_keeps_what_is_finished_in_order(real, file, monkeypatch, tmp_pat
             yield number, function(tasks[number])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("dpcalc.sweep.points.in_process", stopped)
+    monkeypatch.setattr("dpcalc.sweep.in_process", stopped)
     words = ("sweep", str(file()), "--over", "training.steps=100,200,300", "--plot", "a.svg")
     kept = [str(100 * (number + 1)) for number in sorted(order)]
     table = real(*words)

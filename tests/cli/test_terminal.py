@@ -14,7 +14,7 @@ import pytest
 
 import dpcalc.cli.commands  # noqa: F401  before a test puts another function in the place of one that it imports
 from dpcalc._version import __version__
-from dpcalc.cli import progress
+from dpcalc.cli import options
 from dpcalc.cli.output import on_terminal, styled_text
 from tests.cli.running import environment, on_a_terminal, shown_on
 from tests.thinning import thinned
@@ -228,11 +228,11 @@ def test_the_bar_says_what_how_much_and_how_long(label, total, part, columns, ex
 def test_of_several_files_the_one_that_is_worked_on_is_named(monkeypatch, dpcalc, config, tmp_path):
     """Each config costs something else, so that each is a question; equal ones are asked about once."""
     monkeypatch.chdir(tmp_path)  # `lock` must not write into the lock of this repository
-    state, seen = progress._State(), []
-    monkeypatch.setattr(progress, "_state", state)
-    report_file = progress.report_file
+    state, seen = options._State(), []
+    monkeypatch.setattr(options, "_state", state)
+    report_file = options.report_file
     monkeypatch.setattr(
-        progress,
+        options,
         "report_file",
         lambda path: (report_file(path), seen.append((state.label, state.file))),
     )

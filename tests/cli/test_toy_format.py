@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.report.formats import REPORTS, STATEMENTS
+from dpcalc.report.gate import REPORTS, STATEMENTS
 
 ROOT = Path(__file__).parents[2]
 TOY = "tests.cli.toy_format:TOY"

@@ -20,7 +20,7 @@ import dpcalc
 import dpcalc.training
 from dpcalc import Accountant, epsilon, load, plan
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.planner import search
+from dpcalc.planner import solve
 from dpcalc.planner.composition import Composition
 from tests.cli import stand_in
 from tests.oracles.exact_gaussian import exact_epsilon
@@ -211,8 +211,8 @@ def test_few_compositions_are_made(monkeypatch):
         return replace(stand_in.guarantee(composition), epsilon=cost(composition))
 
     monkeypatch.setattr(dpcalc.training, "guarantee", guarantee)
-    monkeypatch.setattr(search, "guarantee", guarantee)
-    monkeypatch.setattr(search, "estimate_epsilon", lambda plan, **_: search.Estimate(cost(plan)))
+    monkeypatch.setattr(solve, "guarantee", guarantee)
+    monkeypatch.setattr(solve, "estimate_epsilon", lambda plan, **_: solve.Estimate(cost(plan)))
     accountant = Accountant(SAMPLES / "mnist_dpsgd.yaml", target_epsilon=1.1)
     assert accountant.steps_left == 12_100  # sqrt(12,100) / 100 = 1.1
     searches = len(asked)

@@ -1,7 +1,6 @@
 """Formats of `--report` and of `statement` as somebody would add them: this module, and a line in a registry each."""
 
-from dpcalc.report.formats import ReportFormat
-from dpcalc.report.gate import GateAnswer
+from dpcalc.report.gate import GateAnswer, ReportFormat
 from dpcalc.report.statement import StatementView
 
 

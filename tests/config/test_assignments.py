@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from dpcalc.config.expand import Overrides
 from dpcalc.config.load import load_text
-from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError, source_of
-from dpcalc.config.tree import Scalar, walk
-from dpcalc.config.yaml_text import parse_yaml
+from dpcalc.config.tree import Scalar, parse_yaml, walk
 from tests.config.texts import corpus, errors, flat
 from tests.thinning import thinned
 

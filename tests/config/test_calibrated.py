@@ -6,8 +6,8 @@ import mpmath
 import pytest
 
 import dpcalc
+from dpcalc.config.expand import normal_form
 from dpcalc.config.load import load_text
-from dpcalc.config.normal import normal_form
 from dpcalc.config.source import ConfigError
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Budget

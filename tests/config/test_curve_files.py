@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc.config.data_files import MAX_POINTS
-from dpcalc.config.difference import differences, with_difference
+from dpcalc.config.edit import differences, with_difference
 from dpcalc.config.load import load, load_text
 from dpcalc.config.source import ConfigError
 from tests.config.texts import corpus, flat

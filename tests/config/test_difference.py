@@ -1,6 +1,6 @@
 import pytest
 
-from dpcalc.config.difference import differences, with_difference
+from dpcalc.config.edit import differences, with_difference
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 from tests.config.texts import corpus

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpcalc.config.edit import Rewrite, edited
+from dpcalc.config.expand import Overrides
 from dpcalc.config.load import load, load_text
-from dpcalc.config.overrides import Overrides
 from dpcalc.errors import InputError
 from dpcalc.sampling.schemes import All, BallsInBins, Poisson
 from tests.config.texts import PATH, corpus, flat, text_of

@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import pytest
 
+from dpcalc.config.expand import COMMAND_LINE, Overrides, missing_flags
 from dpcalc.config.load import load_from_flags, load_text
-from dpcalc.config.overrides import COMMAND_LINE, Overrides, missing_flags
 from dpcalc.config.source import ConfigError, Severity
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.config.texts import corpus, flat, nested

@@ -204,6 +204,6 @@ def test_a_main_config_cannot_be_hidden(tmp_path, files):
 def test_many_large_files_that_hold_no_list_are_searched_up_to_a_limit(tmp_path, monkeypatch):
     files = {"config.yaml": "defaults: [dp: strict]\n", **{f"data{at}.yaml": "x" * 1000 for at in range(3)}}
     assert found(tmp_path, files) == 4
-    monkeypatch.setattr("dpcalc.config.hydra.MAX_READ", 2048)
+    monkeypatch.setattr("dpcalc.config.documents.MAX_READ", 2048)
     with pytest.raises(ConfigError, match="its Hydra folders have more than 2 KiB of YAML to be searched"):
         load(str(tmp_path / "dpcalc.yaml"))

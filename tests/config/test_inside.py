@@ -3,8 +3,8 @@
 import pytest
 
 from dpcalc.config import load as version
+from dpcalc.config.expand import Overrides
 from dpcalc.config.load import load_text
-from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError
 from tests.config.texts import PATH, corpus, flat, indented, marked
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dpcalc.config.expand import FLAGS
 from dpcalc.config.load import load
-from dpcalc.config.overrides import FLAGS
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.plan import Budget
 from dpcalc.sampling.schemes import All, Fixed, Poisson

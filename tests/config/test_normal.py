@@ -8,8 +8,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcalc.config.expand import normal_form
 from dpcalc.config.load import load, load_text
-from dpcalc.config.normal import normal_form
 from dpcalc.errors import InputError
 from dpcalc.planner.plan import Plan
 from dpcalc.sampling.schemes import Poisson

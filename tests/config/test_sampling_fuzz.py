@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpcalc.config.expand import normal_form
 from dpcalc.config.load import load_text
-from dpcalc.config.normal import normal_form
 from dpcalc.config.source import ConfigError
 from dpcalc.planner.composition import protected_units
 

@@ -10,7 +10,7 @@ import pytest
 from dpcalc.config.load import load_text
 from dpcalc.config.schema import DIALECT, SECTIONS, json_schema, json_schema_text, key_table, keys_in, table_rows
 from dpcalc.config.source import ConfigError, source_of
-from dpcalc.config.yaml_text import parse_yaml
+from dpcalc.config.tree import parse_yaml
 from tests.config import test_malformed
 from tests.config.texts import DIFFERENT, corpus, flat, marked, nested, plain_values, plan, text_of
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from numpy.lib import format as npy
 
-from dpcalc.config.difference import differences
+from dpcalc.config.edit import differences
+from dpcalc.config.expand import Overrides, missing_flags, normal_form
 from dpcalc.config.load import load, load_from_flags, load_text
-from dpcalc.config.normal import normal_form
-from dpcalc.config.overrides import Overrides, missing_flags
 from dpcalc.config.source import ConfigError
 from dpcalc.mechanisms.matrix_factorization import IDENTITY, Matrix, PrefixSum, Toeplitz, Tree, banded_square_root
 from dpcalc.planner.words import mechanism_text

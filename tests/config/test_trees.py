@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from dpcalc.config.expand import MAX_WRITTEN_COUNTS, normal_form
 from dpcalc.config.load import load
-from dpcalc.config.normal import MAX_WRITTEN_COUNTS, normal_form
 from dpcalc.config.source import ConfigError
 from dpcalc.errors import InputError
 from tests.config.texts import clinics, corpus, loaded

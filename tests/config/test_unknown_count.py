@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 import dpcalc
+from dpcalc.config.expand import normal_form
 from dpcalc.config.load import load_text
-from dpcalc.config.normal import normal_form
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.schemes import Poisson
 from tests.config.texts import errors, flat

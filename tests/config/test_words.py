@@ -16,9 +16,7 @@ from scipy.stats import norm
 
 import dpcalc
 from dpcalc.config.load import load_text
-from dpcalc.config.messages import key_suggestion
-from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in
-from dpcalc.config.words import (
+from dpcalc.config.messages import (
     RENAMED,
     RENAMED_IN,
     SAID,
@@ -26,10 +24,12 @@ from dpcalc.config.words import (
     VALUES_SAID,
     Beside,
     is_misspelling,
+    key_suggestion,
     meaning,
     plain_word,
     value_meaning,
 )
+from dpcalc.config.schema import SCHEMES, SECTIONS, keys_in
 from dpcalc.mechanisms.kinds import MECHANISMS
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.words import assumptions

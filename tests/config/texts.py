@@ -5,8 +5,8 @@ from pathlib import Path
 import yaml
 
 from dpcalc.config import scalars
+from dpcalc.config.expand import Overrides
 from dpcalc.config.load import load_text
-from dpcalc.config.overrides import Overrides
 from dpcalc.config.source import ConfigError, Diagnostic
 from dpcalc.config.tree import USER_KEY, Items, Section
 

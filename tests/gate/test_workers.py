@@ -11,8 +11,7 @@ import pytest
 
 from dpcalc import plan
 from dpcalc.errors import OutOfMemoryError, OutOfTimeError
-from dpcalc.gate.costs import Costs, Request, cost_relevant
-from dpcalc.gate.workers import Workers
+from dpcalc.gate.workers import Costs, Request, Workers, cost_relevant
 from tests.gate.worker_tasks import act
 
 

@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dpcalc.cli.app import run
-from dpcalc.report.formats import REPORTS
+from dpcalc.report.gate import REPORTS
 from tests.thinning import thinned
 
 STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\r\u202e\u2066\u200b\u2028"

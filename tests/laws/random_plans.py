@@ -7,9 +7,8 @@ from zlib import crc32
 import numpy as np
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement

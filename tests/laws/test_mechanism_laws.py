@@ -17,9 +17,8 @@ from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms import kinds
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan

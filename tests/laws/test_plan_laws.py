@@ -21,7 +21,7 @@ from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import repeated, together
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan

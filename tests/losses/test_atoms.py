@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from dpcalc.accountants.basic import equal_steps
+from dpcalc.accountants.closed_forms import equal_steps, one_step_epsilon
 from dpcalc.accountants.composed_loss import LOWER, UPPER
-from dpcalc.accountants.gaussian import one_step_epsilon
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
 from dpcalc.losses.atoms import glued

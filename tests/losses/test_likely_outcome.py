@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpcalc.mechanisms.pate import gaussian_moments, pure_dp_moments
+from dpcalc.mechanisms.black_box import gaussian_moments, pure_dp_moments
 
 ORDERS = np.array([0.2, 1.0, 4.0, 15.0, 60.0])
 SHIFTS = (0.03, 0.4, 1.5)

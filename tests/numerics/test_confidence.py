@@ -5,7 +5,7 @@ import math
 import pytest
 from scipy import stats
 
-from dpcalc.audit.p_values import mean_interval
+from dpcalc.audit.laws import mean_interval
 
 
 @pytest.mark.parametrize("trials", [1, 2, 7, 40])

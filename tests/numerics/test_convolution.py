@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpcalc.numerics.convolution import convolve, cyclic_power_increments, cyclic_powers, fft_relative_error
+from dpcalc.numerics import convolve, cyclic_power_increments, cyclic_powers, fft_relative_error
 
 UNIT = 2**53  # terms are whole multiples of its inverse
 

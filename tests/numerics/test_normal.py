@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dpcalc.numerics.special import (
+from dpcalc.numerics import (
     LOG_CDF_ERROR,
     gauss_legendre_panels,
     mills_ratio,

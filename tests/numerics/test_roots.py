@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import brentq
 
-from dpcalc.numerics.roots import bracket_root, falling_root, zoomed_minimum
+from dpcalc.numerics import bracket_root, falling_root, zoomed_minimum
 
 ENDS = (-20.0, 20.0)
 FUNCTIONS = {

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from dpcalc.mechanisms.pate import ConfidentGNMax, LNMax, Votes
+from dpcalc.mechanisms.black_box import ConfidentGNMax, LNMax, Votes
 
 TEACHERS = 250
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcalc.audit.p_values import mean_interval
-from dpcalc.mechanisms.gaussian import joint_noise_multiplier
+from dpcalc.audit.laws import mean_interval
+from dpcalc.mechanisms.additive import joint_noise_multiplier
 from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Toeplitz, Tree
 from dpcalc.planner.plan import Phase
 from dpcalc.records import dataclass

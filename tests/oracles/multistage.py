@@ -11,7 +11,7 @@ from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level

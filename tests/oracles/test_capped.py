@@ -11,7 +11,7 @@ import pytest
 from dpcalc.accountants.pld import auto
 from dpcalc.amplification import worst_paths
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import FORWARD, composed, releasing_phases
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan

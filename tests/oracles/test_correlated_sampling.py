@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from dpcalc.errors import KeyedInputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Toeplitz
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.lower_end import epsilon_lower

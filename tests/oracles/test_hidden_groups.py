@@ -15,7 +15,7 @@ from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import averaged_group_bound
 from dpcalc.amplification.schedule import phase_steps, step_profile
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan

@@ -17,7 +17,7 @@ from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
 from dpcalc.amplification.worst_paths import worst_paths
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level

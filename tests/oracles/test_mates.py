@@ -20,8 +20,7 @@ from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.planner import lower_end
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, guarantee

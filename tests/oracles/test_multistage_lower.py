@@ -10,8 +10,7 @@ from scipy.stats import binom, norm
 
 from dpcalc.amplification.data_sets import DrawnNumbers
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.planner import lower_end
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower

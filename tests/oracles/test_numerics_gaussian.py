@@ -8,8 +8,8 @@ import mpmath
 import numpy as np
 import pytest
 
+from dpcalc.accountants.closed_forms import gaussian_epsilon
 from dpcalc.accountants.composed_loss import LOWER, UPPER
-from dpcalc.accountants.gaussian import gaussian_epsilon
 from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, grid_epsilon_bounds
 from dpcalc.accountants.rdp import rdp

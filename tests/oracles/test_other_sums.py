@@ -11,8 +11,7 @@ import pytest
 from scipy.special import ndtr
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import GaussianNoise
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian, GaussianNoise
 from dpcalc.mechanisms.kinds import mechanism_class
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.lower_end import epsilon_lower

@@ -16,8 +16,7 @@ from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner.composition import composed, protected_units
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.words import assumptions
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Shuffle

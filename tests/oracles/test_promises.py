@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 
 from dpcalc.amplification.phase import black_box_refusal
-from dpcalc.config.difference import differences, with_difference
+from dpcalc.config.edit import differences, with_difference
+from dpcalc.config.expand import fingerprint, normal_form
 from dpcalc.config.load import load_text
-from dpcalc.config.normal import fingerprint, normal_form
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import composed_moments
-from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.additive import Gaussian, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower

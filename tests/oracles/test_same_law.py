@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import (

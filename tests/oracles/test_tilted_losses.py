@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.audit.p_values import mean_interval
+from dpcalc.audit.laws import mean_interval
 from dpcalc.losses.loss import of_falling_pair, of_two_halves, under_draw
 from dpcalc.losses.moments import PublicDraw
 from dpcalc.losses.pair import MixturePair

@@ -22,10 +22,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpcalc.accountants.rdp import best_delta
-from dpcalc.audit.p_values import mean_interval
+from dpcalc.audit.laws import mean_interval
 from dpcalc.losses.moments import PublicDraw, segment_ends
 from dpcalc.losses.pair import MixturePair
-from dpcalc.numerics.special import gauss_legendre_panels, normal_cdf
+from dpcalc.numerics import gauss_legendre_panels, normal_cdf
 from dpcalc.records import dataclass
 
 Array, IntArray = NDArray[np.float64], NDArray[np.int64]

@@ -7,13 +7,11 @@ import pytest
 
 from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import DiscreteGaussian
+from dpcalc.mechanisms.additive import DiscreteGaussian, Gaussian
 from dpcalc.mechanisms.black_box import ApproximateDp
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.words import phase_summaries
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, BallsInBins, Poisson, RandomAllocation, Shuffle

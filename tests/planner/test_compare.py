@@ -7,8 +7,7 @@ import pytest
 
 from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.guarantee import Adjacency, Kind
-from dpcalc.mechanisms.additive import DiscreteGaussian
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import DiscreteGaussian, Gaussian
 from dpcalc.planner.compare import compare, cross_checks, gdp_row, tool_rows
 from dpcalc.planner.composition import composed
 from dpcalc.planner.published import opacus_steps, strong_composition_row

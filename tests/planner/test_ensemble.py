@@ -10,12 +10,11 @@ import pytest
 
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.gaussian import Gaussian
-from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax
-from dpcalc.pate.answer import data_independent_guarantee
+from dpcalc.mechanisms.additive import Gaussian
+from dpcalc.mechanisms.black_box import ConfidentGNMax, GNMax, LNMax
+from dpcalc.pate import data_independent_guarantee
 from dpcalc.planner.evaluate import delta_of, guarantee
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.statement import unsampled_epsilon
 from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Poisson, Shuffle

@@ -5,7 +5,7 @@ import pytest
 from dpcalc.config.load import load_text
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.planner.explain import other_choices, reasons
+from dpcalc.planner.statement import other_choices, reasons
 from tests.thinning import thinned
 
 DRAWS = (

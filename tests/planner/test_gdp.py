@@ -12,9 +12,9 @@ from scipy import special
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
-from dpcalc.planner import gdp
+from dpcalc.planner import risk
 from dpcalc.planner.composition import composed
-from dpcalc.planner.gdp import gaussian_summary
+from dpcalc.planner.risk import gaussian_summary
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.laws.random_plans import generator, random_plan
 from tests.oracles.fine_lattice import estimated_epsilon
@@ -143,7 +143,7 @@ def test_no_mu_where_nothing_is_hidden():
 def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
     plan = plan_of(Fixed(size=600), noise=4.0, steps=50)
     sharp = gaussian_summary(plan)
-    monkeypatch.setattr(gdp, "_COMPOSITION_WORK", 0.0)
+    monkeypatch.setattr(risk, "_COMPOSITION_WORK", 0.0)
     rough = gaussian_summary(plan)
     assert (sharp.is_rough, rough.is_rough) == (False, True)
     assert sharp.mu < rough.mu < math.inf
@@ -164,7 +164,7 @@ def test_on_random_plans_mu_lies_nowhere_above_the_certified_trade_off(seed):
     if not math.isfinite(found.mu):
         return
     for counts in filter(None, steps.values()):
-        bound = gdp._sharp_bound(counts, plan.delta)
+        bound = risk._sharp_bound(counts, plan.delta)
         epsilons = np.sort(rng.uniform(0, 1.1 * bound.end, 2000))
         allowed = np.maximum(gaussian_deltas(found.mu, epsilons), plan.delta) if found.mu else plan.delta
         certified = np.where(epsilons < bound.end, bound.profile(epsilons), 0.0)
@@ -176,7 +176,7 @@ def test_on_random_bounds_mu_lies_below_the_trade_off_of_an_oracle(seed):
     """Epsilon by inversion or a fine lattice at deltas above the floor; mu must allow all of them."""
     rng = generator(seed, 1802)
     problem = random_problem(rng)
-    bound = gdp._sharp_bound({problem.profile: problem.steps}, problem.delta)
+    bound = risk._sharp_bound({problem.profile: problem.steps}, problem.delta)
     for delta in (problem.delta * (1 + 1e-9), math.sqrt(problem.delta)):
         try:
             exact, error = estimated_epsilon([(problem.curve, problem.steps)], delta)

@@ -9,8 +9,7 @@ from statistics import NormalDist
 import pytest
 
 from dpcalc.errors import InputError
-from dpcalc.planner.search import AttackGoal, EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import AttackGoal, EpsilonGoal, solve
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.planner.test_edges import plan_of

@@ -10,15 +10,13 @@ from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
+from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
-from dpcalc.mechanisms.gaussian import Gaussian
 from dpcalc.planner.compare import compare
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.thinning import thinned

@@ -3,7 +3,7 @@
 import pytest
 
 from dpcalc import epsilon, plan
-from dpcalc.charts.curves import epsilon_by
+from dpcalc.charts import epsilon_by
 from dpcalc.errors import ConvergenceError, OutOfTimeError, TooLargeError, UnsupportedError
 from dpcalc.planner import compare as comparing
 from dpcalc.planner import evaluate as evaluating
@@ -89,7 +89,7 @@ def test_a_row_that_fails_leaves_the_others(monkeypatch, whole, name):
 
 
 def test_a_drawn_lower_bound_and_a_cross_check_that_fail_are_left_out(monkeypatch):
-    monkeypatch.setattr("dpcalc.charts.curves.epsilon_lower", failing(RecursionError()))
+    monkeypatch.setattr("dpcalc.charts.epsilon_lower", failing(RecursionError()))
     monkeypatch.setattr("dpcalc.planner.compare.epsilon_bounds", failing(MemoryError()))
     assert epsilon_by(RUN, "lower")[0] is None
     assert cross_checks(RUN) == ()

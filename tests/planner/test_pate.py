@@ -7,8 +7,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, louder, other_wins_bound
-from dpcalc.pate.answer import (
+from dpcalc.mechanisms.black_box import ConfidentGNMax, GNMax, LNMax, Votes, louder, other_wins_bound
+from dpcalc.pate import (
     data_dependent_guarantee,
     data_independent_guarantee,
     max_queries,

@@ -7,16 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from dpcalc import pate as pate_release
 from dpcalc.errors import InputError, UnsupportedError
-from dpcalc.mechanisms.pate import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
-from dpcalc.pate import answer as pate_release
-from dpcalc.pate.answer import (
-    ReleaseTerms,
-    data_independent_guarantee,
-    draw_sanitised_epsilon,
-    noisy_epsilon,
-    release_terms,
-)
+from dpcalc.mechanisms.black_box import ConfidentGNMax, GNMax, LNMax, Votes, other_wins_bound
+from dpcalc.pate import ReleaseTerms, data_independent_guarantee, draw_sanitised_epsilon, noisy_epsilon, release_terms
 from tests.oracles.ballots import ensemble, neighbours, outcomes, synthetic
 
 CHECKED = [

@@ -16,12 +16,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from dpcalc.planner import risk as risks
 from dpcalc.planner.composition import protected_units
-from dpcalc.planner.risk import (
-    attack_bounds,
-    both_profiles,
-    risk,
-    true_positive_rates,
-)
+from dpcalc.planner.risk import attack_bounds, both_profiles, risk, true_positive_rates
 from dpcalc.sampling.schemes import All, Poisson
 from tests.planner.test_edges import plan_of
 from tests.thinning import thinned

@@ -9,8 +9,7 @@ import yaml
 
 from dpcalc import delta, epsilon, load, risk
 from dpcalc.planner import composition
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from tests.thinning import thinned
 
 BINS = """

@@ -24,10 +24,8 @@ from dpcalc.planner import evaluate as evaluating
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.gdp import gaussian_summary
-from dpcalc.planner.risk import attack_bounds
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.risk import attack_bounds, gaussian_summary
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.tuning import Poisson, TruncatedNegativeBinomial
 from tests.few_losses import of_masses
 from tests.thinning import thinned

@@ -13,8 +13,7 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_units
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.search import EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.words import sampling_text
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.schemes import All, Fixed, Poisson

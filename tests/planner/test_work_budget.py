@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from dpcalc import work
+from dpcalc.accountants.closed_forms import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.composed_loss import UPPER
-from dpcalc.accountants.plain import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.amplification import counts as revealed_count_distributions
 from dpcalc.amplification.groups import large_group
@@ -26,8 +26,7 @@ from dpcalc.planner import composition as compositions
 from dpcalc.planner import evaluate as evaluation
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from dpcalc.planner.search import AttackGoal, EpsilonGoal
-from dpcalc.planner.solve import solve
+from dpcalc.planner.solve import AttackGoal, EpsilonGoal, solve
 from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Poisson, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions

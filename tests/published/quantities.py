@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from dpcalc.accountants import accountant_of
-from dpcalc.accountants.basic import equal_steps
+from dpcalc.accountants.closed_forms import central_limit_mu, equal_steps
 from dpcalc.accountants.composed_loss import LOWER
-from dpcalc.accountants.gaussian import central_limit_mu
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.amplification.schedule import glued_profile

@@ -15,10 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpcalc.charts.curves import epsilon_by
+from dpcalc.charts import epsilon_by
 from dpcalc.losses.rdp_curve import fixed_size_lower, fixed_size_upper, poisson_upper
-from dpcalc.mechanisms.additive import Laplace
-from dpcalc.mechanisms.gaussian import Gaussian
+from dpcalc.mechanisms.additive import Gaussian, Laplace
 from dpcalc.planner.published import LOWER, SIGNS_KNOWN, UPPER, published_rdp_bounds
 from dpcalc.sampling.schemes import Fixed, Poisson
 from tests.runs import run_of

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpcalc.charts.chart import Axis, Chart, Limit, Series, cell
-from dpcalc.charts.plot import chart_picture, chart_text, round_ticks
+from dpcalc.charts import Axis, Chart, Limit, Series, cell, chart_picture, chart_text, round_ticks
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Kind
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpcalc.report.rounding import as_given, percent_up, rounded_down, rounded_up, rounded_up_within
+from dpcalc.report.output import as_given, percent_up, rounded_down, rounded_up, rounded_up_within
 
 POSITIVE = st.floats(min_value=0.0, allow_nan=False, allow_infinity=False)
 DIGITS = st.integers(1, 17)

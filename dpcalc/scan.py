@@ -1,4 +1,4 @@
-"""Count the units of a data set in a folder tree or in a manifest.
+"""Count the units of a data set in a folder tree or in a manifest (`dpcalc scan`).
 
 In a folder tree every file is a record and every folder a unit: class folders, or users/sessions/...; a manifest is a
 CSV or JSONL file with a row for each record and a column for each level. The counts become a tree file or the `data:`
@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import BinaryIO
 
 from dpcalc.config.data_files import MAX_TREE_BYTES
-from dpcalc.config.normal import quoted
+from dpcalc.config.expand import quoted
 from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import LEVEL_NAME
 from dpcalc.config.source import ConfigError, open_regular, visible

@@ -1,24 +1,26 @@
-"""The privacy cost of PATE: by the number of answers alone, by the votes of the teachers, and as published.
+"""PATE: the privacy cost of labels that an ensemble of teachers voted on; its votes are read, its result is shown."""
 
-`aggregation` has its noise, `votes` are those of the teachers, in the order of the queries; delta is in (0, 1).
-Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
-"""
-
+import dataclasses
 import math
+import warnings
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
+from typing import SupportsInt
 
 import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
 from scipy.ndimage import maximum_filter
 
-from dpcalc.accountants.basic import equal_steps
-from dpcalc.accountants.gaussian import gaussian_epsilon
+from dpcalc.accountants.closed_forms import equal_steps, gaussian_epsilon
 from dpcalc.accountants.rdp import log_peak
-from dpcalc.arrays import Array, IntArray
-from dpcalc.errors import InputError, UnsupportedError, require_positive
+from dpcalc.config.source import ConfigError, open_regular, visible
+from dpcalc.errors import InputError, UnsupportedError, require_positive, system_message
 from dpcalc.guarantee import Adjacency, Guarantee, Kind, Row
-from dpcalc.mechanisms.pate import (
+from dpcalc.mechanisms.black_box import (
     MIN_MASS,
+    VOTES,
     ConfidentGNMax,
     GNMax,
     LNMax,
@@ -27,9 +29,183 @@ from dpcalc.mechanisms.pate import (
     louder,
     other_wins_bound,
 )
-from dpcalc.numerics.roots import bracket_root, zoomed_minimum
-from dpcalc.numerics.special import normal_quantile_array
+from dpcalc.numerics import Array, IntArray, bracket_root, normal_quantile_array, zoomed_minimum
 from dpcalc.records import dataclass
+from dpcalc.report.guarantees import assumes_rows, epsilon_text, guarantee_lines, quiet_line, row_json
+from dpcalc.report.output import BARE_DIGITS, Json, Lines, Output, as_given, lines, rounded_down, rounded_up
+
+_ENDINGS = (".npy", ".csv", ".tsv")
+_DELIMITERS = ",;\t"
+_MAX_VOTES = 50_000_000  # 400 MB as int64; ten times more does not fit into the memory of a small machine
+_MAX_TEACHERS = 1_000_000  # sums of votes stay exact far beyond it, but larger numbers are surely a mistake
+_NPY_MAGIC = b"\x93NUMPY"
+_MAX_LINE_BYTES = 64 * 1024 * 1024
+_COUNT = f"a whole number from 0 to {_MAX_TEACHERS}"
+
+
+def read_votes(
+    path: str, *, teachers: int | None = None, classes: int | None = None, queries: int | None = None
+) -> Votes:
+    """Return the votes on the first `queries` queries in a .npy, .csv or .tsv file (None: on all).
+
+    A cell is the number of teachers that give a query (row) a label (column); with `classes`, the number of labels, it
+    is the label, from 0, that a teacher (row) gives a query (column). `teachers` is their number, None for the sum of
+    the first row. InputError: a file that is not regular or not readable, or a wrong cell, row or size, by row
+    and column, counted from 1.
+    """
+    if not path.lower().endswith(_ENDINGS):
+        raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
+    try:
+        table = _npy_table(path) if path.lower().endswith(".npy") else _csv_table(path)
+    except ConfigError as error:
+        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
+    _refuse_cells(path, (table < 0) | (table > _MAX_TEACHERS), table, _COUNT)
+
+    counts = table
+    if classes is not None:
+        if classes < 2:
+            raise InputError(f"--classes: expected at least 2, got {classes}")
+        if teachers is not None and len(table) != teachers:
+            raise InputError(f"{path}: expected a row for each of {teachers} teachers, got {len(table)}")
+        _refuse_cells(path, table >= classes, table, f"a label from 0 to {classes - 1}")
+        columns = table.shape[1]
+        if columns * classes > _MAX_VOTES:
+            raise InputError(f"--classes: expected at most {_MAX_VOTES} counts, got {columns} x {classes}")
+        # One number for each pair (query, label), so that a single count gives the whole table.
+        pairs = (table + classes * np.arange(columns)).ravel()
+        counts = np.bincount(pairs, minlength=columns * classes).reshape(columns, classes)
+    if counts.shape[1] < 2:
+        raise InputError(f"{path}: expected a column for each of at least 2 labels, got {counts.shape[1]}")
+    if queries is not None and not 1 <= queries <= len(counts):
+        raise InputError(f"--queries: expected 1 to {len(counts)}, the queries in {path}, got {queries}")
+    counts = counts[:queries]
+
+    sums = counts.sum(axis=1)
+    expected = int(sums[0]) if teachers is None else teachers
+    wrong = np.flatnonzero(sums != expected)
+    if wrong.size:
+        row = int(wrong[0])
+        origin = "as in row 1" if teachers is None else "the number of teachers"
+        raise InputError(
+            f"{path}: row {row + 1}: expected {expected} votes, {origin}, got {int(sums[row])}; "
+            "columns are labels (--classes N for a file with the label of every teacher)"
+        )
+    if not 1 <= expected <= _MAX_TEACHERS:
+        raise InputError(f"{path}: row 1: expected 1 to {_MAX_TEACHERS} votes, got {expected}")
+    return Votes(counts=counts, teachers=expected)
+
+
+def _npy_table(path: str) -> IntArray:
+    """Return the whole numbers in a .npy file, whose header is untrusted.
+
+    Type, shape and size are checked before NumPy allocates or unpickles anything.
+    """
+    damaged = InputError(f"{path}: expected a NumPy array of whole numbers, got a damaged one")
+    with open_regular(path) as stream:
+        if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
+            raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
+        stream.seek(0)
+        try:
+            read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+                shape, _, dtype = read(stream)
+        except Exception as error:  # NumPy reads it with Python's own parser, which raises many exceptions
+            raise damaged from error
+    if dtype.hasobject:
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got Python objects, which are not loaded")
+    if dtype.kind not in "iuf":
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got {dtype}")
+    lengths = [length for length in shape if type(length) is int and length > 0]
+    if len(shape) != 2 or len(lengths) != 2:
+        got = str(shape)[:60]
+        raise InputError(f"{path}: expected two dimensions, queries x labels, none of them empty, got {got}")
+    _refuse_huge(path, math.prod(lengths))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            raw = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:  # the file is shorter than its header says
+        raise damaged from error
+    # Fractions, NaN and numbers beyond int64 do not survive the conversion and are found by comparing.
+    with np.errstate(invalid="ignore", over="ignore"):
+        table = np.asarray(raw).astype(np.int64)
+        is_rounded = np.asarray(raw) != table
+    _refuse_cells(path, is_rounded, raw, _COUNT)
+    return table
+
+
+def _csv_table(path: str) -> IntArray:
+    """Return the whole numbers of a CSV file, without blank lines and a header, a first line without numbers."""
+    # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
+    rows: list[NDArray[np.int32]] = []
+    delimiter, columns, number = "", 0, 0
+    with open_regular(path) as stream:
+        while line := stream.readline(_MAX_LINE_BYTES):
+            number += 1
+            if len(line) == _MAX_LINE_BYTES:  # a file without line ends is refused before it fills the memory
+                raise InputError(f"{path}: row {number}: expected at most {_MAX_LINE_BYTES} characters, got more")
+            try:
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError:
+                raise InputError(f"{path}: row {number}: expected UTF-8 text, got other bytes") from None
+            if not text.strip():
+                continue
+            text = text.rstrip("\r\n")
+            delimiter = delimiter or max(_DELIMITERS, key=text.count)
+            words = text.split(delimiter)
+            is_first, columns = not columns, columns or len(words)
+            if len(words) != columns:
+                raise InputError(f"{path}: row {number}: expected {columns} columns, got {len(words)}")
+            if is_first and all(_as_number(word) is None for word in words):
+                continue
+            try:
+                # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
+                rows.append(np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32))
+            except (ValueError, OverflowError):  # "3.0" is a whole number too
+                values = [_as_number(word) for word in words]
+                for column, (value, word) in enumerate(zip(values, words, strict=True)):
+                    if value is None or not (value.is_integer() and abs(value) <= _MAX_TEACHERS):
+                        got = word.strip()[:40] or "nothing"
+                        raise _cell_error(path, number - 1, column, _COUNT, got) from None
+                rows.append(np.array(values, dtype=np.float64).astype(np.int32))
+            _refuse_huge(path, len(rows) * columns)
+    if not rows:
+        raise InputError(f"{path}: expected a row for each query, got none")
+    return np.stack(rows).astype(np.int64)
+
+
+def _as_number(word: str) -> float | None:
+    """Return a word as a float; None if it is no number or has an underscore."""
+    try:
+        return None if "_" in word else float(word)
+    except ValueError:
+        return None
+
+
+def _refuse_huge(path: str, cells: int) -> None:
+    if cells > _MAX_VOTES:
+        raise InputError(f"{path}: expected at most {_MAX_VOTES} numbers, got more")
+
+
+def _refuse_cells(path: str, wrong: NDArray[np.bool_], table: NDArray[np.generic], expected: str) -> None:
+    """Raise the error of the first cell that is wrong, if there is one."""
+    if wrong.any():
+        row, column = np.unravel_index(int(wrong.argmax()), table.shape)
+        raise _cell_error(path, row, column, expected, table[row, column])
+
+
+def _cell_error(path: str, row: SupportsInt, column: SupportsInt, expected: str, got: object) -> InputError:
+    """Return the error for a cell; row and column are indices from 0, which the message counts from 1."""
+    return InputError(f"{path}: row {int(row) + 1}, column {int(column) + 1}: expected {expected}, got {got}")
+
+
+# The privacy cost of PATE: by the number of answers alone, by the votes of the teachers, and as published.
+# `aggregation` has its noise, `votes` are those of the teachers, in the order of the queries; delta is in (0, 1).
+# Source: docs/theory.md, Theorem 12.1 and Theorem 12.2.
+
 
 UNIT = "teacher"
 MAX_QUERIES = 10**9
@@ -388,3 +564,196 @@ def gnmax_log_moments(other_wins: Array, sigma: float, moments: Array) -> Array:
         other = log_q + moments * (rdp_1 - log_q / (mu_1 - 1))
         dependent = np.where(applies, np.logaddexp(top_wins, other), np.inf)
     return np.minimum(dependent, independent)
+
+
+# The result of `dpcalc pate`, and its queries as CSV; epsilons are rounded up.
+
+
+PROTECTS = "one teacher's data, hence each of its records; its votes may be any others"
+PRIVATE = "itself private: do not publish"
+WARNING = (
+    "what depends on the votes is itself private: publish the data-independent epsilon, or a sanitised one "
+    "(`dpcalc pate --sanitise`)"
+)
+DRAWN = "a sanitised epsilon is drawn once: publish this one or none, every further draw costs again"
+MAX_QUERY_ROWS = 10  # queries, the costliest ones, that `-v` shows
+COLUMNS = ("query", "votes", "lead", "other_wins", "renyi_divergence")  # of the queries, in CSV and in JSON
+
+
+def pate_output(
+    aggregation: PateMechanism,
+    votes: Votes | None,
+    *,
+    queries: int,
+    delta: float,
+    target: float | None,
+    rng: np.random.Generator | None,
+    verbose: bool,
+    with_csv: bool,
+) -> Output:
+    """Return all results for an ensemble, led by the data-independent epsilon; `csv` is a table of the queries.
+
+    With `rng`, whose seed must stay secret, also an epsilon to be published is drawn; `verbose` adds the costliest
+    queries for people, and every query to JSON. CSV has numbers in full precision.
+    """
+    terms, sanitised_epsilon = None, (math.inf, 0.0)
+    if rng is not None:
+        if votes is None:
+            raise InputError("--sanitise: expected votes, whose cost is made public, got none")
+        terms = release_terms(aggregation, queries, target=target, delta=delta)
+        sanitised_epsilon = draw_sanitised_epsilon(aggregation, votes, terms, delta=delta, rng=rng)
+    by_number = data_independent_guarantee(aggregation, queries, delta=delta)
+    by_votes, by_query = None, []
+    safe_epsilon = by_number.epsilon
+    ensemble = f"{queries} {_queries(queries)}"
+    if votes is not None:
+        ensemble += f", {votes.counts.shape[1]} labels, {votes.teachers} teachers"
+        by_votes = data_dependent_guarantee(aggregation, votes, delta=delta)
+    if votes is not None and by_votes is not None and (verbose or with_csv):
+        # Number, top votes, lead, bound on another label's win and divergence of each query.
+        # A partition is linear in the labels, of which there may be thousands; a sort would order all of them.
+        second, first = np.partition(votes.counts, -2, axis=1)[:, -2:].T
+        columns = (np.arange(1, queries + 1), votes.top, first - second, by_votes.chances, by_votes.costs)
+        by_query = list(zip(*(column.tolist() for column in columns), strict=True))
+
+    answered: Json | None = None
+    answered_words = votes_words = sanitised_words = ""
+    if isinstance(aggregation, ConfidentGNMax) and votes is not None:
+        expected = float(np.exp(aggregation.log_check_probabilities(votes.top)[0]).sum())
+        answered = {"private": True, "expected": expected}
+        answered_words = f"about {expected:.4g} of {queries} queries on average ({PRIVATE})"
+    if by_votes is not None:
+        votes_words = votes_text(by_votes)
+    sanitised: Json | None = None
+    if terms is not None:
+        epsilon, spread = sanitised_epsilon
+        note = "" if epsilon < safe_epsilon else "; no smaller than the data-independent one, so publish that"
+        sanitised = {"epsilon": epsilon, "delta": delta, "spread": spread, **dataclasses.asdict(terms)}
+        sanitised_words = (
+            f"epsilon <= {rounded_up(epsilon)} (order {terms.order:.4g}, beta {terms.smoothness:.4g}, "
+            f"noise {terms.noise:.4g}, spread {rounded_up(spread)}){note}"
+        )
+
+    published = []
+    rows_published = () if votes is None else published_rows(aggregation, votes, delta=delta)
+    for row in rows_published:
+        value = "" if row.epsilon is None else epsilon_text(row.epsilon, row.kind)
+        note = f"; {visible(row.note)}" if row.note else ""
+        published.append(("published", f"{row.method}, {row.bound}: {value} ({row.kind}{note})"))
+
+    # JSON has one object; people see a row for each text, under one label.
+    targeted: Json | None = None
+    targets: Lines = []
+    if target is not None:
+        count = max_queries(aggregation, target=target, delta=delta)
+        count_by_votes = None
+        if votes is not None:
+            count_by_votes = max_queries_by_votes(aggregation, votes, target=target, delta=delta)
+        least_noise = min_noise(aggregation, queries, target=target, delta=delta)
+        text = f"epsilon {as_given(target)} buys {count} {_queries(count)} whatever the votes are"
+        targets.append(("labels", text))
+        if count_by_votes is not None:
+            text = f"{count_by_votes} of {queries} with these votes ({PRIVATE})"
+            targets.append(("labels_with_these_votes", text))
+        noise = _noise_text(
+            least_noise, lambda x: rounded_up(x, digits=BARE_DIGITS), lambda x: rounded_down(x, digits=BARE_DIGITS)
+        )
+        targets.append(("least_noise", f"all {queries} queries keep to it, whatever the votes are, from {noise}"))
+        targeted = {
+            "epsilon": target,
+            "queries": count,
+            "queries_with_these_votes": count_by_votes,
+            "least_noise": _noise_json(least_noise),
+        }
+
+    costliest = []
+    shown = by_query if verbose else []
+    for number, top, lead, other_wins, divergence in sorted(shown, key=lambda row: -row[-1])[:MAX_QUERY_ROWS]:
+        text = (
+            f"query {number}: {top} votes, lead {lead}, another wins with at most {rounded_up(other_wins)}, "
+            f"divergence {rounded_up(divergence)}"
+        )
+        costliest.append(("costliest", text))
+    notes = ([WARNING] if votes is not None else []) + ([DRAWN] if terms is not None else [])
+    result: Json = {
+        "aggregation": _noise_json(aggregation),
+        "queries": queries,
+        "teachers": None if votes is None else votes.teachers,
+        "labels": None if votes is None else votes.counts.shape[1],
+        "protects": PROTECTS,
+        "guarantee": by_number.to_dict(),
+        "with_these_votes": None if by_votes is None else votes_json(by_votes),
+        "answered": answered,
+        "sanitised": sanitised,
+        "published": list(map(row_json, rows_published)),
+        "target": targeted,
+        "assumptions": list(VOTES),
+        "notes": notes,
+    }
+    if verbose:
+        result["per_query"] = [dict(zip(COLUMNS, row, strict=True)) for row in by_query]
+    middle = [("answered", answered_words), ("sanitised", sanitised_words), *published]
+    head = [
+        ("aggregation", _noise_text(aggregation, as_given, as_given)),
+        ("ensemble", ensemble),
+        ("protects", PROTECTS),
+    ]
+    return Output(
+        command="pate",
+        result=result,
+        headline=f"epsilon <= {rounded_up(safe_epsilon)}   delta = {as_given(delta)}   whatever the votes are",
+        lines=[
+            *guarantee_lines(by_number),
+            *head,
+            ("with_these_votes", votes_words),
+            *middle,
+            *targets,
+            *costliest,
+            *lines({"assumptions": list(VOTES)}),
+        ],
+        rows=[
+            *head,
+            ("these votes", votes_words),
+            *middle,
+            *(("target", text) for _, text in targets),
+            *costliest,
+            *assumes_rows(VOTES),
+        ],
+        quiet_text=quiet_line(safe_epsilon),
+        csv="".join(",".join(map(str, row)) + "\n" for row in (COLUMNS, *by_query)) if with_csv else "",
+    )
+
+
+def _queries(count: int) -> str:
+    return "query" if count == 1 else "queries"
+
+
+def votes_json(by_votes: DataDependentResult) -> Json:
+    return {"private": True, "order": by_votes.order, "guarantee": by_votes.guarantee.to_dict()}
+
+
+def votes_text(by_votes: DataDependentResult) -> str:
+    """Return the data-dependent epsilon in words, marked private."""
+    epsilon, bound = rounded_up(by_votes.guarantee.epsilon), by_votes.guarantee.bound
+    return f"epsilon <= {epsilon} ({bound}, order {by_votes.order:.4g}, both directions; {PRIVATE})"
+
+
+def _noise_json(aggregation: PateMechanism) -> Json:
+    if isinstance(aggregation, LNMax):
+        return {"gamma": aggregation.gamma}
+    label: Json = {"sigma": aggregation.noise_multiplier}
+    if not isinstance(aggregation, ConfidentGNMax):
+        return label
+    check = aggregation.threshold_noise_multiplier
+    return {"label": label, "threshold": aggregation.threshold, "check_sigma": check}
+
+
+def _noise_text(aggregation: PateMechanism, up: Callable[[float], str], down: Callable[[float], str]) -> str:
+    """Return an aggregation and its noise in words; `up` writes a deviation, `down` gamma: each as costs no more."""
+    if isinstance(aggregation, LNMax):
+        return f"LNMax, gamma {down(aggregation.gamma)}"
+    label = up(aggregation.noise_multiplier)
+    if not isinstance(aggregation, ConfidentGNMax):
+        return f"GNMax, sigma {label}"
+    check = up(aggregation.threshold_noise_multiplier)
+    return f"Confident-GNMax, threshold {as_given(aggregation.threshold)}, threshold sigma {check}, sigma {label}"

@@ -1,1 +1,0 @@
-"""PATE: the privacy cost of labels that an ensemble of teachers voted on."""

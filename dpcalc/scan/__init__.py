@@ -1,1 +1,0 @@
-"""Counting the units of a data set in folders and manifests (`dpcalc scan`)."""

@@ -1,1 +1,0 @@
-"""Grids over keys of a config: their points, answers and tables."""
