@@ -27,7 +27,7 @@ from dpcalc.gate.check import Lock, lock_path, missing_configs, read_lock, read_
 from dpcalc.gate.diff import cases
 from dpcalc.gate.policy import Loss, Policy, effective_policy, find_scope, with_scope_problems
 from dpcalc.gate.verdict import Result, Verdict
-from dpcalc.report.gate import REPORTS, GateAnswer, report_format
+from dpcalc.report.gate import REPORTS, GateAnswer
 from dpcalc.report.rules import RULES, rule_address, rules_page
 
 KNOWN_BYTES = 4096
@@ -105,7 +105,7 @@ def _is_report(path: str) -> bool:
     except (ConfigError, OSError, UnicodeDecodeError):
         return False
     ending = end.decode("utf-8", errors="ignore")
-    return not start or any(report_format(name).is_report(beginning, ending) for name in REPORTS)
+    return not start or any(form.is_report(beginning, ending) for form in REPORTS.values())
 
 
 def gate_answer(
@@ -126,7 +126,7 @@ def gate_answer(
     *files, printed = reports
     for report in files:
         path = str(report.path)
-        data = report_format(report.format).text(gate).encode("utf-8", errors="backslashreplace")
+        data = REPORTS[report.format].text(gate).encode("utf-8", errors="backslashreplace")
         try:
             if Path(path).exists() and not Path(path).is_file():
                 send(path, data)
@@ -141,10 +141,10 @@ def gate_answer(
     if summary and any(report.format == "github" for report in reports):
         try:
             with Path(summary).open("a", encoding="utf-8") as stream:  # other steps of the job write there too
-                stream.write(report_format("markdown").text(gate))
+                stream.write(REPORTS["markdown"].text(gate))
         except OSError as error:
             asides.append(f"warning: {SUMMARY}: cannot write it: {system_message(error)}")
-    written = report_format(printed.format)
+    written = REPORTS[printed.format]
     text = written.text(gate)
     if written.for_people and sys.stdout is not None:
         text = styled_text(text, sys.stdout)

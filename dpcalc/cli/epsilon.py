@@ -30,8 +30,8 @@ from dpcalc.errors import DpcalcError, InputError, UnsupportedError, listed
 from dpcalc.gate.check import fit_text, fits
 from dpcalc.gate.workers import compute_answer
 from dpcalc.guarantee import Guarantee
-from dpcalc.report.gate import STATEMENTS, statement_format
 from dpcalc.report.guarantees import config_names, gdp_json, gdp_line, gdp_text
+from dpcalc.report.statement import STATEMENTS, registry_notes, statement_view
 from dpcalc.work import optional
 
 if TYPE_CHECKING:
@@ -276,7 +276,6 @@ def statement(
 
     from dpcalc.planner.statement import statement as stated
     from dpcalc.planner.words import with_thousands_separators
-    from dpcalc.report.statement import registry_notes, statement_view
 
     loaded = request.load()
     view = statement_view(stated(loaded.plan), loaded, published=published)
@@ -290,7 +289,7 @@ def statement(
         except DpcalcError as error:  # without matplotlib, or where no curve is defined
             notes = (f"the page has no chart: {error}",)
     # In a file, 80 columns: nobody knows the reader's terminal.
-    text = statement_format(written)(view, width() if on_terminal() else 80)
+    text = STATEMENTS[written](view, width() if on_terminal() else 80)
     if on_terminal() and written == "text":  # thousands separators, except in the last section, on files and hashes
         guarantee, heading, origin = text.partition("\nWhere it comes from\n")
         text = f"{with_thousands_separators(guarantee)}{heading}{origin}"

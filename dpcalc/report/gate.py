@@ -11,7 +11,6 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 from xml.etree import ElementTree as ET
@@ -48,28 +47,6 @@ from dpcalc.report.rules import RULES, rule_address
 
 if TYPE_CHECKING:
     from dpcalc.gate.ledger import Account
-    from dpcalc.report.statement import StatementView
-
-REPORTS: dict[str, str] = {
-    "text": "dpcalc.report.gate:TEXT",
-    "concise": "dpcalc.report.gate:CONCISE",
-    "json": "dpcalc.report.gate:JSON",
-    "github": "dpcalc.report.gate:GITHUB",
-    "gitlab": "dpcalc.report.gate:GITLAB",
-    "junit": "dpcalc.report.gate:JUNIT",
-    "sarif": "dpcalc.report.gate:SARIF",
-    "markdown": "dpcalc.report.gate:MARKDOWN",
-}
-"""Formats of `--report` by name: "module:name" of a `ReportFormat`."""
-STATEMENTS: dict[str, str] = {
-    "text": "dpcalc.report.statement:statement_text",
-    "markdown": "dpcalc.report.statement:MARKDOWN",
-    "json": "dpcalc.report.statement:statement_json",
-    "registry": "dpcalc.report.statement:statement_registry",
-    "latex": "dpcalc.report.statement:LATEX",
-    "html": "dpcalc.report.statement:HTML",
-}
-"""Formats of `statement --format` by name: "module:name" of a function of (StatementView, columns of a line)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,16 +61,6 @@ class ReportFormat:
     def is_report(self, start: str, end: str) -> bool:
         """Return True for an earlier report, by the beginning and the end of a file."""
         return bool((self.start and re.match(self.start, start)) or (self.end and re.search(self.end, end)))
-
-
-def report_format(name: str) -> ReportFormat:
-    format_: ReportFormat = resolve_name(REPORTS[name])
-    return format_
-
-
-def statement_format(name: str) -> Callable[[StatementView, int], str]:
-    function: Callable[[StatementView, int], str] = resolve_name(STATEMENTS[name])
-    return function
 
 
 # The result of a gate in every format of `--report`, a section and a function a format.
@@ -519,6 +486,19 @@ def sarif_json(gate: GateAnswer) -> str:
 _HEAD = r'\{\s*"\$schema":\s*"[^"]*sarif[^"]*",\s*"version":\s*"2\.1\.0",\s*'
 _RUN = r'"runs":\s*\[\s*\{\s*"tool":\s*\{\s*"driver":\s*\{\s*"name":\s*"dpcalc"'
 SARIF = ReportFormat(text=sarif_json, start=_HEAD + _RUN)
+
+
+REPORTS = {
+    "text": TEXT,
+    "concise": CONCISE,
+    "json": JSON,
+    "github": GITHUB,
+    "gitlab": GITLAB,
+    "junit": JUNIT,
+    "sarif": SARIF,
+    "markdown": MARKDOWN,
+}
+"""Formats of `--report` by name."""
 
 
 # The results of `ledger show` and `ledger add`.

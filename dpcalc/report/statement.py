@@ -496,3 +496,14 @@ def registry_notes(view: StatementView) -> tuple[str, ...]:
         "dpcalc assumes, please check": list(ASSUMED),
     }
     return tuple(f"{words}: {', '.join(paths)}" for words, paths in groups.items() if paths)
+
+
+STATEMENTS: dict[str, Callable[[StatementView, int], str]] = {
+    "text": statement_text,
+    "markdown": MARKDOWN,
+    "json": statement_json,
+    "registry": statement_registry,
+    "latex": LATEX,
+    "html": HTML,
+}
+"""Formats of `statement --format` by name."""

@@ -177,9 +177,9 @@ def test_a_chart_has_thousands_separators_and_a_pipe_has_none(real, file, monkey
 # The bar of progress: on a terminal, after a while, and nowhere else
 
 WORK = """
-from dpcalc.cli import progress
-progress.PATIENCE = {patience}
-with progress.progress():
+from dpcalc.cli import options
+options.PATIENCE = {patience}
+with options.progress():
     {work}
 """
 
@@ -278,10 +278,10 @@ explain DPC208
 
 PROGRAM = """
 import fcntl, struct, sys, termios, textwrap
-from dpcalc.cli import progress
+from dpcalc.cli import options
 from dpcalc.cli.app import run
 from tests import shared_results
-progress.PATIENCE = 3600.0
+options.PATIENCE = 3600.0
 shared_results.install(setattr)  # what the same command costs is computed once
 fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", 50, int(sys.argv[1]), 0, 0))
 for line in open("commands", encoding="utf-8").read().splitlines():

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc.report.gate import REPORTS, STATEMENTS
+from dpcalc.report.gate import REPORTS
+from dpcalc.report.statement import STATEMENTS
+from tests.cli.toy_format import TOY, toy_statement
 
 ROOT = Path(__file__).parents[2]
-TOY = "tests.cli.toy_format:TOY"
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def test_a_format_of_one_module_and_one_line(with_toy, config, tmp_path, code):
 
 @pytest.mark.heavy
 def test_a_statement_in_a_format_of_one_function_and_one_line(with_toy, config, monkeypatch):
-    monkeypatch.setitem(STATEMENTS, "toy", "tests.cli.toy_format:toy_statement")
+    monkeypatch.setitem(STATEMENTS, "toy", toy_statement)
     ended = with_toy("statement", config(name="toys"), "--format", "toy")
     first, *headings, epsilon = ended.out.splitlines()
     assert (ended.code, first, headings[0]) == (0, "Privacy statement: toys", "The guarantee")

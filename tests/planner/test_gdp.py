@@ -143,7 +143,7 @@ def test_no_mu_where_nothing_is_hidden():
 def test_what_takes_too_much_work_is_bounded_by_moments(monkeypatch):
     plan = plan_of(Fixed(size=600), noise=4.0, steps=50)
     sharp = gaussian_summary(plan)
-    monkeypatch.setattr(risk, "_COMPOSITION_WORK", 0.0)
+    monkeypatch.setattr(risk, "_MU_WORK", 0.0)
     rough = gaussian_summary(plan)
     assert (sharp.is_rough, rough.is_rough) == (False, True)
     assert sharp.mu < rough.mu < math.inf

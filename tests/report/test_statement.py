@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 import yaml
 
-from dpcalc.report.gate import STATEMENTS
+from dpcalc.report.statement import STATEMENTS
 from tests.report.test_formats import SCHEMAS
 from tests.report.test_golden import HOSTILE, ran  # noqa: F401  a fixture
 
