@@ -220,7 +220,7 @@ def test_a_bar_appears_on_a_terminal_when_work_takes_long():
     ],
 )
 def test_the_bar_says_what_how_much_and_how_long(label, total, part, columns, expected):
-    work = f"progress.announce({label!r}, total={total}); progress.report_progress({part}); input()"
+    work = f"options.announce({label!r}, total={total}); options.report_progress({part}); input()"
     text = worked(work, patience=0.0, until=expected[-1], COLUMNS=columns, NO_COLOR="1")
     assert all(word in text for word in expected), text
 

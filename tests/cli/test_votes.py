@@ -202,7 +202,7 @@ def test_files_that_are_no_votes(saved, refused, name):
 
 
 def test_huge_files(saved, refused, monkeypatch):
-    monkeypatch.setattr("dpcalc.pate._MAX_CELLS", 8)
+    monkeypatch.setattr("dpcalc.pate._MAX_VOTES", 8)
     monkeypatch.setattr("dpcalc.pate._MAX_LINE_BYTES", 20)
     for content, name in ((GOOD, "a.npy"), ("5,3,2\n" * 3, "a.csv"), ("1" * 30, "b.csv")):
         assert re.search(r"expected at most (8|20) .*, got more", refused(saved(content, name)))

@@ -143,7 +143,7 @@ def test_processes_are_started_in_three_places():
         lines = path.read_text(encoding="utf-8").splitlines()
         if any(re.search(STARTING, line) for line in lines if re.match(r"\s*(import|from) |.*os\.", line)):
             found.add(path.relative_to(ROOT / "dpcalc").as_posix())
-    assert found == {"gate/workers.py", "gate/revision.py", "sweep/points.py"}
+    assert found == {"gate/workers.py", "gate/diff.py", "sweep.py"}
 
 
 BACKEND = """\
