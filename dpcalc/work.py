@@ -37,9 +37,9 @@ def fraction_units(number: int, bits: int) -> float:
 
 
 class Meter:
-    """Counts work against a limit; what was remembered and has been paid for once is `charged`."""
+    """Counts work against a limit; what was remembered and has been paid for once is `charged`, with its work."""
 
-    def __init__(self, limit: float, charged: set[Hashable]) -> None:
+    def __init__(self, limit: float, charged: dict[Hashable, float]) -> None:
         self.limit, self.spent, self.charged = limit, 0.0, charged
 
     def spend(self, units: float) -> None:
@@ -94,7 +94,7 @@ def own_allowance(units: float) -> Iterator[Meter]:
     """Context that limits work to `units`, whatever an outer allowance has left, and charges that one afterwards."""
     # So the result does not depend on earlier work.
     outer = _METER.get()
-    meter = Meter(units, set() if outer is None else outer.charged)
+    meter = Meter(units, {} if outer is None else outer.charged)
     token = _METER.set(meter)
     try:
         yield meter
@@ -103,6 +103,24 @@ def own_allowance(units: float) -> Iterator[Meter]:
         if outer is not None:
             # At most what was allowed: what was refused was not done.
             outer.spent += min(meter.spent, meter.limit)
+
+
+@contextmanager
+def question_of_its_own() -> Iterator[None]:
+    """Context in which nothing is limited or paid for yet, so that the answer is the one that is given alone.
+
+    What the outer allowance has paid for is not charged to it again.
+    """
+    outer, meter = _METER.get(), Meter(math.inf, {})
+    token = _METER.set(meter)
+    try:
+        yield
+    finally:
+        _METER.reset(token)
+        if outer is not None:
+            again = meter.charged.keys() & outer.charged.keys()
+            outer.spent += meter.spent - sum(meter.charged[key] for key in again)
+            outer.charged |= meter.charged
 
 
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
@@ -118,14 +136,14 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             key = (args, tuple(sorted(kwargs.items())))
-            meter = _METER.get() or Meter(math.inf, set())
+            meter = _METER.get() or Meter(math.inf, {})
             is_paid = (call, key) in meter.charged
             left = math.inf if is_paid else meter.left
             # What is known but costs more than is left is computed again: the answer may not depend on earlier ones.
             entry = known.get(key)
             if entry is None or entry[1] > left:
                 # A meter that shares nothing charged: the cost may not depend on what was asked before.
-                inner = Meter(left, set())
+                inner = Meter(left, {})
                 token = _METER.set(inner)
                 try:
                     entry = function(*args, **kwargs), inner.spent
@@ -144,7 +162,7 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
                 known.popitem(last=False)
             if not is_paid:
                 meter.spend(cost)
-                meter.charged.add((call, key))
+                meter.charged[call, key] = cost
             return result
 
         call.cache_clear = known.clear  # type: ignore[attr-defined]  # as functools names it

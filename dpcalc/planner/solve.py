@@ -48,7 +48,7 @@ from dpcalc.sampling.schemes import (
     BallsInBins,
     RandomAllocation,
 )
-from dpcalc.work import SECOND, allowance, own_allowance, spend
+from dpcalc.work import SECOND, allowance, own_allowance, question_of_its_own, spend
 
 Value = float | int | Fraction
 _REMEMBERED = 4  # compositions kept in a search: each may hold megabytes
@@ -203,15 +203,25 @@ def largest_whole(
     growth: int = 16,
     start: int | None = None,
     ranked: Composition | None = None,
+    alone: bool = False,
 ) -> tuple[int, int | None]:
     """Return (largest number that meets the goal, next one or None at the end); NoSolution if none does.
 
-    Estimates take the bounds that are the cheapest in the `ranked` run, then those that are at the root.
+    Estimates take the bounds that are the cheapest in the `ranked` run, then those that are at the root. What is
+    certified is what would be answered for the number `alone`, if that may depend on what others have paid for.
     """
     # The measure must grow with the number.
     lowest, highest = ends
     at = lru_cache(maxsize=_REMEMBERED)(lambda value: composed(with_value(value)))  # both measures ask for the same
-    certified = cache(lambda value: goal.certified(at(value)))
+
+    @cache
+    def certified(value: int) -> float:
+        if not alone:
+            return goal.certified(at(value))
+        spend(1.0)
+        with question_of_its_own():
+            return goal.certified(with_value(value))
+
     is_estimated = isinstance(goal, EpsilonGoal) and not goal.looser  # the estimate of any other goal is its bound
 
     def refuse_lowest() -> None:
@@ -567,10 +577,14 @@ def _solve_group(base: Composition, goal: Goal, phase: str | None) -> Solution:
         raise InputError("--phase: expected none, a group is the same in every phase; leave it out")
     plan, name = base.stated, "group_size"
     ends = 1, largest_group(plan)
-    size, fails_at = largest_whole(lambda size: replace(plan, group_size=size), ends, goal, name, growth=2)
+    # The chain of a larger group begins as that of a smaller one.
+    size, fails_at = largest_whole(lambda size: replace(plan, group_size=size), ends, goal, name, growth=2, alone=True)
     if fails_at is None:
         _refuse_assumed(plan.phases[0].hierarchy.level(plan.unit), "group")
-    return _solution(replace(plan, group_size=size), (size, fails_at), (name, name), goal)
+    solved = replace(plan, group_size=size)
+    with question_of_its_own():
+        measure = certified_measure(solved, goal)
+    return _solution(solved, (size, fails_at), (name, name), goal, measure)
 
 
 def _refuse_assumed(level: Level, what: str) -> None:

@@ -154,6 +154,22 @@ def test_what_stands_in_where_work_ran_out_is_returned_and_not_remembered():
             assert meter.spent == 100.0
 
 
+def test_a_question_of_its_own_pays_for_all_and_the_outer_one_once():
+    @work.cached_with_cost(4)
+    def costly(units):
+        work.spend(units)
+
+    with work.allowance(100.0) as outer:
+        costly(40.0)
+        with work.question_of_its_own():
+            with pytest.raises(WorkExceededError), work.own_allowance(30.0):
+                costly(40.0)
+            costly(40.0)
+            costly(20.0)
+        costly(20.0)
+        assert outer.spent == 40.0 + 30.0 + 20.0
+
+
 def test_an_inner_allowance_is_part_of_the_outer_one():
     with work.allowance(100.0) as outer:
         with pytest.raises(WorkExceededError), work.allowance(1000.0):
