@@ -23,7 +23,6 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.numerics import Array, log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
-from dpcalc.sampling.co_sampled import CoSampled, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
     binomial_lower,
@@ -38,6 +37,7 @@ from dpcalc.sampling.counts import (
     to_whole_bits,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
+from dpcalc.sampling.paths import CoSampled, random_contributions
 from dpcalc.sampling.sums import cut_empty_probability, cut_sum
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 

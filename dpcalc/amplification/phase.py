@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import groupby
 
-from dpcalc.amplification.counts import Average, Bound, Member, Part, hidden_group_bound, revealed_count_distributions
+from dpcalc.amplification.bound import Average, Bound, Member, Part, hidden_group_bound, revealed_count_distributions
 from dpcalc.amplification.groups import Group, Placement, contexts
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage

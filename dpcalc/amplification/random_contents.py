@@ -16,17 +16,18 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import (
+from dpcalc.amplification.bound import (
     MAX_UNITS_APART,
     Average,
     Bound,
     CountPair,
     ExchangedPair,
     Member,
+    StepBound,
     hidden_draws,
     hidden_group_bound,
     missed_distances,
+    path_bound,
 )
 from dpcalc.amplification.groups import Placement
 from dpcalc.amplification.mates import (
@@ -39,7 +40,6 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability, sum_upper
 from dpcalc.sampling.counts import (
     CountDistribution,
     coarsen_upwards,
@@ -49,7 +49,7 @@ from dpcalc.sampling.counts import (
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path
+from dpcalc.sampling.paths import Path, contribution_distribution, max_nonempty_probability, sum_upper
 from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 from dpcalc.work import SECOND, allowance, cached_with_cost
 

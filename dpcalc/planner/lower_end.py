@@ -23,9 +23,7 @@ import numpy as np
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
-from dpcalc.amplification.allocation import pass_losses
-from dpcalc.amplification.bound import StepBound, bound_mixtures
-from dpcalc.amplification.counts import Average, CountPair, count_mixtures
+from dpcalc.amplification.bound import Average, CountPair, StepBound, bound_mixtures, count_mixtures
 from dpcalc.amplification.data_sets import (
     FEW_CELLS,
     FULL,
@@ -42,21 +40,20 @@ from dpcalc.amplification.data_sets import (
     rough_normal_masses,
 )
 from dpcalc.amplification.groups import Group
-from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
+from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, pass_losses, steps_of_a_pass
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.likelihood_ratio import Estimate
 from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.additive import AdditiveNoise, Gaussian
 from dpcalc.numerics import Array
 from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, draws_unit, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import binomial, drop_rare_tail
-from dpcalc.sampling.paths import Path, one_pass
+from dpcalc.sampling.paths import CoSampled, Path, co_sampled_with, one_pass
 from dpcalc.sampling.schemes import AllocatedPass, Allocation, BallsInBins, Fixed, RandomAllocation
 from dpcalc.work import SECOND, allowance, own_allowance
 

@@ -13,8 +13,8 @@ from functools import partial
 from dpcalc.accountants.closed_forms import best_fraction
 from dpcalc.accountants.pld import auto, worst_direction
 from dpcalc.accountants.rdp import rdp
+from dpcalc.amplification.any_mechanism import group_divergence
 from dpcalc.amplification.bound import StepBound, bound_mixtures
-from dpcalc.amplification.divergences import group_divergence
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Steps, together
 from dpcalc.losses.pair import MixturePair

@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
-from dpcalc.amplification.counts import Average, Bound, CountPair, ExchangedPair, unamplified
+from dpcalc.amplification.bound import Average, Bound, CountPair, ExchangedPair, unamplified
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.schedule import unamplified_phase
 from dpcalc.errors import counted

@@ -28,7 +28,6 @@ from dpcalc.sampling.counts import (
     sum_of_draws,
     to_whole_bits,
 )
-from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import TURN, spend
 
@@ -151,10 +150,9 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 
 
 def rough_count_distributions(
-    path: Path, members: int, max_contributions: int
+    draws: list[tuple[Scheme, int]], members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
     """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1})."""
-    draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if scheme.can_repeat)
     log_members = math.log(members)
 

@@ -7,9 +7,9 @@ import pytest
 
 import dpcalc
 from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import InputError
 from dpcalc.losses.pair import MixturePair
+from dpcalc.sampling.paths import path_above_all, worst_paths
 
 
 @pytest.mark.heavy

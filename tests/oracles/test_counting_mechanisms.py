@@ -15,8 +15,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from dpcalc.amplification.any_mechanism import step_pair
 from dpcalc.amplification.random_contents import hidden_unit_bound
-from dpcalc.amplification.step_pair import step_pair
 from dpcalc.losses.atoms import chain_of
 from dpcalc.losses.moments import composed_moments
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp

@@ -10,7 +10,7 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.counts import Member, hidden_draws, missed_distances
+from dpcalc.amplification.bound import Member, hidden_draws, missed_distances
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import averaged_group_bound
 from dpcalc.amplification.schedule import phase_steps, step_profile

@@ -15,13 +15,12 @@ from dpcalc.amplification import joint_distances
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
-from dpcalc.amplification.worst_paths import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.paths import path_table, worst_paths
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.oracles.adversary import truth_of
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick

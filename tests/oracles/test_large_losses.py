@@ -10,10 +10,9 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import CountPair
+from dpcalc.amplification.any_mechanism import step_pair
+from dpcalc.amplification.bound import CountPair, StepBound
 from dpcalc.amplification.data_sets import data_set_atoms
-from dpcalc.amplification.step_pair import step_pair
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace

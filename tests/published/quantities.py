@@ -19,7 +19,7 @@ from dpcalc.planner.composition import BACKWARD, FORWARD, composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.published import flat_poisson_row, strong_composition_row, theorem_3_row
-from dpcalc.sampling.co_sampled import co_sampled_with
+from dpcalc.sampling.paths import co_sampled_with
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
 
 SIGNS = {"-": -1, "+": 1, "0": 0}
