@@ -32,7 +32,6 @@ from dpcalc.sampling.counts import (
     hypergeometric,
     nonzero_probability,
     power,
-    rounded,
     sum_of_draws,
     to_whole_bits,
 )
@@ -88,7 +87,14 @@ def data_set_pair(
             _, empty = _no_record_in_vector(co_sampled, left, zeroed, Fraction(0))
             q = _clipped_vector(0, sign, Fraction(1), empty)
     else:
-        p, q = _frame_pair(co_sampled, adjacency, contributions, members)
+        own, count = _scale(_own_contributions(co_sampled, bits), contributions.length), path.counts[-1]
+        each = _sibling_sum(co_sampled, unit, contributions)
+        p = _draw_sum(co_sampled, unit, each, (members, _scale(own, -1)), count, bits)
+        if adjacency is Adjacency.ADD_REMOVE:
+            q = _draw_sum(co_sampled, unit, each, (0, own), count - members, bits)
+        else:
+            replaced = own if adjacency is Adjacency.REPLACE_ONE else {0: Fraction(1)}
+            q = _draw_sum(co_sampled, unit, each, (members, replaced), count, bits)
 
     # From that draw to the whole sum, level by level outwards: siblings and the draws of the unit on the path.
     repeats = repeats or (1,) * unit
@@ -96,34 +102,33 @@ def data_set_pair(
     for level in range(lowest, 0, -1):
         sibling = _sibling_sum(co_sampled, level, contributions, prod(repeats[level - 1 : lowest]))
         sides = [sum_of_draws(to_whole_bits(side, bits), repeats[level - 1], bits=bits) for side in (p, q)]
-        p, q = (_level_sum(co_sampled, level, sibling, on_path, bits) for on_path in sides)
+        p, q = (_draw_sum(co_sampled, level, sibling, (1, side), path.counts[level - 1], bits) for side in sides)
     return to_whole_bits(p, bits), to_whole_bits(q, bits)
 
 
-def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture, bits: int) -> Mixture:
-    """Return the law of the sum of a level's draw; in passes and long Poisson draws siblings add nothing."""
-    path, contributes = co_sampled.path, sibling.keys() != {0}
-    count, rate = path.counts[level - 1], path.rate(level)
-    total: Mixture = {}
-    scheme, with_path, missed = path.schemes[level - 1], on_path, {0: Fraction(1)}
-    if scheme.can_repeat:
-        for copies, chance in binomial_lower(scheme.size, Fraction(1, count)).items():  # rare large numbers are cut
-            beside = sum_of_draws(sibling, scheme.size - copies, bits=bits)
-            _add_to(total, convolve(beside, sum_of_draws(on_path, copies, bits=bits)), chance)
-        return total
-    if scheme.is_cut:
-        return cut_sum(scheme, count, sibling, on_path, bits=bits)
-    if contributes and _shows_draws(co_sampled, level):
-        with_path = convolve(sum_of_draws(sibling, count - 1, bits=bits), on_path)
-    elif scheme.has_stand_in and contributes:
-        beside = sum_of_draws(sibling, scheme.size - 1, bits=bits)
-        with_path, missed = convolve(beside, on_path), convolve(beside, sibling)
-    elif scheme.is_independent and contributes:
-        missed = sum_of_draws(sibling, count - 1, rate, bits=bits)
-        with_path = convolve(missed, on_path)
-    _add_to(total, with_path, rate)
-    _add_to(total, missed, 1 - rate)
-    return {center: weight for center, weight in total.items() if weight}
+def _draw_sum(
+    co_sampled: CoSampled, level: int, each: Mixture, members: tuple[int, Mixture], count: int, bits: int
+) -> Mixture:
+    """Return the law of the sum of a level's draw from `count` units: of so many the law is given, of others `each`.
+
+    In a pass or a draw of everything the others may add nothing; rare large numbers of members are cut.
+    """
+    scheme, drawn, others, (number, own) = co_sampled.path.schemes[level - 1], 0, {0: Fraction(1)}, members
+    if scheme.is_cut:  # of single units alone
+        return cut_sum(scheme, count, each, own, bits=bits) if number else scheme.sum_of_drawn(each, count, bits)
+    law = {number: Fraction(1)}
+    if scheme.has_stand_in:
+        drawn = min(scheme.size, count)
+        law = hypergeometric(count, number, drawn, is_lower=True)
+    elif scheme.can_repeat:
+        drawn = scheme.size if count else 0
+        law = binomial_lower(drawn, Fraction(number, max(count, 1)))
+    elif scheme.is_independent:  # the sum of the other units is independent of the members drawn
+        law = binomial_lower(number, scheme.probability)
+        others = sum_of_draws(each, count - number, scheme.probability, bits=bits)
+    elif _shows_draws(co_sampled, level):
+        others = sum_of_draws(each, count - number, bits=bits)
+    return convolve(others, _counted_sum(law, own, each, drawn, bits))
 
 
 def _shows_draws(co_sampled: CoSampled, level: int) -> bool:
@@ -144,53 +149,15 @@ def _sibling_sum(co_sampled: CoSampled, level: int, contributions: Contributions
     return {0: Fraction(1)} if draws > 1 else _scale(sum_of_draws({1: Fraction(1)}, vectors, nonempty, bits=bits), sign)
 
 
-def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
-    """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
-    path, bits, alone = co_sampled.path, contributions.bits, {0: Fraction(1)}
-    own = _scale(_own_contributions(co_sampled, bits), contributions.length)
-    count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), contributions)
-    scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
-    if scheme.has_stand_in:
-        law, left = hypergeometric(count, members, scheme.size, is_lower=True), min(scheme.size, count - members)
-        return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
-    if scheme.can_repeat:
-        law, left = binomial_lower(scheme.size, Fraction(members, count)), scheme.size if members < count else 0
-        return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
-    if scheme.is_cut:  # of single units alone
-        swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, alone)
-        p, q = (cut_sum(scheme, count, each, inner, bits=bits) for inner in (_scale(own, -1), swapped))
-        return p, q
-    if scheme.is_independent:
-        law = binomial_lower(members, scheme.probability)
-        others = sum_of_draws(each, count - members, scheme.probability, bits=bits)
-    elif _shows_draws(co_sampled, len(path.counts)):
-        others = sum_of_draws(each, count - members, bits=bits)
-    # The sum of the other units is independent of the members drawn.
-    in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
-    return convolve(others, in_d), convolve(others, in_d_prime)
-
-
-def _counted_pair(
-    law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
-) -> Pair:
-    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`."""
-    p, q = Mixture(), Mixture()
+def _counted_sum(law: CountDistribution, own: Mixture, each: Mixture, drawn: int, bits: int = _WEIGHT_BITS) -> Mixture:
+    """Return the law of the sum of H members of `own` each and, of so many drawn, of `each` for all others."""
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
-    own_sum, reached = {0: Fraction(1)}, 0
+    total, own_sum, reached = Mixture(), {0: Fraction(1)}, 0
     for h, chance in sorted(law.items()):
         spend(fraction_units(8, 2 * _WEIGHT_BITS))
-        own_sum, reached = _round_weights(convolve(own_sum, convolve_power(own, h - reached))), h
-        others = convolve(_round_weights(convolve_power(each, drawn[0] - h)), {0: chance}) if drawn[0] else {0: chance}
-        match adjacency:
-            case Adjacency.ADD_REMOVE:
-                other: Mixture = convolve(convolve_power(each, drawn[1]), {0: chance})
-            case Adjacency.ZERO_OUT:
-                other = others
-            case Adjacency.REPLACE_ONE:
-                other = convolve(others, own_sum)
-        _add_to(p, convolve(others, _scale(own_sum, -1)))
-        _add_to(q, other)
-    return p, q
+        own_sum, reached = to_whole_bits(convolve(own_sum, sum_of_draws(own, h - reached, bits=bits)), bits), h
+        _add_to(total, convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum), chance)
+    return total
 
 
 def episode_pair(
@@ -228,7 +195,10 @@ def episode_pair(
         if unit == 2 or adjacency is Adjacency.ZERO_OUT:
             adjacency = Adjacency.REPLACE_ONE  # the vector that the unit turned around stays
     own, each = {contributions.length * vectors: Fraction(1)}, {contributions.others[-1] * vectors: Fraction(1)}
-    return _counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
+    p = _counted_sum(law, _scale(own, -1), each, drawn)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return p, _counted_sum({0: Fraction(1)}, own, each, drawn)
+    return p, _counted_sum(law, own if adjacency is Adjacency.REPLACE_ONE else {0: Fraction(1)}, each, drawn)
 
 
 def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
@@ -302,13 +272,7 @@ def _own_contributions(co_sampled: CoSampled, bits: int) -> Mixture:
     return law
 
 
-def _round_weights(a: Mixture) -> Mixture:
-    """Return the weights; if one has over 2200 bits, all are rounded to 1100 in favour of the center nearest 0."""
-    # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
-    return rounded(a, _WEIGHT_BITS, lambda a: min(a, key=abs), above=2 * _WEIGHT_BITS)
-
-
-def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
+def _add_to(total: Mixture, part: Mixture, factor: Fraction) -> None:
     """Add `factor` times the weights of a part to a mixture under construction."""
     _spend_on(part)
     for center, weight in part.items():
