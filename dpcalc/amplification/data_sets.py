@@ -25,11 +25,14 @@ from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.numerics import Array, log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
 from dpcalc.sampling.counts import (
     CountDistribution,
+    FullBatch,
     binomial_lower,
     convolve,
     convolve_power,
     drop_rare_tail,
+    full_batch,
     hypergeometric,
+    mixture,
     nonzero_probability,
     power,
     sum_of_draws,
@@ -37,7 +40,7 @@ from dpcalc.sampling.counts import (
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import CoSampled, random_contributions
-from dpcalc.sampling.sums import cut_empty_probability, cut_sum
+from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
@@ -115,7 +118,7 @@ def _draw_sum(
     """
     scheme, drawn, others, (number, own) = co_sampled.path.schemes[level - 1], 0, {0: Fraction(1)}, members
     if scheme.is_cut:  # of single units alone
-        return cut_sum(scheme, count, each, own, bits=bits) if number else scheme.sum_of_drawn(each, count, bits)
+        return _cut_sum(scheme, count, each, own, bits=bits) if number else scheme.sum_of_drawn(each, count, bits)
     law = {number: Fraction(1)}
     if scheme.has_stand_in:
         drawn = min(scheme.size, count)
@@ -129,6 +132,38 @@ def _draw_sum(
     elif _shows_draws(co_sampled, level):
         others = sum_of_draws(each, count - number, bits=bits)
     return convolve(others, _counted_sum(law, own, each, drawn, bits))
+
+
+def _cut_sum(
+    scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution, *, bits: int
+) -> CountDistribution:
+    """Return the law of a capped draw's sum: `inner` of the path's unit and `each` other's; weights are rounded."""
+    nothing = {0: Fraction(1)}
+    # Where others add nothing, one case stands for all their numbers below the cap.
+    is_alone = each.keys() == {0}
+    others = nothing if is_alone else sum_of_draws({1: Fraction(1)}, count - 1, scheme.probability, bits=bits)
+    full, cap = _known_full_batch(scheme, count), scheme.limit or count
+    # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
+    # the batch, and the unit, if it stays, takes the place of one of them. A case: its chance, the others in the batch
+    # without the unit and with it, and the chance that the unit is in it.
+    room = {number: share for number, share in others.items() if number < cap}
+    factor = (1 - full.chance) / sum(room.values()) if room else Fraction(0)
+    cases = [(share * factor, number, number, scheme.probability) for number, share in sorted(room.items())]
+    cases.append((full.chance, cap, cap - 1, full.inclusion))
+    parts, sums = [], [nothing]  # the sum of so many others
+    for chance, without, beside, inclusion in cases:
+        while len(sums) <= without:
+            sums.append(nothing if is_alone else to_whole_bits(convolve(sums[-1], each), bits))
+        parts += [(chance * (1 - inclusion), sums[without]), (chance * inclusion, convolve(sums[beside], inner))]
+    return to_whole_bits(mixture(parts), bits)
+
+
+def _known_full_batch(scheme: Scheme, count: int) -> FullBatch:
+    """Return `full_batch` for the other units of a capped draw; WorkExceededError if it is too costly."""
+    known = full_batch(count - 1, scheme.probability, scheme.limit or count)
+    if known is None:
+        raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
+    return known
 
 
 def _shows_draws(co_sampled: CoSampled, level: int) -> bool:
@@ -238,7 +273,9 @@ def _no_record_in_vector(
             unseen, empty = Fraction(1), power(1 - scheme.probability, count)
         elif scheme.is_cut:  # of one member
             unseen = 1 - scheme.rate(count) * (1 - unseen)
-            empty = cut_empty_probability(scheme, count, empty)
+            chance, inclusion = _known_full_batch(scheme, count)
+            nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - empty))
+            empty = nobody + (chance * inclusion * empty if scheme.limit == 1 else 0)
         else:
             rate = scheme.rate(count)
             empty = power(1 - rate + rate * empty, members) * power(1 - rate + rate * other_empty, count - members)
