@@ -96,7 +96,7 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     """Return upper bounds on the Renyi divergences of one step; UnsupportedError if none is finite."""
     parts = len(bound.parts if isinstance(bound, Average) else getattr(bound, "missed", ())) or 1
     spend(4 * TURN * parts * (LARGEST_ORDER**2 / 2 + _MAX_FINE_CHANGES * len(mechanism.orders)))
-    changes = unamplified(bound).max_shift
+    changes = bound.max_shift
     orders: Sequence[float] = mechanism.orders
     if changes <= _MAX_FINE_CHANGES:
         orders = _orders_after(changes, orders)
@@ -571,7 +571,7 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
     if few != bound or isinstance(mechanism, PairOnly):  # whose atoms are few: only other units used the work up
         with own_allowance(_WORK_OF_FEW_PARTS), suppress(WorkExceededError):
             return _amplified_step_loss(mechanism, few)
-    changes = unamplified(bound).max_shift
+    changes = bound.max_shift
     match mechanism:
         case RdpOnly():
             return unamplified_divergences(mechanism, changes)

@@ -13,7 +13,7 @@ Source: docs/theory.md, Theorem 4.3, Theorem 4.4, Theorem 4.6, Theorem 6.1 and T
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -39,9 +39,30 @@ from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, capped_distribution
 from dpcalc.sampling.sums import rough_count_distributions
 
+Mixtures = tuple[dict[int, Fraction], dict[int, Fraction]]
+"""(P, Q), each as {center in clip norms: weight}."""
+
+
+class _Pairs:
+    """A one-step bound that is a pair of Gaussian mixtures in either direction."""
+
+    @property
+    def mixtures(self) -> tuple[Mixtures, Mixtures]:
+        """The pairs in the directions D||D' and D'||D."""
+        raise NotImplementedError
+
+    @cached_property
+    def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
+        """The pairs of `mixtures` at noise deviation 1, in floats; cached.
+
+        Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
+        """
+        ahead, back = self.mixtures
+        return MixturePair.of(*ahead, deviation=1.0), MixturePair.of(*back, deviation=1.0)
+
 
 @dataclass(frozen=True, kw_only=True)
-class StepBound:
+class StepBound(_Pairs):
     """The parameters of (K) for one step and one unit; lengths in clip norms."""
 
     inclusion: Fraction  # eta, exact probability that the protected unit is in the batch
@@ -67,33 +88,23 @@ class StepBound:
 
     @property
     def max_shift(self) -> int:
-        """The largest distance, in clip norms, by which the protected unit moves the batch mean: `shift`."""
+        """The largest distance, in clip norms, by which what is protected moves the batch mean."""
         return self.shift
 
-    @cached_property
-    def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
-        """The dominating pairs of (K) in the directions D||D' and D'||D at noise deviation 1, in floats; cached.
+    @property
+    def mixtures(self) -> tuple[Mixtures, Mixtures]:
+        """The pairs of (K) at epsilon >= 0: missed batches at their distances in both, the unit at 0 or at the shift."""
 
-        Phases that differ in their noise alone share them: sums of exact fractions take longer than all the rest.
-        """
-        own, other = (bound_mixtures(self, distances) for distances in (self.distances, self.distances_swapped))
-        return MixturePair.of(*own, deviation=1.0), MixturePair.of(*other, deviation=1.0)
+        def pair(distances: tuple[int, ...]) -> Mixtures:
+            # Levels at the same distance share a center: all later work grows with the number of centers.
+            common: dict[int, Fraction] = {}
+            for weight, distance in zip(self.missed, distances, strict=True):
+                if weight:
+                    common[distance] = common.get(distance, Fraction(0)) + weight
+            p, q = (common | {at: common.get(at, Fraction(0)) + self.inclusion} for at in (0, self.shift))
+            return p, q
 
-
-def bound_mixtures(bound: StepBound, distances: Iterable[int]) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) of (K) as {center: weight}: missed batches at `distances` in both, the unit at 0 or (Q) at `shift`.
-
-    This is the pair of (K) at epsilon >= 0.
-    """
-    # Levels at the same distance share a center: all later work grows with the number of centers.
-    common: dict[int, Fraction] = {}
-    for weight, distance in zip(bound.missed, distances, strict=True):
-        if weight:
-            common[distance] = common.get(distance, Fraction(0)) + weight
-    p, q = dict(common), dict(common)
-    p[0] = p.get(0, Fraction(0)) + bound.inclusion
-    q[bound.shift] = q.get(bound.shift, Fraction(0)) + bound.inclusion
-    return p, q
+        return pair(self.distances), pair(self.distances_swapped)
 
 
 def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
@@ -167,7 +178,7 @@ CountLaw = tuple[tuple[int, Fraction], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class CountPair:
+class CountPair(_Pairs):
     """A pair of Gaussian mixtures over H, where no other unit takes the place of a missed one."""
 
     law: CountLaw  # (h, Pr[H = h]), summing to 1
@@ -195,22 +206,18 @@ class CountPair:
         """(d',): distance in clip norms, for H = 1, of a batch without anything protected, seen from D'."""
         return (self.shift if self.both_ways else 0,)
 
-    @cached_property
-    def unit_noise_pair(self) -> MixturePair:
-        """The pair of the mixtures over H under noise of deviation 1; its exact weights are rounded once."""
-        return MixturePair.of(*count_mixtures(self), deviation=1.0)
-
-
-def count_mixtures(bound: CountPair) -> tuple[dict[int, Fraction], dict[int, Fraction]]:
-    """Return (P, Q) as {center: probability}; their centers differ by H shifts, half on each side if `both_ways`."""
-    if bound.both_ways:  # the shift is then twice one member's contributions, hence even
-        half = bound.shift // 2
-        return {-half * h: chance for h, chance in bound.law}, {half * h: chance for h, chance in bound.law}
-    return {-bound.shift * h: chance for h, chance in bound.law}, {0: Fraction(1)}
+    @property
+    def mixtures(self) -> tuple[Mixtures, Mixtures]:
+        """The pairs over H, whose centers differ by H shifts, half on each side if `both_ways`."""
+        # The shift of both is twice one member's contributions, hence even.
+        ahead, back = (-self.shift // 2, self.shift // 2) if self.both_ways else (-self.shift, 0)
+        p = {ahead * h: chance for h, chance in self.law}
+        q = {back * h: chance for h, chance in self.law} if back else {0: Fraction(1)}
+        return (p, q), (q, p)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExchangedPair:
+class ExchangedPair(_Pairs):
     """Gaussian mixtures of a unit and of another one in its place, both of random numbers that are not told."""
 
     inclusion: Fraction  # probability that the unit is in the batch
@@ -247,25 +254,22 @@ class ExchangedPair:
         """True if the directions are bounded by different pairs, each at epsilon >= 0 alone."""
         return self.adjacency is not Adjacency.ADD_REMOVE or bool(self.above)
 
-    @cached_property
-    def unit_noise_pairs(self) -> tuple[MixturePair, MixturePair]:
-        """The pairs of D||D' and D'||D under noise of deviation 1: what is likelier on one side, all else opposite."""
+    @property
+    def mixtures(self) -> tuple[Mixtures, Mixtures]:
+        """The pairs in which what is likelier on one side is opposite to all else."""
 
         def beside(place: CountLaw, side: int, other_side: int = 1) -> dict[int, Fraction]:
             law = dict(self.above)
-            for chance, numbers, sign in (
-                (self.missed, self.other, other_side),
-                (self.inclusion, place, side),
-            ):
+            for chance, numbers, sign in ((self.missed, self.other, other_side), (self.inclusion, place, side)):
                 for number, share in numbers:
                     law[sign * number] = law.get(sign * number, Fraction(0)) + chance * share
             return law
 
-        ahead = MixturePair.of(beside(self.own, -1), beside(self.replaced, 1), deviation=1.0)
+        ahead = beside(self.own, -1), beside(self.replaced, 1)
         if not self.is_glued:
-            return ahead, ahead.swapped
+            return ahead, ahead[::-1]
         sign = -1 if self.adjacency is Adjacency.ADD_REMOVE else 1  # a batch that misses a removed unit is one of D'
-        return ahead, MixturePair.of(beside(self.replaced, -1, sign), beside(self.own, 1, sign), deviation=1.0)
+        return ahead, (beside(self.replaced, -1, sign), beside(self.own, 1, sign))
 
     @property
     def replaced(self) -> CountLaw:
@@ -303,6 +307,11 @@ class Average:
         return max(bound.shift for _, bound in self.parts)
 
     @property
+    def max_shift(self) -> int:
+        """The largest distance of any part, in clip norms, between a mean of D and that of D'."""
+        return max(bound.max_shift for _, bound in self.parts)
+
+    @property
     def distances(self) -> tuple[int, ...]:
         """(d,): the largest distance of any part, in clip norms, seen from D."""
         return (max(distance for _, bound in self.parts for distance in bound.distances),)
@@ -323,14 +332,12 @@ def unamplified(bound: Bound) -> Part:
     """Return the bound of a step that surely draws the unit, with H at its largest and in the costliest part."""
     # H at its largest for sure is above every law of it, and the part with the largest shift above every other.
     match bound:
-        case StepBound():
-            return replace(bound, inclusion=Fraction(1), missed=tuple(Fraction(0) for _ in bound.missed))
         case CountPair(law=law):
             return replace(bound, law=((law[-1][0], Fraction(1)),))
-        case ExchangedPair():
-            return StepBound.sure(bound.max_shift)
         case Average(parts=parts):
             return max((unamplified(part) for _, part in parts), key=lambda part: part.max_shift)
+        case _:
+            return StepBound.sure(bound.shift)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -392,24 +399,19 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
 
     The 32 likeliest stay, and the others are merged, by shift, into about 32.
     """
-    rated = [(float(chance), chance, part) for chance, part in parts if isinstance(part, StepBound)]
+    rated = [(float(p), float(part.inclusion), p, part) for p, part in parts if isinstance(part, StepBound)]
     if len(rated) <= _MAX_PARTS or len(rated) < len(parts):
         return parts
-    # Inclusions may have thousands of digits, and many parts share one: each is rounded only once, for sorting.
-    inclusions = {
-        id(exact): float(exact) for exact in {id(part.inclusion): part.inclusion for _, _, part in rated}.values()
-    }
-    rated.sort(key=lambda part: (part[2].shift, inclusions[id(part[2].inclusion)]))
-    threshold = sorted((rounded for rounded, _, _ in rated), reverse=True)[_MAX_PARTS // 2]
-    others = [(chance, part) for rounded, chance, part in rated if rounded <= threshold]
-    kept: list[tuple[Fraction, Part]] = [(chance, part) for rounded, chance, part in rated if rounded > threshold]
+    rated.sort(key=lambda each: (each[3].shift, each[1]))
+    threshold = sorted((likely for likely, *_ in rated), reverse=True)[_MAX_PARTS // 2]
+    others = [each for each in rated if each[0] <= threshold]
+    kept: list[tuple[Fraction, Part]] = [(chance, part) for likely, _, chance, part in rated if likely > threshold]
     width = -(-len(others) // (_MAX_PARTS // 2))
     for start in range(0, len(others), width):
         merged = others[start : start + width]
-        largest = merged[-1][1]  # sorted by shift, and distances are multiples of it
-        inclusion = max(inclusions[id(part.inclusion)] for _, part in merged)
-        above = min(Fraction(1), Fraction(math.nextafter(inclusion, 2.0)))
-        chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for share, _ in merged), _UNIT)
+        largest = merged[-1][3]  # sorted by shift, and distances are multiples of it
+        above = min(Fraction(1), Fraction(math.nextafter(max(inclusion for _, inclusion, *_ in merged), 2.0)))
+        chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for _, _, share, _ in merged), _UNIT)
         kept.append((chance, replace(largest, inclusion=above, missed=(1 - above,))))
     return tuple(kept)
 

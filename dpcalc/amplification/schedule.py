@@ -87,7 +87,7 @@ def step_profile(bound: Bound, *, noise_multiplier: float) -> Loss:
         case StepBound():
             return glued_profile(bound, noise_multiplier=noise_multiplier)
         case CountPair():
-            return of_falling_pair(replace(bound.unit_noise_pair, deviation=noise_multiplier))
+            return of_falling_pair(replace(bound.unit_noise_pairs[0], deviation=noise_multiplier))
         case ExchangedPair():
             own, back = (replace(pair, deviation=noise_multiplier) for pair in bound.unit_noise_pairs)
             if not bound.is_glued:

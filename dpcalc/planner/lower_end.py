@@ -23,7 +23,7 @@ import numpy as np
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
-from dpcalc.amplification.bound import Average, CountPair, StepBound, bound_mixtures, count_mixtures
+from dpcalc.amplification.bound import Average, CountPair, StepBound
 from dpcalc.amplification.data_sets import (
     FEW_CELLS,
     FULL,
@@ -428,14 +428,11 @@ def _attaining_pattern(phase_bound: PhaseBound, laws: Sequence[DrawnNumbers], un
     bound = phase_bound.bound
     while isinstance(bound, Average) and len(bound.parts) == 1 and bound.parts[0][0] == 1:
         ((_, bound),) = bound.parts
-    match bound:
-        case StepBound():
-            own, other = (bound_mixtures(bound, each) for each in (bound.distances, bound.distances_swapped))
-        case CountPair():
-            own = count_mixtures(replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items())))
-            other = own[::-1]
-        case _:
-            return None
+    if isinstance(bound, CountPair):
+        bound = replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items()))
+    if not isinstance(bound, StepBound | CountPair):
+        return None
+    own, other = bound.mixtures
 
     def canonical(centers: Array, p: Array, q: Array) -> Array:
         """A pair of mixtures as rows (center, p, q) from the first center that is likely in either on."""

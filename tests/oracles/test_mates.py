@@ -13,7 +13,7 @@ from scipy.stats import binom
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification import any_mechanism, mates
-from dpcalc.amplification.bound import Average, StepBound, unamplified
+from dpcalc.amplification.bound import Average, StepBound
 from dpcalc.amplification.data_sets import Contributions
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
@@ -543,7 +543,7 @@ def test_costly_averages_keep_one_part_of_each_kind():
     exact = any_mechanism._step_loss(laplace, few)
     for epsilon in (0.0, 0.001, 0.1):
         assert costly.delta(epsilon) == exact.delta(epsilon)
-    assert costly.delta(0.001) < laplace.pair(unamplified(bound).max_shift).delta(0.001) / 20
+    assert costly.delta(0.001) < laplace.pair(bound.max_shift).delta(0.001) / 20
 
 
 def test_noise_that_is_not_gaussian_keeps_its_amplification():
