@@ -499,14 +499,16 @@ class BlackBoxSteps:
 
 def secret_releases(steps: BlackBoxSteps, delta: float) -> tuple[Steps, Steps] | None:
     """Return the steps (D||D', D'||D) of passes in secret order, for use at about `delta`; None if not amplified."""
-
-    def loss(bound: Bound) -> Loss:
-        found = _step_loss(steps.mechanism, bound)
-        if not isinstance(found, Loss):
-            raise TypeError(f"{steps.mechanism.name}: expected a mechanism whose losses are known")
-        return found
-
+    loss = partial(_known_step_loss, steps.mechanism)
     return secret_pass_steps(steps.phase_bound, loss, steps=steps.number, delta=delta)
+
+
+def _known_step_loss(mechanism: BlackBox, bound: Bound) -> Loss:
+    """Return `_step_loss` of a mechanism whose losses are known; TypeError for others."""
+    found = _step_loss(mechanism, bound)
+    if not isinstance(found, Loss):
+        raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
+    return found
 
 
 def black_box_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
@@ -514,17 +516,21 @@ def black_box_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     unit, group = len(steps.path.counts), steps.group
     if is_shortened(steps.hierarchy, unit=unit, adjacency=steps.adjacency, group=group):
         raise shortened_pass_error(steps.hierarchy, unit=unit, group=group)
-    is_group_in_passes = group.size > 1 and steps.noise.steps_of_a_pass > 1
-    if is_group_in_passes or _sums_squares(steps):
+    if group.size > 1 and steps.noise.steps_of_a_pass > 1:
         return _pass_releases(steps)
-    return repeated_releases(steps.mechanism, steps.phase_bound, steps.number)
+    return _releases(steps, steps.phase_bound)
 
 
 def unamplified_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     """Return the steps (D||D', D'||D) if they surely draw all protected units; of whole passes, the usual ones."""
-    if _sums_squares(steps):
+    return _releases(steps, unamplified_phase(steps.phase_bound))
+
+
+def _releases(steps: BlackBoxSteps, bound: PhaseBound) -> tuple[Steps, Steps]:
+    """Return the steps (D||D', D'||D) under a bound; of whole passes, and where it sums squared distances, its own."""
+    if _passes_hold_all(steps.path) or bound.squared != 1:  # a sum of squares bounds Gaussian noise alone
         return _pass_releases(steps)
-    return repeated_releases(steps.mechanism, unamplified_phase(steps.phase_bound), steps.number)
+    return repeated_releases(steps.mechanism, bound, steps.number)
 
 
 def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int) -> tuple[Steps, Steps]:
@@ -546,15 +552,8 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
 
     step_loss = _step_loss(mechanism, phase_bound.bound)
     if isinstance(step_loss, Loss):
-        loss = partial(repeated_loss, step_loss)
-
-        def later_loss(bound: Bound) -> Loss:
-            found = _step_loss(mechanism, bound)
-            if not isinstance(found, Loss):
-                raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
-            return found
-
-        return hidden_or_revealed(phase_bound, lambda bound: allocated_steps(bound, number, loss, later_loss))
+        loss, later = partial(repeated_loss, step_loss), partial(_known_step_loss, mechanism)
+        return hidden_or_revealed(phase_bound, lambda bound: allocated_steps(bound, number, loss, later))
     if not phase_bound.is_revealed:
         raise UnsupportedError("allocation: expected a mechanism whose losses are known, got Renyi divergences")
     linked = chained_divergences([step_loss], len(phase_bound.links)) if phase_bound.links[1:] else step_loss
@@ -578,19 +577,15 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
         case AdditiveNoise():
             return mechanism.pair(changes)
         case PairOnly():
-            return _unamplified_atoms(mechanism, changes)
+            # Group privacy of (epsilon, delta); all is infinite if delta reaches 1.
+            pair = mechanism.pair()
+            epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
+            total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED)
+            if total >= 1:
+                return ALL_INFINITE
+            return ApproximateDp(epsilon=changes * epsilon * (1 + _ROUNDED), delta=total).pair()
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses or divergences are known")
-
-
-def _unamplified_atoms(mechanism: PairOnly, changes: int) -> Loss:
-    """Return the loss of `changes` changes by group privacy of (epsilon, delta); all is infinite if delta reaches 1."""
-    pair = mechanism.pair()
-    epsilon, delta = max(pair.losses, default=0.0), max(pair.infinity_mass, pair.only_other)
-    total = delta * changes * math.exp(min((changes - 1) * epsilon, _LARGEST)) * (1 + _ROUNDED) if delta else 0.0
-    if total >= 1:
-        return ALL_INFINITE
-    return ApproximateDp(epsilon=changes * epsilon * (1 + _ROUNDED), delta=total).pair()
 
 
 @cached_with_cost(128)
@@ -630,11 +625,6 @@ def _pair_after_changes(mechanism: BlackBox, changes: int) -> Loss:
             return mechanism.pair()
         case _:
             raise TypeError(f"{mechanism.name}: expected a mechanism whose losses are known")
-
-
-def _sums_squares(steps: BlackBoxSteps) -> bool:
-    """Return True if a pass holds all, or its bound sums squared distances, which bounds Gaussian noise alone."""
-    return _passes_hold_all(steps.path) or steps.phase_bound.squared != 1
 
 
 def _passes_hold_all(path: Path) -> bool:

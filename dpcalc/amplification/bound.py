@@ -93,7 +93,7 @@ class StepBound(_Pairs):
 
     @property
     def mixtures(self) -> tuple[Mixtures, Mixtures]:
-        """The pairs of (K) at epsilon >= 0: missed batches at their distances in both, the unit at 0 or at the shift."""
+        """The pairs of (K) at epsilon >= 0: missed batches at their distances in both, the unit at 0 or `shift`."""
 
         def pair(distances: tuple[int, ...]) -> Mixtures:
             # Levels at the same distance share a center: all later work grows with the number of centers.

@@ -302,31 +302,27 @@ def _ancestor_bounds(
         if not _knows_contents(hierarchy, path, level) or (above.size > 1 and not is_plain):
             continue
         alone = Group() if above.size == 1 else above
-        changed = partial(_bounds_of_holders, hierarchy, _path_down_to(path, level), clip, group=alone)
-        bounds += changed(Adjacency.REPLACE_ONE)[: None if group.size > 1 else 1]
+        relations = [Adjacency.REPLACE_ONE]
         is_known = hierarchy.tree is None and all(each.is_equal for each in inner)
-        if not is_known or group.size != above.size * math.prod(each.count for each in inner):
-            continue
-        # All that they hold are members. Clipped above the members, zeroed records may still turn the vector that they
-        # are part of; without records it is 0, and of a clip above them a unit without records is as good as removed,
-        # unless it takes the place of another one.
-        relation = None
-        if adjacency is Adjacency.ADD_REMOVE and all(each.scheme.is_simple for each in hierarchy.levels):
-            is_out = clip < level and not path.schemes[level - 1].has_stand_in
-            relation = Adjacency.ZERO_OUT if clip >= level else Adjacency.ADD_REMOVE if is_out else None
-        elif adjacency is Adjacency.ZERO_OUT and clip >= unit:
-            relation = Adjacency.ZERO_OUT
-        if relation is not None:
-            bounds += (replace(each, is_gaussian_alone=True) for each in changed(relation))
+        if is_known and group.size == above.size * math.prod(each.count for each in inner):
+            # All that they hold are members. Clipped above the members, zeroed records may still turn the vector that
+            # they are part of; without records it is 0, and of a clip above them a unit without records is as good as
+            # removed, unless it takes the place of another one.
+            if adjacency is Adjacency.ADD_REMOVE and all(each.scheme.is_simple for each in hierarchy.levels):
+                if clip >= level:
+                    relations.append(Adjacency.ZERO_OUT)
+                elif not path.schemes[level - 1].has_stand_in:
+                    relations.append(Adjacency.ADD_REMOVE)
+            elif adjacency is Adjacency.ZERO_OUT and clip >= unit:
+                relations.append(Adjacency.ZERO_OUT)
+        holders = _path_down_to(path, level)
+        for relation in relations:
+            is_replaced = relation is Adjacency.REPLACE_ONE
+            found = [native_bound(hierarchy, holders, clip=clip, adjacency=relation, group=alone)]
+            if group.size > 1 or not is_replaced:
+                found += _exchanged_bounds(hierarchy, holders, clip, relation, alone)
+            bounds += found if is_replaced else (replace(each, is_gaussian_alone=True) for each in found)
     return tuple(bounds[::-1])
-
-
-def _bounds_of_holders(
-    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> tuple[PhaseBound, ...]:
-    """Return the bounds of units that hold members, with their contents told and hidden."""
-    told = native_bound(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
-    return (told, *_exchanged_bounds(hierarchy, path, clip, adjacency, group))
 
 
 def _holders(placement: tuple[Placement, ...]) -> Placement:
