@@ -544,11 +544,8 @@ def repeated_releases(mechanism: BlackBox, phase_bound: PhaseBound, number: int)
         if phase_bound.hold > 1:
             bound, revealed = unamplified(bound), (*revealed, (bound.inclusion, phase_bound.hold))
         random_draws = tuple((rate, period) for rate, period in revealed if rate < 1)
-        passes, ahead = -(-number // phase_bound.steps_of_a_pass), _step_loss(mechanism, bound)
-        back = ahead.swapped
-        return steps_under_draws(passes, random_draws, 1, lambda _: ahead), steps_under_draws(
-            passes, random_draws, 1, lambda _: back
-        )
+        passes, step_loss = -(-number // phase_bound.steps_of_a_pass), _step_loss(mechanism, bound)
+        return steps_under_draws(passes, random_draws, 1, lambda _: step_loss)
 
     step_loss = _step_loss(mechanism, phase_bound.bound)
     if isinstance(step_loss, Loss):
@@ -638,17 +635,13 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     if _passes_hold_all(path):
         # The change in each batch of a pass that changes, in changes or, for noise on a sum, clip norms. The last unit
         # of the pass moves up into the place of a removed one, and is missing in the last batch.
-        is_removed = steps.adjacency is Adjacency.ADD_REMOVE
-        if not isinstance(steps.mechanism, AdditiveNoise):
-            exchange = 1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange
-            changes = [exchange, 1] if is_removed else [exchange]
-        elif steps.clip < len(path.counts):
-            changes = [2, 2] if is_removed else [2]
+        if isinstance(steps.mechanism, AdditiveNoise):
+            unit = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
+            changes = [move for move in unit.moves if move]
+        elif steps.adjacency is Adjacency.ADD_REMOVE:
+            changes = [steps.change.exchange, 1]
         else:
-            own, sibling = path.contributions[-1], path.siblings[-1]
-            changes = [own] if steps.adjacency is Adjacency.ZERO_OUT else [2 * own]
-            if is_removed:
-                changes = [own + sibling, sibling] if sibling else [own]
+            changes = [1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange]
         bounds: list[Bound] = [StepBound.sure(each) for each in changes]
     else:
         # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest

@@ -189,9 +189,10 @@ def _counted_sum(law: CountDistribution, own: Mixture, each: Mixture, drawn: int
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
     total, own_sum, reached = Mixture(), {0: Fraction(1)}, 0
     for h, chance in sorted(law.items()):
-        spend(fraction_units(8, 2 * _WEIGHT_BITS))
+        spend(fraction_units(8 + 2 * len(total), 2 * _WEIGHT_BITS))
         own_sum, reached = to_whole_bits(convolve(own_sum, sum_of_draws(own, h - reached, bits=bits)), bits), h
-        _add_to(total, convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum), chance)
+        for center, weight in convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum).items():
+            total[center] = total.get(center, Fraction(0)) + chance * weight
     return total
 
 
@@ -309,25 +310,9 @@ def _own_contributions(co_sampled: CoSampled, bits: int) -> Mixture:
     return law
 
 
-def _add_to(total: Mixture, part: Mixture, factor: Fraction) -> None:
-    """Add `factor` times the weights of a part to a mixture under construction."""
-    _spend_on(part)
-    for center, weight in part.items():
-        total[center] = total.get(center, Fraction(0)) + factor * weight
-
-
 def _scale(a: Mixture, factor: int) -> Mixture:
     """Return the law of `factor` times a count; a factor of 0 gives {0: total weight}."""
-    _spend_on(a)
-    total: Mixture = {}
-    for x, p in a.items():
-        total[factor * x] = total.get(factor * x, Fraction(0)) + p
-    return total
-
-
-def _spend_on(a: Mixture) -> None:
-    """Count the work of a product and a sum for each weight of a distribution."""
-    spend(fraction_units(2 * len(a), 2 * max((weight.denominator.bit_length() for weight in a.values()), default=1)))
+    return {factor * x: p for x, p in a.items()} if factor else {0: sum(a.values(), start=Fraction(0))}
 
 
 # The loss of a pair under noise that is not Gaussian, as atoms. Noise around whole centers is reduced to the cell into

@@ -204,7 +204,7 @@ def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> Contri
     """
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
-    if own is None or not nonzero_probability(own):
+    if own is None:
         return None
     if not path.schemes[-1].has_stand_in:
         return ContributionLaws(own, {0: Fraction(1)})
@@ -295,21 +295,19 @@ def member_contribution_distribution(
     if path.schemes[-1].has_stand_in and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
         return None
     if clip >= unit:
-        law = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
-    else:
-        nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
-        law = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else None
-    return law if law is not None and nonzero_probability(law) else None
+        return _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
+    nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
+    return {0: 1 - nonempty, 1: nonempty} if 0 < nonempty < 1 else None
 
 
 def _affordable_contribution_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return `contribution_distribution`; None also if it needs too much work."""
-    try:
-        return contribution_distribution(hierarchy, unit=unit, clip=clip, max_contributions=max_contributions)
-    except WorkExceededError:
-        return None
+    """Return `contribution_distribution`; None also if it needs too much work, or if all are surely empty."""
+    with suppress(WorkExceededError):
+        law = contribution_distribution(hierarchy, unit=unit, clip=clip, max_contributions=max_contributions)
+        return law if law is not None and nonzero_probability(law) else None
+    return None
 
 
 def _cases_below_clipping_level(

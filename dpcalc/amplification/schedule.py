@@ -19,8 +19,9 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.atoms import chain_of, composed
 from dpcalc.losses.likelihood_ratio import Estimate, mean_pair
 from dpcalc.losses.loss import Loss, LossCurve, of_falling_pair, of_two_halves, under_draw
-from dpcalc.losses.moments import Curve, Steps, repeated, together, under_public_draw
+from dpcalc.losses.moments import Steps, repeated, together, under_public_draw
 from dpcalc.losses.pair import half_line_end
+from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import PateMechanism
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
@@ -168,10 +169,11 @@ def phase_steps(phase_bound: PhaseBound, *, steps: int, noise_multiplier: float)
     passes = -(-steps // phase_bound.steps_of_a_pass)
     bound, squared = phase_bound.bound, phase_bound.squared
     # Steps under one draw shift their outputs alike: together they cost one step with all distances times a root.
-    curve = cache(lambda length: step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(squared * length)))
-    ahead = steps_under_draws(passes, phase_bound.revealed, phase_bound.hold, curve)
-    return ahead, steps_under_draws(
-        passes, phase_bound.revealed, phase_bound.hold, lambda held_steps: curve(held_steps).swapped
+    return steps_under_draws(
+        passes,
+        phase_bound.revealed,
+        phase_bound.hold,
+        lambda length: step_profile(bound, noise_multiplier=noise_multiplier / math.sqrt(squared * length)),
     )
 
 
@@ -212,23 +214,27 @@ def _chained_pass(
 
 
 def steps_under_draws(
-    length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Curve]
-) -> Steps:
-    """Return `length` steps, nested in the periods of the public draws around them; `curve(n)` is the loss of n held
-    steps."""
-    period = revealed[0][1] if revealed else hold
-    whole, remaining = divmod(length, period)
-    spans = [(period, whole), (remaining, 1)]  # the last, shorter period counts as well
-    parts: list[Steps] = []
-    for steps, number in spans:
-        if not steps or not number:
-            continue
-        if revealed:
-            inner = steps_under_draws(steps, revealed[1:], hold, curve)
-            parts.append(repeated(under_public_draw(inner, float(revealed[0][0])), number))
-        else:
-            parts.append({curve(steps): number})
-    return together(parts)
+    length: int, revealed: tuple[tuple[Fraction, int], ...], hold: int, curve: Callable[[int], Loss | RdpCurve]
+) -> tuple[Steps, Steps]:
+    """Return `length` steps (D||D', D'||D), nested in the periods of the public draws around them; `curve(n)` is the
+    loss of n held steps."""
+    curve = cache(curve)
+
+    def nested(length: int, revealed: tuple[tuple[Fraction, int], ...], *, is_swapped: bool) -> Steps:
+        period = revealed[0][1] if revealed else hold
+        whole, remaining = divmod(length, period)
+        parts: list[Steps] = []
+        for steps, number in ((period, whole), (remaining, 1)):  # the last, shorter period counts as well
+            if not steps or not number:
+                continue
+            if revealed:
+                inner = nested(steps, revealed[1:], is_swapped=is_swapped)
+                parts.append(repeated(under_public_draw(inner, float(revealed[0][0])), number))
+            else:
+                parts.append({curve(steps).swapped if is_swapped else curve(steps): number})
+        return together(parts)
+
+    return nested(length, revealed, is_swapped=False), nested(length, revealed, is_swapped=True)
 
 
 # Passes over shuffled units (docs/theory.md, Theorem 7.3 and Theorem 7.4)
