@@ -39,7 +39,7 @@ from dpcalc.sampling.counts import (
     to_whole_bits,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import CoSampled, random_contributions
+from dpcalc.sampling.paths import CoSampled
 from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 
@@ -178,7 +178,11 @@ def _sibling_sum(co_sampled: CoSampled, level: int, contributions: Contributions
     sign, bits = contributions.others[level - 1], contributions.bits
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     if sign and not vectors and draws == 1:
-        return _scale(random_contributions(co_sampled, level, bits=bits), sign)
+        # Of a frame as many units contribute as the smallest one of that level has; the same ones in every draw.
+        law = {1: nonempty, 0: 1 - nonempty} if co_sampled.frames else {0: Fraction(1)}
+        for below, fewest in reversed(co_sampled.frames[level:]):
+            law = below.scheme.sum_of_drawn({value: chance for value, chance in law.items() if chance}, fewest, bits)
+        return _scale(law, sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
     return {0: Fraction(1)} if draws > 1 else _scale(sum_of_draws({1: Fraction(1)}, vectors, nonempty, bits=bits), sign)

@@ -110,11 +110,6 @@ class Surroundings:
     mates: MatesLaw  # joint law of the numbers under each ancestor
 
     @property
-    def is_told_by_level(self) -> bool:
-        """True if what is drawn beside each of the ancestors is told by itself, as where two of them can be missed."""
-        return sum(map(bool, self.missed)) == 2
-
-    @property
     def is_certain(self) -> bool:
         """True if the numbers are not random."""
         return len(self.mates) == 1 and all(len(law) == 1 for law in self.stand_ins)
@@ -138,10 +133,11 @@ class Surroundings:
         batches: list[MissedBatch] = []
         shared: list[tuple[int, tuple[int, ...]]] = []
         around = 0  # mates under the ancestor above that can be missed
+        # What is drawn beside each of the ancestors is told by itself where two of them can be missed.
         for v, law, cap, all_mates in zip(self.missed, self.stand_ins, self.largest, mates, strict=True):
             if not v:
                 continue
-            if exchange_distance is operator.add and (not shared or self.is_told_by_level):
+            if exchange_distance is operator.add and (not shared or sum(map(bool, self.missed)) == 2):
                 shared.append((around - all_mates if shared else 0, tuple(law)))
             around, w = all_mates, min(all_mates, cap - self.own)
             leaving, leaving_swapped = min(case.contents + w, cap), min(case.contents_swapped + w, cap)

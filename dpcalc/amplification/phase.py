@@ -419,23 +419,22 @@ def _public_draws(
     hierarchy: Hierarchy, path: Path, group: Group, levels: Iterable[int]
 ) -> tuple[tuple[Fraction, int], ...]:
     """Return (chance that draws of these levels reach any member, redraw period) by period, where that is not sure."""
-    periods = groupby(levels, key=lambda level: hierarchy.level(level).redraw_every)
-    revealed = [(_chance_of_any_member(path, group, [*those]), period) for period, those in periods]
-    return tuple((rate, period) for rate, period in revealed if rate < 1)
-
-
-def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on the chance that draws of consecutive `levels` reach any member, if all above do."""
-    if group.size > 1 and group.placement is not None:
-        # Members under different drawn units are reached independently, so that the chance that none is reached is the
-        # product over the frames in which a draw of `levels` begins.
-        first, last, none = levels[0] - 1, levels[-1], Fraction(1)
-        with suppress(WorkExceededError):
-            for frame in group.frames(levels[0]):
-                occupied = _truncated_placement(frame, last - first)
-                none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
-            return 1 - none
-    return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
+    revealed = []
+    for period, of_period in groupby(levels, key=lambda level: hierarchy.level(level).redraw_every):
+        drawn = [*of_period]  # consecutive levels, given that all above them reach some member
+        rate = min(Fraction(1), group.size * math.prod(map(path.rate, drawn), start=Fraction(1)))
+        if group.size > 1 and group.placement is not None:
+            # Members under different drawn units are reached independently, so that the chance that none is reached is
+            # the product over the frames in which a draw of these levels begins.
+            first, last, none = drawn[0] - 1, drawn[-1], Fraction(1)
+            with suppress(WorkExceededError):
+                for frame in group.frames(drawn[0]):
+                    occupied = _truncated_placement(frame, last - first)
+                    none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
+                rate = 1 - none
+        if rate < 1:
+            revealed.append((rate, period))
+    return tuple(revealed)
 
 
 def _truncated_placement(placement: Placement, depth: int) -> Placement:

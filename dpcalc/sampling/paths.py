@@ -551,17 +551,6 @@ def co_sampled_with(hierarchy: Hierarchy, path: Path, *, clip: int, members: int
     )
 
 
-def random_contributions(co_sampled: CoSampled, number: int, *, bits: int) -> CountDistribution:
-    """Return a law, which some data attain, of the contributions of an off-path unit; {0: 1} in doubt."""
-    # Of a frame as many units contribute as the smallest one of that level has; the same ones in every draw.
-    if not co_sampled.frames:
-        return {0: Fraction(1)}
-    law = {1: co_sampled.nonempty[co_sampled.clip], 0: 1 - co_sampled.nonempty[co_sampled.clip]}
-    for level, fewest in reversed(co_sampled.frames[number:]):
-        law = level.scheme.sum_of_drawn({value: chance for value, chance in law.items() if chance}, fewest, bits)
-    return law
-
-
 # The paths to a protected unit that can be the costliest: those that no other path exceeds in every respect
 #
 # The one-step bound grows with each rate, shift and distance, so a path that is nowhere above another one costs no more
