@@ -635,13 +635,17 @@ def _pass_releases(steps: BlackBoxSteps) -> tuple[Steps, Steps]:
     if _passes_hold_all(path):
         # The change in each batch of a pass that changes, in changes or, for noise on a sum, clip norms. The last unit
         # of the pass moves up into the place of a removed one, and is missing in the last batch.
-        if isinstance(steps.mechanism, AdditiveNoise):
-            unit = native_bound(steps.hierarchy, path, clip=steps.clip, adjacency=steps.adjacency, group=Group())
-            changes = [move for move in unit.moves if move]
-        elif steps.adjacency is Adjacency.ADD_REMOVE:
-            changes = [steps.change.exchange, 1]
+        is_removed = steps.adjacency is Adjacency.ADD_REMOVE
+        if not isinstance(steps.mechanism, AdditiveNoise):
+            exchange = 1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange
+            changes = [exchange, 1] if is_removed else [exchange]
+        elif steps.clip < len(path.counts):
+            changes = [2, 2] if is_removed else [2]
         else:
-            changes = [1 if steps.adjacency is Adjacency.ZERO_OUT else steps.change.exchange]
+            own, sibling = path.contributions[-1], path.siblings[-1]
+            changes = [own] if steps.adjacency is Adjacency.ZERO_OUT else [2 * own]
+            if is_removed:
+                changes = [own + sibling, sibling] if sibling else [own]
         bounds: list[Bound] = [StepBound.sure(each) for each in changes]
     else:
         # Units of a group are removed one after the other. The cost of a draw grows with its rate, so that the smallest
