@@ -28,6 +28,7 @@ from dpcalc.amplification.bound import (
     Average,
     Bound,
     CountPair,
+    MissedBatch,
     Part,
     StepBound,
     revealed_count_distributions,
@@ -163,14 +164,13 @@ def _step_divergence(mechanism: RdpOnly, bound: Bound) -> Renyi:
 
 def _divergence_with_public_misses(mechanism: RdpOnly, bound: StepBound, public_misses: int) -> Renyi:
     """Return a function from order to an upper bound, with the first `public_misses` misses revealed, others hidden."""
-    reached = 1 - sum(bound.missed[:public_misses], start=Fraction(0))
-    hidden = [x for x, chance in enumerate(bound.missed) if x >= public_misses and chance]
-    distances = [bound.distances[x] for x in hidden], [bound.distances_swapped[x] for x in hidden]
-    changes = max((bound.shift, *distances[0], *distances[1]))
+    reached = 1 - sum((each.chance for each in bound.missed[:public_misses]), start=Fraction(0))
+    hidden = [each for each in bound.missed[public_misses:] if each.chance]
+    changes = max((bound.shift, *(max(each.distance, each.distance_swapped) for each in hidden)))
     farthest = cache(partial(group_divergence, mechanism.rdp, changes))
     if_drawn = cache(partial(group_divergence, mechanism.rdp, bound.shift))
     # Where all that is missed is the batch of D' without the unit, that of draws with which nobody is replaced holds.
-    theorem = fixed_size_upper if any(distances[1]) else _poisson_bound(mechanism, changes)
+    theorem = fixed_size_upper if any(each.distance_swapped for each in hidden) else _poisson_bound(mechanism, changes)
     rate = _positive_float(bound.inclusion / reached)
     return lambda order: _public_mixture_divergence(
         [(_positive_float(reached), _subsampled_divergence(if_drawn, farthest, rate, theorem, order))], order
@@ -304,7 +304,7 @@ def _missed_side(bound: StepBound, distances: Sequence[int], pairs: Pairs) -> _P
     # The ratios dM_j/dC and dB/dC are all taken as non-increasing functions of one uniform variable
     # (`comonotone_coupling`): no other joint law of ratios with these marginals has a larger expectation in (K*).
     log_eta = log_fraction(bound.inclusion)
-    missed = [(v / bound.inclusion, d) for v, d in zip(bound.missed, distances, strict=True) if v]
+    missed = [(v / bound.inclusion, d) for v, d in zip(bound.chances, distances, strict=True) if v]
     widths, (same, *others) = comonotone_coupling(
         [from_first(pairs(d)) for d in (bound.shift, *(d for _, d in missed))]
     )
@@ -480,7 +480,7 @@ class BlackBoxSteps:
         for number, chance in coarsen_at_quantiles(binomial(count, drawn.rate(unit)), deviations).items():
             if number:
                 share = Fraction(min(number, most), count)
-                bound = StepBound(inclusion=share, shift=1, missed=(1 - share,), distances=(1,), distances_swapped=(1,))
+                bound = StepBound(inclusion=share, shift=1, missed=(MissedBatch(1 - share, 1, 1),))
                 parts.append((drawn.inclusion(unit - 1) * chance, bound))
         return Average(parts=tuple(parts))
 

@@ -61,16 +61,21 @@ class _Pairs:
         return MixturePair.of(*ahead, deviation=1.0), MixturePair.of(*back, deviation=1.0)
 
 
+class MissedBatch(NamedTuple):
+    """A batch that misses a unit, and upper bounds on its distances from batches of D and of D' that hold it."""
+
+    chance: Fraction  # exact
+    distance: int  # in the direction D||D'
+    distance_swapped: int  # in D'||D
+
+
 @dataclass(frozen=True, kw_only=True)
 class StepBound(_Pairs):
     """The parameters of (K) for one step and one unit; lengths in clip norms."""
 
     inclusion: Fraction  # eta, exact probability that the protected unit is in the batch
     shift: int  # s, distance between the batch means with and without the unit's own contribution
-    missed: tuple[Fraction, ...]  # (v_1, ..., v_p), exact; `inclusion` and these sum to 1
-    # (d_1, ..., d_p), upper bounds on the distances of missed batches from those of D (direction D||D')
-    distances: tuple[int, ...]
-    distances_swapped: tuple[int, ...]  # (d'_1, ..., d'_p), the same from the batches of D' (direction D'||D)
+    missed: tuple[MissedBatch, ...]  # by level (v_j, d_j, d'_j); `inclusion` and the chances sum to 1
     # for each ancestor that can be missed, outermost first, (what mates contribute beside it under the one above,
     # contents of its stand-ins), in the first of the missed batches: given what is beside it and above, these have one
     # law whatever is drawn under it; () if that is not known
@@ -78,13 +83,29 @@ class StepBound(_Pairs):
 
     def __post_init__(self) -> None:
         """Raise ArithmeticError for what is no probability: the theorem needs weights >= 0."""
-        if not 0 <= self.inclusion <= 1 or any(weight < 0 for weight in self.missed):
-            raise ArithmeticError(f"expected probabilities in [0, 1], got {self.inclusion} drawn, {self.missed} missed")
+        if not 0 <= self.inclusion <= 1 or any(chance < 0 for chance in self.chances):
+            drawn = f"{self.inclusion} drawn, {self.chances} missed"
+            raise ArithmeticError(f"expected probabilities in [0, 1], got {drawn}")
 
     @classmethod
     def sure(cls, shift: int) -> "StepBound":
         """Return the bound of a step that surely moves the batch mean so far."""
-        return cls(inclusion=Fraction(1), shift=shift, missed=(), distances=(), distances_swapped=())
+        return cls(inclusion=Fraction(1), shift=shift, missed=())
+
+    @property
+    def chances(self) -> tuple[Fraction, ...]:
+        """(v_1, ..., v_p)."""
+        return tuple(each.chance for each in self.missed)
+
+    @property
+    def distances(self) -> tuple[int, ...]:
+        """(d_1, ..., d_p)."""
+        return tuple(each.distance for each in self.missed)
+
+    @property
+    def distances_swapped(self) -> tuple[int, ...]:
+        """(d'_1, ..., d'_p)."""
+        return tuple(each.distance_swapped for each in self.missed)
 
     @property
     def max_shift(self) -> int:
@@ -98,7 +119,7 @@ class StepBound(_Pairs):
         def pair(distances: tuple[int, ...]) -> Mixtures:
             # Levels at the same distance share a center: all later work grows with the number of centers.
             common: dict[int, Fraction] = {}
-            for weight, distance in zip(self.missed, distances, strict=True):
+            for weight, distance in zip(self.chances, distances, strict=True):
                 if weight:
                     common[distance] = common.get(distance, Fraction(0)) + weight
             p, q = (common | {at: common.get(at, Fraction(0)) + self.inclusion} for at in (0, self.shift))
@@ -112,12 +133,11 @@ def with_largest_lengths(bounds: Sequence[StepBound]) -> StepBound:
 
     Source: docs/theory.md, Theorem 4.6.
     """
+    missed = [bound.missed for bound in bounds]
     return StepBound(
         inclusion=bounds[0].inclusion,
         shift=max(bound.shift for bound in bounds),
-        missed=bounds[0].missed,
-        distances=tuple(map(max, zip(*(bound.distances for bound in bounds), strict=True))),
-        distances_swapped=tuple(map(max, zip(*(bound.distances_swapped for bound in bounds), strict=True))),
+        missed=tuple(MissedBatch(*map(max, zip(*alike, strict=True))) for alike in zip(*missed, strict=True)),
     )
 
 
@@ -155,9 +175,13 @@ def path_bound(path: Path, *, clip: int, adjacency: Adjacency) -> StepBound:
     return StepBound(
         inclusion=path.inclusion(unit),
         shift=shift,
-        missed=tuple(path.missed(level) for level in range(1, unit + 1)),
-        distances=(*above, missed),
-        distances_swapped=(*(distance - drop for distance in above), missed_swapped),
+        missed=(
+            *(
+                MissedBatch(path.missed(level), distance, distance - drop)
+                for level, distance in enumerate(above, start=1)
+            ),
+            MissedBatch(path.missed(unit), missed, missed_swapped),
+        ),
     )
 
 
@@ -412,7 +436,7 @@ def _merge_parts(parts: tuple[tuple[Fraction, Part], ...]) -> tuple[tuple[Fracti
         largest = merged[-1][3]  # sorted by shift, and distances are multiples of it
         above = min(Fraction(1), Fraction(math.nextafter(max(inclusion for _, inclusion, *_ in merged), 2.0)))
         chance = Fraction(sum(-(-share.numerator * _UNIT // share.denominator) for _, _, share, _ in merged), _UNIT)
-        kept.append((chance, replace(largest, inclusion=above, missed=(1 - above,))))
+        kept.append((chance, replace(largest, inclusion=above, missed=(largest.missed[0]._replace(chance=1 - above),))))
     return tuple(kept)
 
 
@@ -430,9 +454,7 @@ def average_over_counts(
             StepBound(
                 inclusion=inclusion,
                 shift=shift * h,
-                missed=(1 - inclusion,),
-                distances=(distance * h,),
-                distances_swapped=(distance_swapped * h,),
+                missed=(MissedBatch(1 - inclusion, distance * h, distance_swapped * h),),
             ),
         )
         for h, chance in sorted(law.items())
@@ -537,9 +559,8 @@ def hidden_group_bound(
         # h members move the mean by their own contributions, but no more than the g units above them can turn around.
         shift = min(h * member.shift, 2 * path.contributions[0] * g)
         distances = missed_distances(path, placement, member, (g, h))
-        bound = StepBound(
-            inclusion=inclusion, shift=shift, missed=missed, distances=distances, distances_swapped=distances
-        )
+        batches = tuple(MissedBatch(share, apart, apart) for share, apart in zip(missed, distances, strict=True))
+        bound = StepBound(inclusion=inclusion, shift=shift, missed=batches)
         parts.append((chance / inclusion, bound))
     return Average(parts=tuple(parts))
 

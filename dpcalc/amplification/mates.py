@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpcalc.amplification.bound import Average, Bound, Part, StepBound, with_largest_lengths
+from dpcalc.amplification.bound import Average, Bound, MissedBatch, Part, StepBound, with_largest_lengths
 from dpcalc.losses.loss import Loss, with_chords
 from dpcalc.numerics import Array
 from dpcalc.records import dataclass
@@ -66,14 +66,6 @@ class MatesAverage(Average):
     def distances_swapped(self) -> tuple[int, ...]:
         """The distances of `largest`, seen from D'."""
         return self.largest.distances_swapped
-
-
-class MissedBatch(NamedTuple):
-    """The probability of a batch that misses a unit, and its distances from batches of D and D' that hold it."""
-
-    chance: Fraction
-    distance: int
-    distance_swapped: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,15 +138,7 @@ class Surroundings:
                 for z, p in law.items()
             )
         batches += case.near
-        missed, distances, swapped = zip(*batches, strict=True) if batches else ((), (), ())
-        return StepBound(
-            inclusion=case.inclusion,
-            shift=case.shift,
-            missed=missed,
-            distances=distances,
-            distances_swapped=swapped,
-            shared=tuple(shared),
-        )
+        return StepBound(inclusion=case.inclusion, shift=case.shift, missed=tuple(batches), shared=tuple(shared))
 
 
 def surroundings(hierarchy: Hierarchy, path: Path, *, clip: int, max_mates: int) -> Surroundings:
@@ -346,7 +330,7 @@ def merge_close_parts(average: MatesAverage, *, noise_multiplier: float, max_cen
     # Bounds of equal probabilities and stand-ins are of one kind. A row of lengths holds the shift and the distances,
     # of which each bound may have fewer than the longest one.
     numbers: dict[object, int] = {}
-    kinds = [numbers.setdefault((bound.inclusion, bound.missed, bound.shared), len(numbers)) for bound in bounds]
+    kinds = [numbers.setdefault((bound.inclusion, bound.chances, bound.shared), len(numbers)) for bound in bounds]
     lengths = np.zeros((len(bounds), 1 + 2 * max(len(bound.missed) for bound in bounds)))
     for row, bound in zip(lengths, bounds, strict=True):
         values = (bound.shift, *bound.distances, *bound.distances_swapped)
@@ -392,7 +376,7 @@ def with_few_parts(bound: Bound) -> Bound:
     parts: list[tuple[Fraction, Part]] = []
     for chance, part in largest.parts:
         if isinstance(part, StepBound):
-            kinds.setdefault((part.inclusion, part.missed, part.shared[:1]), []).append((chance, part))
+            kinds.setdefault((part.inclusion, part.chances, part.shared[:1]), []).append((chance, part))
         else:
             parts.append((chance, part))
     for members in kinds.values():
@@ -415,7 +399,7 @@ def _rough_profiles(bounds: Sequence[StepBound], deviation: float) -> Array:
         spend(ELEMENT * len(bounds) * epsilons.size * (width + 1) * (_HALVINGS + 20))
         odds, places = np.zeros((len(bounds), 1, width)), np.zeros((len(bounds), 1, width))
         for row, (bound, missed) in enumerate(zip(bounds, distances, strict=True)):
-            odds[row, 0, : len(missed)] = [float(v / bound.inclusion) for v in bound.missed]
+            odds[row, 0, : len(missed)] = [float(v / bound.inclusion) for v in bound.chances]
             places[row, 0, : len(missed)] = missed
         places /= deviation
         weights = np.expm1(epsilons)[None, :, None] * odds
@@ -468,7 +452,7 @@ def hidden_mates_profile(average: Average, plain: Loss, *, noise_multiplier: flo
     Source: docs/theory.md, Theorem 6.15.
     """
     bounds = [part for _, part in average.parts if isinstance(part, StepBound) and part.shift]
-    laws = [(bound.inclusion, bound.missed, bound.shared[:1]) for bound in bounds if bound.shared]
+    laws = [(bound.inclusion, bound.chances, bound.shared[:1]) for bound in bounds if bound.shared]
     if len(bounds) < len(average.parts) or len(set(laws)) == len(laws):
         return plain
     both: list[dict[float, float]] = []
@@ -513,7 +497,7 @@ def shared_deltas(average: Average, epsilons: Array, *, noise_multiplier: float,
     for chance, part in average.parts:
         if isinstance(part, StepBound):
             stand_ins = tuple(contents for _, contents in part.shared)
-            kinds.setdefault((part.inclusion, part.missed, stand_ins), []).append((chance, part))
+            kinds.setdefault((part.inclusion, part.chances, stand_ins), []).append((chance, part))
     return np.asarray(
         sum(_deltas_of_one_law(parts, epsilons, noise_multiplier, is_swapped=is_swapped) for parts in kinds.values())
     )
@@ -568,10 +552,10 @@ def _deltas_of_one_law(
     # For each ancestor the batches that miss it: how far below the nearest one, in deviations, and what they weigh.
     missed: list[tuple[Array, Array]] = []
     for _, contents in one.shared:
-        chances = one.missed[number : number + len(contents)]
+        chances = one.chances[number : number + len(contents)]
         number += len(contents)
         missed.append((np.array(contents) / noise_multiplier, np.array([float(v) for v in chances])))
-    near = np.array([float(v) for v in one.missed[number:]])
+    near = np.array([float(v) for v in one.chances[number:]])
     weights = np.column_stack([alpha * inclusion, excess[:, None] * near])
     farthest = max(max(part.shift, *part.distances, *part.distances_swapped) for _, part in parts) / noise_multiplier
 

@@ -23,6 +23,7 @@ from dpcalc.amplification.bound import (
     CountPair,
     ExchangedPair,
     Member,
+    MissedBatch,
     StepBound,
     hidden_draws,
     hidden_group_bound,
@@ -32,7 +33,6 @@ from dpcalc.amplification.bound import (
 from dpcalc.amplification.groups import Placement
 from dpcalc.amplification.mates import (
     MatesAverage,
-    MissedBatch,
     UnitCase,
     few_counts,
     largest_surroundings,
@@ -233,11 +233,11 @@ def _unit_cases(
                 shift=bound.shift,
                 contents=own,
                 contents_swapped=swapped,
-                near=_missed_from(bound, len(path.counts)),
+                near=bound.missed[-1:],
                 is_sure=True,
             )
         ]
-    missed = bound.missed[-1]
+    missed = bound.missed[-1].chance
     if is_exchanged:  # each pair of a removed unit's contributions and its stand-in's, unless both are 0
         return [
             UnitCase(
@@ -271,12 +271,6 @@ def _unit_cases(
         for h, chance in laws.own.items()
         if h
     ]
-
-
-def _missed_from(bound: StepBound, number: int) -> tuple[MissedBatch, ...]:
-    """Return the batches of (K) that miss the unit of level `number` or one below it on the path."""
-    batches = zip(bound.missed, bound.distances, bound.distances_swapped, strict=True)
-    return tuple(MissedBatch(*batch) for batch in batches)[number - 1 :]
 
 
 def member_contribution_distribution(
@@ -318,15 +312,16 @@ def _cases_below_clipping_level(
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:  # a drawn unit that is empty counts as missed
         nonempty = nonzero_probability(law)
-        missed = (*bound.missed[:-1], bound.missed[-1] + bound.inclusion * (1 - nonempty))
-        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
+        *above, last = bound.missed
+        last = last._replace(chance=last.chance + bound.inclusion * (1 - nonempty))
+        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=(*above, last))
     beside_others = UnitCase(
         chance=Fraction(1),
         inclusion=bound.inclusion,
         shift=bound.shift,
         contents=1,
         contents_swapped=1,
-        near=_missed_from(bound, max(clip, 1)),
+        near=bound.missed[max(clip, 1) - 1 :],
         is_sure=law is None,
     )
 
@@ -346,7 +341,7 @@ def _cases_below_clipping_level(
     # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
     near: list[MissedBatch] = []
     for number in range(max(clip, 1), unit + 1):
-        chance = bound.missed[number - 1]
+        chance = bound.missed[number - 1].chance
         if number < unit and schemes[number - 1].has_stand_in:
             nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
             near += [MissedBatch(chance * nonempty, 2, 1), MissedBatch(chance * (1 - nonempty), 1, 0)]
@@ -436,9 +431,10 @@ def averaged_group_bound(
             bound = StepBound(
                 inclusion=hidden.inclusion,
                 shift=min(h * member.shift, 2 * max_each * g),
-                missed=tuple(missed for missed, _, _ in exchanges),
-                distances=tuple(min(leaving + coming, most) for _, coming, most in exchanges),
-                distances_swapped=tuple(min(swapped + coming, most) for _, coming, most in exchanges),
+                missed=tuple(
+                    MissedBatch(missed, min(leaving + coming, most), min(swapped + coming, most))
+                    for missed, coming, most in exchanges
+                ),
             )
             parts.append((chance / hidden.inclusion * share, bound))
     return MatesAverage(parts=tuple(parts), largest=largest)

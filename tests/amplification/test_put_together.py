@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpcalc.amplification import bound, groups
-from dpcalc.amplification.bound import CountPair, StepBound
+from dpcalc.amplification.bound import CountPair, MissedBatch, StepBound
 
 ROUNDED = 1e-14
 
@@ -66,8 +66,8 @@ def random_parts(rng, number):
     found = []
     for chance in random_chances(rng, number):
         inclusion, shift = inclusions[int(rng.integers(12))], int(rng.integers(1, 300))
-        far = {"missed": (1 - inclusion,), "distances": (2 * shift,), "distances_swapped": (shift,)}
-        found.append((chance / 2, StepBound(inclusion=inclusion, shift=shift, **far)))
+        missed = (MissedBatch(1 - inclusion, 2 * shift, shift),)
+        found.append((chance / 2, StepBound(inclusion=inclusion, shift=shift, missed=missed)))
     return tuple(found)
 
 
@@ -83,7 +83,7 @@ def test_bounds_put_together_are_an_upper_bound(number):
     likeliest = sorted(parts, key=lambda part: -part[0])
     assert set(likeliest[: bound._MAX_PARTS // 2 - 1]) <= set(fewer)
     for _, one in fewer:
-        assert one.inclusion + sum(one.missed) == 1
+        assert one.inclusion + sum(one.chances) == 1
         assert one.distances == (2 * one.shift,)
         assert one.distances_swapped == (one.shift,)
     rounded, rounded_fewer = ([(float(chance), one) for chance, one in x] for x in (parts, fewer))

@@ -11,7 +11,7 @@ import pytest
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification.any_mechanism import step_pair
-from dpcalc.amplification.bound import Average, CountPair, StepBound
+from dpcalc.amplification.bound import Average, CountPair, MissedBatch, StepBound
 from dpcalc.losses.atoms import chain_of, composed
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.moments import loss_moments
@@ -84,7 +84,7 @@ NOTHING = Loss()
 
 def one_draw(rate, *, near, near_swapped):
     """(K*) of one level."""
-    return StepBound(inclusion=rate, shift=1, missed=(1 - rate,), distances=(near,), distances_swapped=(near_swapped,))
+    return StepBound(inclusion=rate, shift=1, missed=(MissedBatch(1 - rate, near, near_swapped),))
 
 
 def mixture(law, *, both_ways=False):

@@ -188,7 +188,7 @@ def test_units_that_leave_count_for_the_fewest_that_a_part_stands_for(min_count,
     average = averaged_group_bound(hierarchy, path, (1, 1, 1, 1), member, clip=2)
     _, missed, _ = hidden_draws(path, (1, 1, 1, 1), None)
     for _, part in average.parts:
-        chances = np.cumsum([float(chance) for chance in part.missed])
+        chances = np.cumsum([float(chance) for chance in part.chances])
         redrawn = np.flatnonzero(chances > float(missed[0]) * (1 + 1e-9))  # with units of the group, but no member
         least = min(part.distances[at] for at in redrawn)
         assert least >= part.shift + (4 - max(min(part.shift, 3), fewest)) * 20

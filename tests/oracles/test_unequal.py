@@ -74,8 +74,7 @@ def told(found):
 
 
 def told_by_package(bound):
-    listed = zip(bound.missed, bound.distances, bound.distances_swapped, strict=True)
-    return bound.inclusion, bound.shift, bound.missed, [pair for v, *pair in listed if v]
+    return bound.inclusion, bound.shift, bound.chances, [pair for v, *pair in bound.missed if v]
 
 
 def random_question(rng, most_outcomes=300, *, draw=random_unequal):

@@ -126,12 +126,8 @@ def _revealed(row, level):
     """(K) where everybody sees which unit was drawn at every level down to `level`: those draws are far away."""
     (phase,) = row.plan.phases
     bound = composed(row.plan).phase_bound(phase)
-    far = (FAR,) * int(level)
-    seen = replace(
-        bound,
-        distances=far + bound.distances[int(level) :],
-        distances_swapped=far + bound.distances_swapped[int(level) :],
-    )
+    far = tuple(each._replace(distance=FAR, distance_swapped=FAR) for each in bound.missed[: int(level)])
+    seen = replace(bound, missed=(*far, *bound.missed[int(level) :]))
     profile = glued_profile(seen, noise_multiplier=phase.mechanism.noise_multiplier)
     return max(
         accountant_of("pld")({curve: phase.steps}, delta=row.plan.delta).epsilon for curve in (profile, profile.swapped)
