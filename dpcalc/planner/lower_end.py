@@ -209,7 +209,21 @@ class _Seen:
                     if allocated and is_rounded:
                         p, q = _fewer_centers(p, q), _fewer_centers(q, p)
             if p is not None and q is not None and (allocated or len({*p, *q}) <= _MAX_CENTERS):
-                return None if p == q else _observed_loss(self, p, q, length, is_swapped=is_swapped)
+                if p == q:
+                    return None
+                sides, mechanism = (_with_normal_weights(p), _with_normal_weights(q)), self.phase.mechanism
+
+                def of_bin(steps: int) -> LossCurve:  # of the sum of its steps
+                    if isinstance(mechanism, AdditiveNoise):
+                        return data_set_atoms(mechanism.scaled(length), p, q)
+                    noise = self.phase.gaussian.noise_multiplier * self.each.factor * length / math.sqrt(steps)
+                    return MixturePair.of(*sides, deviation=noise)
+
+                if allocated is None:
+                    return of_bin(1)
+                estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
+                ((curve, _),) = pass_losses((replace(allocated, number=1),), of_bin, estimate)
+                return curve
         law = self.law.swapped if is_swapped else self.law
         return law.loss(_vectors(polar), noise=self.noise)
 
@@ -388,24 +402,6 @@ def _search(plan: Plan, seen: Sequence[_Seen], order: float) -> list[tuple[_Pola
                 step = step if is_better else step // 2
         costliest.append((best, bool(values[-1].argmax())))
     return costliest if costliest[0] != costliest[1] else costliest[:1]
-
-
-def _observed_loss(seen: _Seen, p: Mixture, q: Mixture, length: int, *, is_swapped: bool) -> Curve:
-    """Return the loss of a noisy observation of (P, Q), in clip norms / length: a lower bound, unless noise is Gaussian
-    and units choose no steps."""
-    phase, allocated = seen.phase, seen.each.allocated
-
-    def loss(steps: int = 1) -> LossCurve:  # of the sum of a bin's steps
-        if isinstance(phase.mechanism, AdditiveNoise):
-            return data_set_atoms(phase.mechanism.scaled(length), p, q)
-        noise = phase.gaussian.noise_multiplier * seen.each.factor * length / math.sqrt(steps)
-        return MixturePair.of(_with_normal_weights(p), _with_normal_weights(q), deviation=noise)
-
-    if allocated is None:
-        return loss()
-    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
-    ((curve, _),) = pass_losses((replace(allocated, number=1),), loss, estimate)
-    return curve
 
 
 def _with_normal_weights(mixture: Mixture) -> Mixture:
