@@ -583,7 +583,3 @@ class Hierarchy:
             share = drawn / sum(size * parents for size, parents in sizes.items())
             break
         return ceil(epochs / share)
-
-    def inclusion(self, number: int) -> Fraction:
-        """Return the product of the rates of levels 1 to `number`; 1 for level 0. Unequal sizes: an upper bound."""
-        return prod((level.rate for level in self.levels[:number]), start=Fraction(1))

@@ -77,7 +77,7 @@ def _printed(row, method, *bound):
 
 def _mu(row):
     (phase,) = row.plan.phases
-    return central_limit_mu([(phase.hierarchy.inclusion(1), phase.mechanism.noise_multiplier, phase.steps)])
+    return central_limit_mu([(phase.hierarchy.level(1).rate, phase.mechanism.noise_multiplier, phase.steps)])
 
 
 def _composed(row, epsilon, delta):
@@ -149,5 +149,5 @@ QUANTITIES = {
     "revealed": _revealed,
     "theorem": lambda row, _: theorem_3_row(row.plan).epsilon,
     "flat": lambda row, _: flat_poisson_row(row.plan).epsilon,
-    "inclusion": lambda row: row.plan.phases[0].hierarchy.inclusion(row.plan.unit),
+    "inclusion": lambda row: math.prod(x.rate for x in row.plan.phases[0].hierarchy.levels[: row.plan.unit]),
 }
