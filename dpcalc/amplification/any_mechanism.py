@@ -108,12 +108,6 @@ def step_divergences(mechanism: RdpOnly, bound: Bound) -> RdpCurve:
     return _curve(f"{mechanism!r} under {bound!r}", _step_divergence(mechanism, bound), orders, changes)
 
 
-def unamplified_divergences(mechanism: RdpOnly, changes: int) -> RdpCurve:
-    """Return upper bounds on the divergences of `changes` sure changes; UnsupportedError if none is finite."""
-    rdp = partial(group_divergence, mechanism.rdp, changes)
-    return _curve(f"{mechanism!r} after {changes} changes", rdp, _SURE_ORDERS, changes)
-
-
 def chained_divergences(curves: Sequence[RdpCurve], links: int) -> RdpCurve:
     """Return upper bounds on the divergences of `links` changes that each cost the sum of `curves`."""
     orders = sorted({*_SURE_ORDERS, *_orders_after(links, [order for curve in curves for order, _ in curve.points])})
@@ -570,7 +564,8 @@ def _step_loss(mechanism: BlackBox, bound: Bound) -> Loss | RdpCurve:
     changes = bound.max_shift
     match mechanism:
         case RdpOnly():
-            return unamplified_divergences(mechanism, changes)
+            rdp = partial(group_divergence, mechanism.rdp, changes)
+            return _curve(f"{mechanism!r} after {changes} changes", rdp, _SURE_ORDERS, changes)
         case AdditiveNoise():
             return mechanism.pair(changes)
         case PairOnly():

@@ -260,12 +260,6 @@ class Spacings:
         return self.steps[np.searchsorted(self.reaches, distances, side="right")]
 
 
-def spacings_for(ratios: Array, masses: Array, estimate: Estimate, *, total: int) -> Spacings:
-    """Return the spacings for one ratio in a mean of `total` ratios, from its bulk and its range."""
-    ends = float(ratios[0]), float(ratios[-1])
-    return Spacings.of(_bulk(ratios, masses, 0.0), ends, estimate, count=1, total=total)
-
-
 def _bulk(ratios: Array, masses: Array, zero: float) -> tuple[float, float]:
     """Return middle and half-width of the 16 to 84 % range of a ratio; (mean, deviation) if that is one value."""
     # Of rare, large ratios the mean lies far above the bulk: points near it would be wasted.
@@ -448,7 +442,9 @@ def ratio_law(curve: LossCurve, estimate: Estimate, count: int = 1) -> RatioLaw:
     used = (np.abs(losses) < _LARGEST) & (log_p - losses > _LOG_NOTHING)
     if not used.any():
         raise TooLargeError(f"expected some losses between -{_LARGEST:.0f} and {_LARGEST:.0f}, got none")
-    spacings = spacings_for(np.exp(losses[used]), np.exp((log_p - losses)[used]), estimate, total=count)
+    ratios = np.exp(losses[used])
+    bulk, ends = _bulk(ratios, np.exp((log_p - losses)[used]), 0.0), (float(ratios[0]), float(ratios[-1]))
+    spacings = Spacings.of(bulk, ends, estimate, count=1, total=count)
     parts = [_atoms(curve)]
     for piece in pieces:
         low, high = np.exp(np.clip([piece.loss.min(), piece.loss.max()], -_LARGEST, _LARGEST)).tolist()
