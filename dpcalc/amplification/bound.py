@@ -558,7 +558,7 @@ def hidden_group_bound(
     for (g, h), chance in drawn:
         # h members move the mean by their own contributions, but no more than the g units above them can turn around.
         shift = min(h * member.shift, 2 * path.contributions[0] * g)
-        distances = missed_distances(path, placement, member, (g, h))
+        distances = missed_distances(path, placement, member, g, h)
         batches = tuple(MissedBatch(share, apart, apart) for share, apart in zip(missed, distances, strict=True))
         bound = StepBound(inclusion=inclusion, shift=shift, missed=batches)
         parts.append((chance / inclusion, bound))
@@ -602,11 +602,9 @@ def hidden_draws(path: Path, placement: tuple[Placement, ...], each: CountDistri
     return HiddenDraws(inclusion, (joint.get((0, 0), Fraction(0)), without_members), sorted(drawn.items()))
 
 
-def missed_distances(
-    path: Path, placement: tuple[Placement, ...], member: Member, drawn: tuple[int, int]
-) -> tuple[int, int]:
+def missed_distances(path: Path, placement: tuple[Placement, ...], member: Member, g: int, h: int) -> tuple[int, int]:
     """Return the largest distances of a batch to one with other units drawn for the group's, and for its members."""
-    (g, h), occupied, largest = drawn, len(placement), path.contributions[0]
+    occupied, largest = len(placement), path.contributions[0]
     stand_in, without_members = path.stand_in(1), (g + occupied) * largest
     if path.schemes[
         0

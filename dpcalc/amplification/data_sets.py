@@ -204,7 +204,8 @@ def episode_pair(
     hierarchy: Hierarchy,
     contributions: Contributions,
     *,
-    unit_and_clip: tuple[int, int],
+    unit: int,
+    clip: int,
     adjacency: Adjacency,
     members: int = 1,
 ) -> Pair:
@@ -212,7 +213,6 @@ def episode_pair(
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
-    unit, clip = unit_and_clip
     classes, records = hierarchy.levels
     if unit == 1:  # protected classes, or whether the protected record is there
         in_task = hypergeometric(classes.count, members, built.ways)

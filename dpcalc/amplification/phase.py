@@ -179,10 +179,13 @@ def _is_as_if_absent(adjacency: Adjacency, clip: int, unit: int) -> bool:
 
 def averaged_choices(
     choices: tuple[PhaseBound, ...],
-    hierarchy_and_clip: tuple[Hierarchy, int],
-    path_and_shared: tuple[Path, Path | None],
-    group: Group,
+    hierarchy: Hierarchy,
+    path: Path,
+    *,
+    shared: Path | None,
+    clip: int,
     adjacency: Adjacency,
+    group: Group,
 ) -> tuple[PhaseBound, ...]:
     """Return the choices of a phase with averages over random mates, added to them or in the place of a plain (K).
 
@@ -195,7 +198,6 @@ def averaged_choices(
 
     Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
-    (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
     is_constructed = hierarchy.episodes is not None or hierarchy.allocation is not None
     if is_constructed or not all(scheme.is_simple or scheme.is_cut for scheme in path.schemes):
         return choices

@@ -421,7 +421,7 @@ def averaged_group_bound(
         # (probability of a missed batch, what comes in it for the units drawn, largest distance to it): with as many
         # stand-ins for all of them, or with units of the group that hold no member.
         exchanges = [(hidden.missed[0] * p, coming, sys.maxsize) for coming, p in _sum_of_few(stand_in, g).items()]
-        cap = missed_distances(path, placement, member, (g, h))[1]
+        cap = missed_distances(path, placement, member, g, h)[1]
         leave = max_stand_in * (occupied - (min(g, MAX_UNITS_APART + 1) if is_equal else 1))
         is_within_unit = occupied == 1 and unit == 2  # members are exchanged for others of their unit
         for coming, p in ({cap: Fraction(1)} if is_within_unit else redrawn).items():

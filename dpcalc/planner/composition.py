@@ -119,7 +119,13 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
                         (*own, *common[key])
                         if key in common
                         else averaged_choices(
-                            own, (hierarchy, clip), (path, shared[place] if shared else None), group, plan.adjacency
+                            own,
+                            hierarchy,
+                            path,
+                            shared=shared[place] if shared else None,
+                            clip=clip,
+                            adjacency=plan.adjacency,
+                            group=group,
                         )
                     )
                     if key is not None:

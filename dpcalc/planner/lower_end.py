@@ -482,7 +482,7 @@ def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _DataSet | 
     if hierarchy.allocation is not None:
         return _allocated_data_set(plan, phase, hierarchy.allocation, protected.paths[place])
     if hierarchy.episodes is not None:
-        built = partial(episode_pair, hierarchy, unit_and_clip=(plan.unit, phase.clip), members=plan.group_size)
+        built = partial(episode_pair, hierarchy, unit=plan.unit, clip=phase.clip, members=plan.group_size)
         return _DataSet((_Observation(pair=cache(partial(built, adjacency=plan.adjacency)), number=phase.steps),))
     co_sampled = co_sampled_with(hierarchy, protected.paths[place], clip=phase.clip, members=plan.group_size)
     return _drawn_data_set(plan, phase, co_sampled, protected.choices[place][0].hold)

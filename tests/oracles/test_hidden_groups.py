@@ -166,7 +166,7 @@ def test_only_a_fixed_outermost_draw_has_stand_ins(outer, distances, inner):
     """One of two units of 3 contributions is drawn, siblings have 7: it goes, one comes; or it goes, both come."""
     path = Path(place=(), counts=(5, 4), schemes=(outer, inner), contributions=(3, 1), siblings=(7, 1))
     member = Member(own=1, stand_in=1, adjacency=Adjacency.ADD_REMOVE)
-    assert missed_distances(path, (1, 1), member, (1, 1)) == distances
+    assert missed_distances(path, (1, 1), member, 1, 1) == distances
 
 
 @pytest.mark.parametrize(("min_count", "fewest"), [(9, 3), (8, 1)])
