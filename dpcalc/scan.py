@@ -25,7 +25,7 @@ from dpcalc.errors import InputError, system_message
 from dpcalc.keys import WrongValueError
 from dpcalc.records import dataclass
 from dpcalc.report.output import Output
-from dpcalc.sampling.trees import NestedCounts, tree_of
+from dpcalc.sampling.hierarchy import NestedCounts, tree_of
 
 # Folder trees
 #

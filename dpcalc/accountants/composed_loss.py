@@ -15,10 +15,20 @@ import numpy as np
 from dpcalc.accountants.rdp import log_peak
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.cells import Cells, Resolution, cells, discretize_optimistic, discretize_pessimistic
-from dpcalc.losses.coarsen import Rounding, coarsen_optimistic, coarsen_pessimistic
-from dpcalc.losses.composition import Pmf, TailCap, cap_optimistic, cap_pessimistic, compose_all, compose_copies
+from dpcalc.losses.composition import (
+    LossPmf,
+    Pmf,
+    Rounding,
+    TailCap,
+    cap_optimistic,
+    cap_pessimistic,
+    coarsen_optimistic,
+    coarsen_pessimistic,
+    compose_all,
+    compose_copies,
+    with_public_draw,
+)
 from dpcalc.losses.moments import ComposedMoments, Curve, PublicDraw, Steps
-from dpcalc.losses.pmf import LossPmf, with_public_draw
 from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics import UNIT_ROUNDOFF, Array
 from dpcalc.records import dataclass

@@ -31,8 +31,15 @@ from dpcalc.accountants.rdp import best_delta, best_epsilon, rdp, rdp_classic, t
 from dpcalc.errors import ConvergenceError, TooLargeError, UnsupportedError, WorkExceededError
 from dpcalc.losses.cells import Resolution
 from dpcalc.losses.composition import TailCap, cap_pessimistic, capped
-from dpcalc.losses.moments import ComposedMoments, Steps, largest_loss, segment_ends, together, total_infinity_mass
-from dpcalc.losses.quadrature import LossMoments
+from dpcalc.losses.moments import (
+    ComposedMoments,
+    LossMoments,
+    Steps,
+    largest_loss,
+    segment_ends,
+    together,
+    total_infinity_mass,
+)
 from dpcalc.numerics import UNIT_ROUNDOFF, Array
 
 # None of these affects validity: any cap gives a bound. They decide how tight it is and how many attempts it takes.

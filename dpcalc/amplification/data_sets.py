@@ -23,22 +23,24 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.numerics import Array, log_fraction, log_sum_exp, log_sum_exp_by_index, normal_cdf_array
-from dpcalc.sampling.co_sampled import CoSampled, random_contributions
 from dpcalc.sampling.counts import (
     CountDistribution,
+    FullBatch,
     binomial_lower,
     convolve,
     convolve_power,
     drop_rare_tail,
+    full_batch,
     hypergeometric,
+    mixture,
     nonzero_probability,
     power,
-    rounded,
     sum_of_draws,
     to_whole_bits,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.sums import cut_empty_probability, cut_sum
+from dpcalc.sampling.paths import CoSampled
+from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, fraction_units, spend
 
 Mixture = dict[int, Fraction]  # weight by center, in clip norms
@@ -88,7 +90,14 @@ def data_set_pair(
             _, empty = _no_record_in_vector(co_sampled, left, zeroed, Fraction(0))
             q = _clipped_vector(0, sign, Fraction(1), empty)
     else:
-        p, q = _frame_pair(co_sampled, adjacency, contributions, members)
+        own, count = _scale(_own_contributions(co_sampled, bits), contributions.length), path.counts[-1]
+        each = _sibling_sum(co_sampled, unit, contributions)
+        p = _draw_sum(co_sampled, unit, each, (members, _scale(own, -1)), count, bits)
+        if adjacency is Adjacency.ADD_REMOVE:
+            q = _draw_sum(co_sampled, unit, each, (0, own), count - members, bits)
+        else:
+            replaced = own if adjacency is Adjacency.REPLACE_ONE else {0: Fraction(1)}
+            q = _draw_sum(co_sampled, unit, each, (members, replaced), count, bits)
 
     # From that draw to the whole sum, level by level outwards: siblings and the draws of the unit on the path.
     repeats = repeats or (1,) * unit
@@ -96,34 +105,65 @@ def data_set_pair(
     for level in range(lowest, 0, -1):
         sibling = _sibling_sum(co_sampled, level, contributions, prod(repeats[level - 1 : lowest]))
         sides = [sum_of_draws(to_whole_bits(side, bits), repeats[level - 1], bits=bits) for side in (p, q)]
-        p, q = (_level_sum(co_sampled, level, sibling, on_path, bits) for on_path in sides)
+        p, q = (_draw_sum(co_sampled, level, sibling, (1, side), path.counts[level - 1], bits) for side in sides)
     return to_whole_bits(p, bits), to_whole_bits(q, bits)
 
 
-def _level_sum(co_sampled: CoSampled, level: int, sibling: Mixture, on_path: Mixture, bits: int) -> Mixture:
-    """Return the law of the sum of a level's draw; in passes and long Poisson draws siblings add nothing."""
-    path, contributes = co_sampled.path, sibling.keys() != {0}
-    count, rate = path.counts[level - 1], path.rate(level)
-    total: Mixture = {}
-    scheme, with_path, missed = path.schemes[level - 1], on_path, {0: Fraction(1)}
-    if scheme.can_repeat:
-        for copies, chance in binomial_lower(scheme.size, Fraction(1, count)).items():  # rare large numbers are cut
-            beside = sum_of_draws(sibling, scheme.size - copies, bits=bits)
-            _add_to(total, convolve(beside, sum_of_draws(on_path, copies, bits=bits)), chance)
-        return total
-    if scheme.is_cut:
-        return cut_sum(scheme, count, sibling, on_path, bits=bits)
-    if contributes and _shows_draws(co_sampled, level):
-        with_path = convolve(sum_of_draws(sibling, count - 1, bits=bits), on_path)
-    elif scheme.has_stand_in and contributes:
-        beside = sum_of_draws(sibling, scheme.size - 1, bits=bits)
-        with_path, missed = convolve(beside, on_path), convolve(beside, sibling)
-    elif scheme.is_independent and contributes:
-        missed = sum_of_draws(sibling, count - 1, rate, bits=bits)
-        with_path = convolve(missed, on_path)
-    _add_to(total, with_path, rate)
-    _add_to(total, missed, 1 - rate)
-    return {center: weight for center, weight in total.items() if weight}
+def _draw_sum(
+    co_sampled: CoSampled, level: int, each: Mixture, members: tuple[int, Mixture], count: int, bits: int
+) -> Mixture:
+    """Return the law of the sum of a level's draw from `count` units: of so many the law is given, of others `each`.
+
+    In a pass or a draw of everything the others may add nothing; rare large numbers of members are cut.
+    """
+    scheme, drawn, others, (number, own) = co_sampled.path.schemes[level - 1], 0, {0: Fraction(1)}, members
+    if scheme.is_cut:  # of single units alone
+        return _cut_sum(scheme, count, each, own, bits=bits) if number else scheme.sum_of_drawn(each, count, bits)
+    law = {number: Fraction(1)}
+    if scheme.has_stand_in:
+        drawn = min(scheme.size, count)
+        law = hypergeometric(count, number, drawn, is_lower=True)
+    elif scheme.can_repeat:
+        drawn = scheme.size if count else 0
+        law = binomial_lower(drawn, Fraction(number, max(count, 1)))
+    elif scheme.is_independent:  # the sum of the other units is independent of the members drawn
+        law = binomial_lower(number, scheme.probability)
+        others = sum_of_draws(each, count - number, scheme.probability, bits=bits)
+    elif _shows_draws(co_sampled, level):
+        others = sum_of_draws(each, count - number, bits=bits)
+    return convolve(others, _counted_sum(law, own, each, drawn, bits))
+
+
+def _cut_sum(
+    scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution, *, bits: int
+) -> CountDistribution:
+    """Return the law of a capped draw's sum: `inner` of the path's unit and `each` other's; weights are rounded."""
+    nothing = {0: Fraction(1)}
+    # Where others add nothing, one case stands for all their numbers below the cap.
+    is_alone = each.keys() == {0}
+    others = nothing if is_alone else sum_of_draws({1: Fraction(1)}, count - 1, scheme.probability, bits=bits)
+    full, cap = _known_full_batch(scheme, count), scheme.limit or count
+    # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
+    # the batch, and the unit, if it stays, takes the place of one of them. A case: its chance, the others in the batch
+    # without the unit and with it, and the chance that the unit is in it.
+    room = {number: share for number, share in others.items() if number < cap}
+    factor = (1 - full.chance) / sum(room.values()) if room else Fraction(0)
+    cases = [(share * factor, number, number, scheme.probability) for number, share in sorted(room.items())]
+    cases.append((full.chance, cap, cap - 1, full.inclusion))
+    parts, sums = [], [nothing]  # the sum of so many others
+    for chance, without, beside, inclusion in cases:
+        while len(sums) <= without:
+            sums.append(nothing if is_alone else to_whole_bits(convolve(sums[-1], each), bits))
+        parts += [(chance * (1 - inclusion), sums[without]), (chance * inclusion, convolve(sums[beside], inner))]
+    return to_whole_bits(mixture(parts), bits)
+
+
+def _known_full_batch(scheme: Scheme, count: int) -> FullBatch:
+    """Return `full_batch` for the other units of a capped draw; WorkExceededError if it is too costly."""
+    known = full_batch(count - 1, scheme.probability, scheme.limit or count)
+    if known is None:
+        raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
+    return known
 
 
 def _shows_draws(co_sampled: CoSampled, level: int) -> bool:
@@ -138,66 +178,34 @@ def _sibling_sum(co_sampled: CoSampled, level: int, contributions: Contributions
     sign, bits = contributions.others[level - 1], contributions.bits
     vectors, nonempty = co_sampled.sibling_contributions[level - 1], co_sampled.nonempty[co_sampled.clip]
     if sign and not vectors and draws == 1:
-        return _scale(random_contributions(co_sampled, level, bits=bits), sign)
+        # Of a frame as many units contribute as the smallest one of that level has; the same ones in every draw.
+        law = {1: nonempty, 0: 1 - nonempty} if co_sampled.frames else {0: Fraction(1)}
+        for below, fewest in reversed(co_sampled.frames[level:]):
+            law = below.scheme.sum_of_drawn({value: chance for value, chance in law.items() if chance}, fewest, bits)
+        return _scale(law, sign)
     if nonempty == 1:
         return {sign * vectors * draws: Fraction(1)}
     return {0: Fraction(1)} if draws > 1 else _scale(sum_of_draws({1: Fraction(1)}, vectors, nonempty, bits=bits), sign)
 
 
-def _frame_pair(co_sampled: CoSampled, adjacency: Adjacency, contributions: Contributions, members: int) -> Pair:
-    """Return the laws in D and D' of a draw's sum from the members' frame; rare large numbers of members are cut."""
-    path, bits, alone = co_sampled.path, contributions.bits, {0: Fraction(1)}
-    own = _scale(_own_contributions(co_sampled, bits), contributions.length)
-    count, each = path.counts[-1], _sibling_sum(co_sampled, len(path.counts), contributions)
-    scheme, law, others = path.schemes[-1], {members: Fraction(1)}, alone
-    if scheme.has_stand_in:
-        law, left = hypergeometric(count, members, scheme.size, is_lower=True), min(scheme.size, count - members)
-        return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
-    if scheme.can_repeat:
-        law, left = binomial_lower(scheme.size, Fraction(members, count)), scheme.size if members < count else 0
-        return _counted_pair(law, own, each, adjacency, drawn=(scheme.size, left))
-    if scheme.is_cut:  # of single units alone
-        swapped = {Adjacency.ADD_REMOVE: None, Adjacency.REPLACE_ONE: own}.get(adjacency, alone)
-        p, q = (cut_sum(scheme, count, each, inner, bits=bits) for inner in (_scale(own, -1), swapped))
-        return p, q
-    if scheme.is_independent:
-        law = binomial_lower(members, scheme.probability)
-        others = sum_of_draws(each, count - members, scheme.probability, bits=bits)
-    elif _shows_draws(co_sampled, len(path.counts)):
-        others = sum_of_draws(each, count - members, bits=bits)
-    # The sum of the other units is independent of the members drawn.
-    in_d, in_d_prime = _counted_pair(law, own, alone, adjacency, drawn=(0, 0))
-    return convolve(others, in_d), convolve(others, in_d_prime)
-
-
-def _counted_pair(
-    law: CountDistribution, own: Mixture, each: Mixture, adjacency: Adjacency, *, drawn: tuple[int, int]
-) -> Pair:
-    """Return (P, Q), the laws in D and D' of the sum of H members of -`own` each (replaced: +) and others of `each`."""
-    p, q = Mixture(), Mixture()
+def _counted_sum(law: CountDistribution, own: Mixture, each: Mixture, drawn: int, bits: int = _WEIGHT_BITS) -> Mixture:
+    """Return the law of the sum of H members of `own` each and, of so many drawn, of `each` for all others."""
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
-    own_sum, reached = {0: Fraction(1)}, 0
+    total, own_sum, reached = Mixture(), {0: Fraction(1)}, 0
     for h, chance in sorted(law.items()):
-        spend(fraction_units(8, 2 * _WEIGHT_BITS))
-        own_sum, reached = _round_weights(convolve(own_sum, convolve_power(own, h - reached))), h
-        others = convolve(_round_weights(convolve_power(each, drawn[0] - h)), {0: chance}) if drawn[0] else {0: chance}
-        match adjacency:
-            case Adjacency.ADD_REMOVE:
-                other: Mixture = convolve(convolve_power(each, drawn[1]), {0: chance})
-            case Adjacency.ZERO_OUT:
-                other = others
-            case Adjacency.REPLACE_ONE:
-                other = convolve(others, own_sum)
-        _add_to(p, convolve(others, _scale(own_sum, -1)))
-        _add_to(q, other)
-    return p, q
+        spend(fraction_units(8 + 2 * len(total), 2 * _WEIGHT_BITS))
+        own_sum, reached = to_whole_bits(convolve(own_sum, sum_of_draws(own, h - reached, bits=bits)), bits), h
+        for center, weight in convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum).items():
+            total[center] = total.get(center, Fraction(0)) + chance * weight
+    return total
 
 
 def episode_pair(
     hierarchy: Hierarchy,
     contributions: Contributions,
     *,
-    unit_and_clip: tuple[int, int],
+    unit: int,
+    clip: int,
     adjacency: Adjacency,
     members: int = 1,
 ) -> Pair:
@@ -205,7 +213,6 @@ def episode_pair(
     built = hierarchy.episodes
     if built is None:
         raise LookupError("episodes: expected constructed tasks, got none")
-    unit, clip = unit_and_clip
     classes, records = hierarchy.levels
     if unit == 1:  # protected classes, or whether the protected record is there
         in_task = hypergeometric(classes.count, members, built.ways)
@@ -228,7 +235,10 @@ def episode_pair(
         if unit == 2 or adjacency is Adjacency.ZERO_OUT:
             adjacency = Adjacency.REPLACE_ONE  # the vector that the unit turned around stays
     own, each = {contributions.length * vectors: Fraction(1)}, {contributions.others[-1] * vectors: Fraction(1)}
-    return _counted_pair(law, own, each, adjacency, drawn=(drawn, drawn))
+    p = _counted_sum(law, _scale(own, -1), each, drawn)
+    if adjacency is Adjacency.ADD_REMOVE:
+        return p, _counted_sum({0: Fraction(1)}, own, each, drawn)
+    return p, _counted_sum(law, own if adjacency is Adjacency.REPLACE_ONE else {0: Fraction(1)}, each, drawn)
 
 
 def _clipped_vector(own: int, sign: int, unseen: Fraction, empty: Fraction) -> Mixture:
@@ -268,7 +278,9 @@ def _no_record_in_vector(
             unseen, empty = Fraction(1), power(1 - scheme.probability, count)
         elif scheme.is_cut:  # of one member
             unseen = 1 - scheme.rate(count) * (1 - unseen)
-            empty = cut_empty_probability(scheme, count, empty)
+            chance, inclusion = _known_full_batch(scheme, count)
+            nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - empty))
+            empty = nobody + (chance * inclusion * empty if scheme.limit == 1 else 0)
         else:
             rate = scheme.rate(count)
             empty = power(1 - rate + rate * empty, members) * power(1 - rate + rate * other_empty, count - members)
@@ -302,31 +314,9 @@ def _own_contributions(co_sampled: CoSampled, bits: int) -> Mixture:
     return law
 
 
-def _round_weights(a: Mixture) -> Mixture:
-    """Return the weights; if one has over 2200 bits, all are rounded to 1100 in favour of the center nearest 0."""
-    # Less than the smallest float is cut off, and joins the smallest number of contributions, which costs less.
-    return rounded(a, _WEIGHT_BITS, lambda a: min(a, key=abs), above=2 * _WEIGHT_BITS)
-
-
-def _add_to(total: Mixture, part: Mixture, factor: Fraction | int = 1) -> None:
-    """Add `factor` times the weights of a part to a mixture under construction."""
-    _spend_on(part)
-    for center, weight in part.items():
-        total[center] = total.get(center, Fraction(0)) + factor * weight
-
-
 def _scale(a: Mixture, factor: int) -> Mixture:
     """Return the law of `factor` times a count; a factor of 0 gives {0: total weight}."""
-    _spend_on(a)
-    total: Mixture = {}
-    for x, p in a.items():
-        total[factor * x] = total.get(factor * x, Fraction(0)) + p
-    return total
-
-
-def _spend_on(a: Mixture) -> None:
-    """Count the work of a product and a sum for each weight of a distribution."""
-    spend(fraction_units(2 * len(a), 2 * max((weight.denominator.bit_length() for weight in a.values()), default=1)))
+    return {factor * x: p for x, p in a.items()} if factor else {0: sum(a.values(), start=Fraction(0))}
 
 
 # The loss of a pair under noise that is not Gaussian, as atoms. Noise around whole centers is reduced to the cell into

@@ -25,7 +25,9 @@ from dpcalc.sampling.counts import (
     coarsen_upwards,
     convolve_upper,
     mixture,
+    power_by_squaring,
     round_to_many_bits,
+    rounded_sum,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.schemes import Scheme
@@ -196,7 +198,7 @@ def _partitions(number: int, parts: int, largest: int) -> Iterator[tuple[int, ..
 _FEW_MEMBERS = 64  # of a large group up to which probabilities are exact fractions; above, rounded up
 _VANISHING = 1200  # bits: a probability below 2^-1200 changes no delta above 1e-300, see sampling/counts
 _MAX_EXACT_PAIRS = 256  # of contexts joined by exact fractions; above, by rounded whole numbers, which is faster
-_BITS = 1600  # of a rounded probability: its error, 2^-1500 in all, is below 2^-_VANISHING
+_BITS = 1600  # of a probability that is rounded up
 _MAX_CONTEXTS = 48  # above which contexts are merged: each costs a one-step bound of its own
 
 
@@ -213,31 +215,19 @@ def contexts(placement: Placement, schemes: Sequence[Scheme], counts: Sequence[i
     below = [contexts(kind, schemes[1:], counts[1:]) for kind in kinds]
     parts: list[tuple[Fraction, ContextDistribution]] = []
     drawn = list(schemes[0].units_by_kind(max(counts[0], len(placement)), tuple(kinds.values())))
-    several = [_context_powers(each, {copies[kind] for copies, _ in drawn}) for kind, each in enumerate(below)]
+    nothing: ContextDistribution = {(): Fraction(1)}
+    several: list[dict[int, ContextDistribution]] = [{} for _ in kinds]  # by number of copies of a unit of each kind
+    for powers, each, numbers in zip(several, below, zip(*(copies for copies, _ in drawn), strict=True), strict=True):
+        law, before = nothing, 0
+        for number in sorted({*numbers}):
+            law = powers[number] = power_by_squaring(each, number - before, _join_distributions, identity=law)
+            before = number
     for copies, chance in drawn:
-        law: ContextDistribution = {(): Fraction(1)}
-        for number, each in zip(copies, several, strict=True):
-            law = _join_distributions(law, each[number])
+        law = nothing
+        for number, powers in zip(copies, several, strict=True):
+            law = _join_distributions(law, powers[number])
         parts.append((chance, law))
     return _merge_contexts(mixture(parts))
-
-
-def _context_powers(single: ContextDistribution, numbers: set[int]) -> dict[int, ContextDistribution]:
-    """Return {n: distribution of the joined contexts of n independent copies of a unit} for each n in `numbers`."""
-    # Repeated squaring, with the powers of one exponent reused for the next larger one.
-    squares = [single]
-    powers: dict[int, ContextDistribution] = {}
-    law: ContextDistribution = {(): Fraction(1)}
-    before = 0
-    for number in sorted(numbers):
-        more, power = number - before, 0
-        while more:
-            if power == len(squares):
-                squares.append(_join_distributions(squares[-1], squares[-1]))
-            law = _join_distributions(law, squares[power]) if more % 2 else law
-            more, power = more // 2, power + 1
-        powers[number], before = law, number
-    return powers
 
 
 def _merge_contexts(law: ContextDistribution) -> ContextDistribution:
@@ -275,21 +265,9 @@ def _join_distributions(a: ContextDistribution, b: ContextDistribution) -> Conte
             context = _join_contexts(x, y)
             exact[context] = exact.get(context, Fraction(0)) + a[x] * b[y]
         return _merge_contexts(exact)
-    # As whole numbers without common factors, rounded down to 1600 bits; what is missing, less than 2^-1500 of each, is
-    # given to the likeliest context.
+    # Of whole numbers without common factors, which is faster.
     spend(fraction_units(len(a) + len(b), longest) + 8 * TURN * len(a) * len(b))
-    unit = 1 << _BITS
-    left, right = (
-        [(context, chance.numerator * unit // chance.denominator) for context, chance in law.items()] for law in (a, b)
-    )
-    whole: dict[Context, int] = {}
-    for (x, p), (y, q) in product(left, right):
-        context = _join_contexts(x, y)
-        whole[context] = whole.get(context, 0) + p * q
-    joined = {context: Fraction(chance >> _BITS, unit) for context, chance in whole.items() if chance >> _BITS}
-    total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
-    joined[max(joined, key=joined.__getitem__)] += total - sum(joined.values(), start=Fraction(0))
-    return _merge_contexts(joined)
+    return _merge_contexts(rounded_sum(a, b, _join_contexts, lambda whole: max(whole, key=whole.__getitem__)))
 
 
 def _join_contexts(x: Context, y: Context) -> Context:

@@ -60,15 +60,15 @@ def joint_step_bound(bound: StepBound, path: Path, *, clip: int, adjacency: Adja
     unit, scheme = len(path.counts), path.schemes[-1]
     if adjacency is not Adjacency.ADD_REMOVE or clip < unit or not scheme.has_stand_in or path.rate(unit) == 1:
         return None
-    ancestor = max(range(unit - 1), key=lambda at: bound.missed[at], default=None)
-    if ancestor is None or not bound.missed[ancestor]:
+    ancestor = max(range(unit - 1), key=lambda at: bound.missed[at].chance, default=None)
+    if ancestor is None or not bound.missed[ancestor].chance:
         return None
     return JointStepBound(
         **{field.name: getattr(bound, field.name) for field in fields(StepBound)},
         mates=scheme.size,
         radius=max(path.contributions[-1], path.siblings[-1]),
         reach=sum(path.mates[ancestor + 1 : unit - 1]) + path.stand_in(ancestor + 1),
-        missed_chance=bound.missed[ancestor],
+        missed_chance=bound.missed[ancestor].chance,
     )
 
 
@@ -116,7 +116,7 @@ class _Search:
         self.noise, self.mates = deviation / bound.radius, bound.mates
         self.reach = bound.reach / bound.radius
         self.inclusion = float(bound.inclusion)
-        self.near = float((bound.inclusion + bound.missed[-1]) / bound.inclusion)
+        self.near = float((bound.inclusion + bound.missed[-1].chance) / bound.inclusion)
         self.far = float(bound.missed_chance / bound.inclusion)
         ends = np.linspace(math.pi, 0.0, _MATE_CELLS + 1)  # cosines ascend
         self.angles = np.stack([ends[1:], ends[:-1]], axis=1)

@@ -14,7 +14,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import groupby
 
-from dpcalc.amplification.counts import Average, Bound, Member, Part, hidden_group_bound, revealed_count_distributions
+from dpcalc.amplification.bound import Average, Bound, Member, Part, hidden_group_bound, revealed_count_distributions
 from dpcalc.amplification.groups import Group, Placement, contexts
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
@@ -179,10 +179,13 @@ def _is_as_if_absent(adjacency: Adjacency, clip: int, unit: int) -> bool:
 
 def averaged_choices(
     choices: tuple[PhaseBound, ...],
-    hierarchy_and_clip: tuple[Hierarchy, int],
-    path_and_shared: tuple[Path, Path | None],
-    group: Group,
+    hierarchy: Hierarchy,
+    path: Path,
+    *,
+    shared: Path | None,
+    clip: int,
     adjacency: Adjacency,
+    group: Group,
 ) -> tuple[PhaseBound, ...]:
     """Return the choices of a phase with averages over random mates, added to them or in the place of a plain (K).
 
@@ -195,7 +198,6 @@ def averaged_choices(
 
     Source: docs/theory.md, Theorem 6.9, Theorem 6.10 and Theorem 6.11.
     """
-    (hierarchy, clip), (path, shared) = hierarchy_and_clip, path_and_shared
     is_constructed = hierarchy.episodes is not None or hierarchy.allocation is not None
     if is_constructed or not all(scheme.is_simple or scheme.is_cut for scheme in path.schemes):
         return choices
@@ -302,31 +304,27 @@ def _ancestor_bounds(
         if not _knows_contents(hierarchy, path, level) or (above.size > 1 and not is_plain):
             continue
         alone = Group() if above.size == 1 else above
-        changed = partial(_bounds_of_holders, hierarchy, _path_down_to(path, level), clip, group=alone)
-        bounds += changed(Adjacency.REPLACE_ONE)[: None if group.size > 1 else 1]
+        relations = [Adjacency.REPLACE_ONE]
         is_known = hierarchy.tree is None and all(each.is_equal for each in inner)
-        if not is_known or group.size != above.size * math.prod(each.count for each in inner):
-            continue
-        # All that they hold are members. Clipped above the members, zeroed records may still turn the vector that they
-        # are part of; without records it is 0, and of a clip above them a unit without records is as good as removed,
-        # unless it takes the place of another one.
-        relation = None
-        if adjacency is Adjacency.ADD_REMOVE and all(each.scheme.is_simple for each in hierarchy.levels):
-            is_out = clip < level and not path.schemes[level - 1].has_stand_in
-            relation = Adjacency.ZERO_OUT if clip >= level else Adjacency.ADD_REMOVE if is_out else None
-        elif adjacency is Adjacency.ZERO_OUT and clip >= unit:
-            relation = Adjacency.ZERO_OUT
-        if relation is not None:
-            bounds += (replace(each, is_gaussian_alone=True) for each in changed(relation))
+        if is_known and group.size == above.size * math.prod(each.count for each in inner):
+            # All that they hold are members. Clipped above the members, zeroed records may still turn the vector that
+            # they are part of; without records it is 0, and of a clip above them a unit without records is as good as
+            # removed, unless it takes the place of another one.
+            if adjacency is Adjacency.ADD_REMOVE and all(each.scheme.is_simple for each in hierarchy.levels):
+                if clip >= level:
+                    relations.append(Adjacency.ZERO_OUT)
+                elif not path.schemes[level - 1].has_stand_in:
+                    relations.append(Adjacency.ADD_REMOVE)
+            elif adjacency is Adjacency.ZERO_OUT and clip >= unit:
+                relations.append(Adjacency.ZERO_OUT)
+        holders = _path_down_to(path, level)
+        for relation in relations:
+            is_replaced = relation is Adjacency.REPLACE_ONE
+            found = [native_bound(hierarchy, holders, clip=clip, adjacency=relation, group=alone)]
+            if group.size > 1 or not is_replaced:
+                found += _exchanged_bounds(hierarchy, holders, clip, relation, alone)
+            bounds += found if is_replaced else (replace(each, is_gaussian_alone=True) for each in found)
     return tuple(bounds[::-1])
-
-
-def _bounds_of_holders(
-    hierarchy: Hierarchy, path: Path, clip: int, adjacency: Adjacency, group: Group
-) -> tuple[PhaseBound, ...]:
-    """Return the bounds of units that hold members, with their contents told and hidden."""
-    told = native_bound(hierarchy, path, clip=clip, adjacency=adjacency, group=group)
-    return (told, *_exchanged_bounds(hierarchy, path, clip, adjacency, group))
 
 
 def _holders(placement: tuple[Placement, ...]) -> Placement:
@@ -423,23 +421,22 @@ def _public_draws(
     hierarchy: Hierarchy, path: Path, group: Group, levels: Iterable[int]
 ) -> tuple[tuple[Fraction, int], ...]:
     """Return (chance that draws of these levels reach any member, redraw period) by period, where that is not sure."""
-    periods = groupby(levels, key=lambda level: hierarchy.level(level).redraw_every)
-    revealed = [(_chance_of_any_member(path, group, [*those]), period) for period, those in periods]
-    return tuple((rate, period) for rate, period in revealed if rate < 1)
-
-
-def _chance_of_any_member(path: Path, group: Group, levels: list[int]) -> Fraction:
-    """Return an upper bound on the chance that draws of consecutive `levels` reach any member, if all above do."""
-    if group.size > 1 and group.placement is not None:
-        # Members under different drawn units are reached independently, so that the chance that none is reached is the
-        # product over the frames in which a draw of `levels` begins.
-        first, last, none = levels[0] - 1, levels[-1], Fraction(1)
-        with suppress(WorkExceededError):
-            for frame in group.frames(levels[0]):
-                occupied = _truncated_placement(frame, last - first)
-                none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
-            return 1 - none
-    return min(Fraction(1), group.size * math.prod(map(path.rate, levels), start=Fraction(1)))
+    revealed = []
+    for period, of_period in groupby(levels, key=lambda level: hierarchy.level(level).redraw_every):
+        drawn = [*of_period]  # consecutive levels, given that all above them reach some member
+        rate = min(Fraction(1), group.size * math.prod(map(path.rate, drawn), start=Fraction(1)))
+        if group.size > 1 and group.placement is not None:
+            # Members under different drawn units are reached independently, so that the chance that none is reached is
+            # the product over the frames in which a draw of these levels begins.
+            first, last, none = drawn[0] - 1, drawn[-1], Fraction(1)
+            with suppress(WorkExceededError):
+                for frame in group.frames(drawn[0]):
+                    occupied = _truncated_placement(frame, last - first)
+                    none *= contexts(occupied, path.schemes[first:last], path.counts[first:last]).get((), Fraction(0))
+                rate = 1 - none
+        if rate < 1:
+            revealed.append((rate, period))
+    return tuple(revealed)
 
 
 def _truncated_placement(placement: Placement, depth: int) -> Placement:

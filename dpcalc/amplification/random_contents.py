@@ -16,22 +16,23 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple
 
-from dpcalc.amplification.bound import StepBound, path_bound
-from dpcalc.amplification.counts import (
+from dpcalc.amplification.bound import (
     MAX_UNITS_APART,
     Average,
     Bound,
     CountPair,
     ExchangedPair,
     Member,
+    MissedBatch,
+    StepBound,
     hidden_draws,
     hidden_group_bound,
     missed_distances,
+    path_bound,
 )
 from dpcalc.amplification.groups import Placement
 from dpcalc.amplification.mates import (
     MatesAverage,
-    MissedBatch,
     UnitCase,
     few_counts,
     largest_surroundings,
@@ -39,7 +40,6 @@ from dpcalc.amplification.mates import (
 )
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import contribution_distribution, max_nonempty_probability, sum_upper
 from dpcalc.sampling.counts import (
     CountDistribution,
     coarsen_upwards,
@@ -49,7 +49,7 @@ from dpcalc.sampling.counts import (
     power,
 )
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path
+from dpcalc.sampling.paths import Path, contribution_distribution, max_nonempty_probability, sum_upper
 from dpcalc.sampling.sums import coarsen_at_quantiles, independent_sum
 from dpcalc.work import SECOND, allowance, cached_with_cost
 
@@ -204,7 +204,7 @@ def _random_contributions(hierarchy: Hierarchy, path: Path, clip: int) -> Contri
     """
     unit = len(path.counts)
     own = None if clip < unit else _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
-    if own is None or not nonzero_probability(own):
+    if own is None:
         return None
     if not path.schemes[-1].has_stand_in:
         return ContributionLaws(own, {0: Fraction(1)})
@@ -233,11 +233,11 @@ def _unit_cases(
                 shift=bound.shift,
                 contents=own,
                 contents_swapped=swapped,
-                near=_missed_from(bound, len(path.counts)),
+                near=bound.missed[-1:],
                 is_sure=True,
             )
         ]
-    missed = bound.missed[-1]
+    missed = bound.missed[-1].chance
     if is_exchanged:  # each pair of a removed unit's contributions and its stand-in's, unless both are 0
         return [
             UnitCase(
@@ -273,12 +273,6 @@ def _unit_cases(
     ]
 
 
-def _missed_from(bound: StepBound, number: int) -> tuple[MissedBatch, ...]:
-    """Return the batches of (K) that miss the unit of level `number` or one below it on the path."""
-    batches = zip(bound.missed, bound.distances, bound.distances_swapped, strict=True)
-    return tuple(MissedBatch(*batch) for batch in batches)[number - 1 :]
-
-
 def member_contribution_distribution(
     hierarchy: Hierarchy, path: Path, *, clip: int, adjacency: Adjacency
 ) -> CountDistribution | None:
@@ -295,21 +289,19 @@ def member_contribution_distribution(
     if path.schemes[-1].has_stand_in and (clip >= unit or adjacency is Adjacency.ADD_REMOVE):
         return None
     if clip >= unit:
-        law = _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
-    else:
-        nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
-        law = {0: 1 - nonempty, 1: nonempty} if nonempty < 1 else None
-    return law if law is not None and nonzero_probability(law) else None
+        return _affordable_contribution_distribution(hierarchy, unit, clip, path.contributions[-1])
+    nonempty = max_nonempty_probability(hierarchy, unit, hold=hierarchy.level(unit).redraw_every)
+    return {0: 1 - nonempty, 1: nonempty} if 0 < nonempty < 1 else None
 
 
 def _affordable_contribution_distribution(
     hierarchy: Hierarchy, unit: int, clip: int, max_contributions: int
 ) -> CountDistribution | None:
-    """Return `contribution_distribution`; None also if it needs too much work."""
-    try:
-        return contribution_distribution(hierarchy, unit=unit, clip=clip, max_contributions=max_contributions)
-    except WorkExceededError:
-        return None
+    """Return `contribution_distribution`; None also if it needs too much work, or if all are surely empty."""
+    with suppress(WorkExceededError):
+        law = contribution_distribution(hierarchy, unit=unit, clip=clip, max_contributions=max_contributions)
+        return law if law is not None and nonzero_probability(law) else None
+    return None
 
 
 def _cases_below_clipping_level(
@@ -320,15 +312,16 @@ def _cases_below_clipping_level(
     law = member_contribution_distribution(hierarchy, path, clip=clip, adjacency=adjacency)
     if law is not None:  # a drawn unit that is empty counts as missed
         nonempty = nonzero_probability(law)
-        missed = (*bound.missed[:-1], bound.missed[-1] + bound.inclusion * (1 - nonempty))
-        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=missed)
+        *above, last = bound.missed
+        last = last._replace(chance=last.chance + bound.inclusion * (1 - nonempty))
+        bound = replace(bound, inclusion=bound.inclusion * nonempty, missed=(*above, last))
     beside_others = UnitCase(
         chance=Fraction(1),
         inclusion=bound.inclusion,
         shift=bound.shift,
         contents=1,
         contents_swapped=1,
-        near=_missed_from(bound, max(clip, 1)),
+        near=bound.missed[max(clip, 1) - 1 :],
         is_sure=law is None,
     )
 
@@ -348,7 +341,7 @@ def _cases_below_clipping_level(
     # reversal, from 2 to 1; a stand-in of an ancestor may still hold a record.
     near: list[MissedBatch] = []
     for number in range(max(clip, 1), unit + 1):
-        chance = bound.missed[number - 1]
+        chance = bound.missed[number - 1].chance
         if number < unit and schemes[number - 1].has_stand_in:
             nonempty = max_nonempty_probability(hierarchy, number, hold=hold)
             near += [MissedBatch(chance * nonempty, 2, 1), MissedBatch(chance * (1 - nonempty), 1, 0)]
@@ -428,7 +421,7 @@ def averaged_group_bound(
         # (probability of a missed batch, what comes in it for the units drawn, largest distance to it): with as many
         # stand-ins for all of them, or with units of the group that hold no member.
         exchanges = [(hidden.missed[0] * p, coming, sys.maxsize) for coming, p in _sum_of_few(stand_in, g).items()]
-        cap = missed_distances(path, placement, member, (g, h))[1]
+        cap = missed_distances(path, placement, member, g, h)[1]
         leave = max_stand_in * (occupied - (min(g, MAX_UNITS_APART + 1) if is_equal else 1))
         is_within_unit = occupied == 1 and unit == 2  # members are exchanged for others of their unit
         for coming, p in ({cap: Fraction(1)} if is_within_unit else redrawn).items():
@@ -438,9 +431,10 @@ def averaged_group_bound(
             bound = StepBound(
                 inclusion=hidden.inclusion,
                 shift=min(h * member.shift, 2 * max_each * g),
-                missed=tuple(missed for missed, _, _ in exchanges),
-                distances=tuple(min(leaving + coming, most) for _, coming, most in exchanges),
-                distances_swapped=tuple(min(swapped + coming, most) for _, coming, most in exchanges),
+                missed=tuple(
+                    MissedBatch(missed, min(leaving + coming, most), min(swapped + coming, most))
+                    for missed, coming, most in exchanges
+                ),
             )
             parts.append((chance / hidden.inclusion * share, bound))
     return MatesAverage(parts=tuple(parts), largest=largest)

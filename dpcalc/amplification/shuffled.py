@@ -20,8 +20,8 @@ import numpy as np
 from dpcalc.errors import TooLargeError, WorkExceededError
 from dpcalc.losses.atoms import MAX_LOSSES, approximate_pair, glued, of_cells, public_mixture, symmetric_pair
 from dpcalc.losses.cells import Resolution, cells, discretize_pessimistic
+from dpcalc.losses.composition import LossPmf, SplitPmf, powers
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.pmf import LossPmf, SplitPmf, powers
 from dpcalc.numerics import Array, sum_by_index
 from dpcalc.work import ELEMENT, cached_with_cost, spend
 

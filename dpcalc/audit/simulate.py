@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from dpcalc.amplification.counts import member_counts
+from dpcalc.amplification.bound import member_counts
 from dpcalc.amplification.groups import Placement
 from dpcalc.audit.laws import Ends, mean_interval
 from dpcalc.config.load import Loaded

@@ -62,10 +62,12 @@ from dpcalc.planner.calibration import CLASSICAL, Calibration, classical_noise
 from dpcalc.planner.plan import Budget, Partition, Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import (
+    MAX_RECORDS,
     TASK,
     Episodes,
     Hierarchy,
     Level,
+    Tree,
     draw_faults,
     episode_faults,
     name_faults,
@@ -73,7 +75,6 @@ from dpcalc.sampling.hierarchy import (
 )
 from dpcalc.sampling.schemes import SCHEMES as CLASSES
 from dpcalc.sampling.schemes import AnyOrder, BallsInBins, Fixed, Poisson, RandomAllocation
-from dpcalc.sampling.trees import MAX_RECORDS, Tree
 
 if TYPE_CHECKING:  # it loads numpy
     from dpcalc.planner.tuning import Repetitions

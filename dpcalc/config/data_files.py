@@ -18,7 +18,7 @@ from dpcalc.config.readers import RepeatedKeyError, json_content
 from dpcalc.config.source import MAX_BYTES, ConfigError, Mark, config_error, decode, error
 from dpcalc.config.tree import USER_KEY, Items, Node, Scalar, Section, entry
 from dpcalc.keys import COUNT, WrongValueError
-from dpcalc.sampling.trees import Tree, faults, indexed, unchecked_tree
+from dpcalc.sampling.hierarchy import Tree, faults, indexed, unchecked_tree
 
 if TYPE_CHECKING:  # numpy waits until a config has a matrix
     from dpcalc.mechanisms.matrix_factorization import Strategy

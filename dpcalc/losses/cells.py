@@ -9,18 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.errors import ConvergenceError, TooLargeError
-from dpcalc.losses.coarsen import growth_by_rounding_up, merged_onto_lattice
+from dpcalc.losses.composition import MOST_ENTRIES, ROUND, LossPmf, SplitPmf, growth_by_rounding_up, merged_onto_lattice
 from dpcalc.losses.loss import LossCurve
+from dpcalc.losses.moments import reach
 from dpcalc.losses.pair import Segment, length_scales, rough_points, subdivided
-from dpcalc.losses.pmf import MOST_ENTRIES, LossPmf, SplitPmf
-from dpcalc.losses.quadrature import reach
 from dpcalc.numerics import UNIT_ROUNDOFF, Array, gauss_legendre_panels, sum_by_index
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, spend
 
 NODES = 3  # Gauss-Legendre nodes between neighbouring edges
 NEGLIGIBLE = 1e-20  # tilted mass per deviation that is left out: 100 times that is booked as lost
-ROUND = 16  # copies composed before a lattice is widened: fewer round more often, more make longer transforms
 _TILTED = 0.25  # tilt times the width of a cell, at most: three nodes sum e^(t loss) to 1e-10 then
 _NEAR_POINTS = 1 << 14  # lattice points from 0 up to which no lattice is wider; a multiple of 2^_MAX_DOUBLINGS
 _MAX_CELLS = 200_000  # of a piece; more are refused with exit code 3

@@ -7,8 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Bound
+from dpcalc.amplification.bound import Bound, StepBound
 from dpcalc.errors import WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss

@@ -13,7 +13,6 @@ from itertools import permutations, product
 
 from dpcalc.accountants.pld import pld
 from dpcalc.accountants.rdp import trimmed_epsilon
-from dpcalc.amplification.allocation import allocated_gaussian_steps
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
     black_box_releases,
@@ -21,20 +20,20 @@ from dpcalc.amplification.any_mechanism import (
     secret_releases,
     unamplified_releases,
 )
-from dpcalc.amplification.counts import Bound
+from dpcalc.amplification.bound import Bound
 from dpcalc.amplification.groups import Group, groups
 from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.mates import with_few_parts
 from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
 from dpcalc.amplification.schedule import (
     PhaseBound,
+    allocated_gaussian_steps,
     ensemble_refusal,
     phase_steps,
     query_steps,
     secret_pass_steps,
     step_profile,
 )
-from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.errors import ConvergenceError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
@@ -45,7 +44,7 @@ from dpcalc.mechanisms.kinds import BlackBox, Mechanism, PairOnly, change_of
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
-from dpcalc.sampling.paths import Path
+from dpcalc.sampling.paths import Path, path_above_all, worst_paths
 from dpcalc.work import SECOND, Meter, own_allowance, share_of_work
 
 MAX_AVERAGED = 4
@@ -120,7 +119,13 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
                         (*own, *common[key])
                         if key in common
                         else averaged_choices(
-                            own, (hierarchy, clip), (path, shared[place] if shared else None), group, plan.adjacency
+                            own,
+                            hierarchy,
+                            path,
+                            shared=shared[place] if shared else None,
+                            clip=clip,
+                            adjacency=plan.adjacency,
+                            group=group,
                         )
                     )
                     if key is not None:

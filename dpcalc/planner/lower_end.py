@@ -23,9 +23,7 @@ import numpy as np
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.two_outcomes import two_outcome_delta, two_outcome_epsilon
-from dpcalc.amplification.allocation import pass_losses
-from dpcalc.amplification.bound import StepBound, bound_mixtures
-from dpcalc.amplification.counts import Average, CountPair, count_mixtures
+from dpcalc.amplification.bound import Average, CountPair, StepBound
 from dpcalc.amplification.data_sets import (
     FEW_CELLS,
     FULL,
@@ -42,21 +40,20 @@ from dpcalc.amplification.data_sets import (
     rough_normal_masses,
 )
 from dpcalc.amplification.groups import Group
-from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, steps_of_a_pass
+from dpcalc.amplification.schedule import PhaseBound, is_shortened, is_shuffled, pass_losses, steps_of_a_pass
 from dpcalc.errors import TooLargeError, UnsupportedError
 from dpcalc.guarantee import Adjacency
+from dpcalc.losses.likelihood_ratio import Estimate
 from dpcalc.losses.loss import LossCurve
 from dpcalc.losses.moments import Curve, Steps, composed_moments
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.mechanisms.additive import AdditiveNoise, Gaussian
 from dpcalc.numerics import Array
 from dpcalc.planner.composition import BACKWARD, Composition, ProtectedUnit, composed, draws_unit, releasing_phases
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
-from dpcalc.sampling.co_sampled import CoSampled, co_sampled_with
 from dpcalc.sampling.counts import binomial, drop_rare_tail
-from dpcalc.sampling.paths import Path, one_pass
+from dpcalc.sampling.paths import CoSampled, Path, co_sampled_with, one_pass
 from dpcalc.sampling.schemes import AllocatedPass, Allocation, BallsInBins, Fixed, RandomAllocation
 from dpcalc.work import SECOND, allowance, own_allowance
 
@@ -212,7 +209,21 @@ class _Seen:
                     if allocated and is_rounded:
                         p, q = _fewer_centers(p, q), _fewer_centers(q, p)
             if p is not None and q is not None and (allocated or len({*p, *q}) <= _MAX_CENTERS):
-                return None if p == q else _observed_loss(self, p, q, length, is_swapped=is_swapped)
+                if p == q:
+                    return None
+                sides, mechanism = (_with_normal_weights(p), _with_normal_weights(q)), self.phase.mechanism
+
+                def of_bin(steps: int) -> LossCurve:  # of the sum of its steps
+                    if isinstance(mechanism, AdditiveNoise):
+                        return data_set_atoms(mechanism.scaled(length), p, q)
+                    noise = self.phase.gaussian.noise_multiplier * self.each.factor * length / math.sqrt(steps)
+                    return MixturePair.of(*sides, deviation=noise)
+
+                if allocated is None:
+                    return of_bin(1)
+                estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
+                ((curve, _),) = pass_losses((replace(allocated, number=1),), of_bin, estimate)
+                return curve
         law = self.law.swapped if is_swapped else self.law
         return law.loss(_vectors(polar), noise=self.noise)
 
@@ -393,24 +404,6 @@ def _search(plan: Plan, seen: Sequence[_Seen], order: float) -> list[tuple[_Pola
     return costliest if costliest[0] != costliest[1] else costliest[:1]
 
 
-def _observed_loss(seen: _Seen, p: Mixture, q: Mixture, length: int, *, is_swapped: bool) -> Curve:
-    """Return the loss of a noisy observation of (P, Q), in clip norms / length: a lower bound, unless noise is Gaussian
-    and units choose no steps."""
-    phase, allocated = seen.phase, seen.each.allocated
-
-    def loss(steps: int = 1) -> LossCurve:  # of the sum of a bin's steps
-        if isinstance(phase.mechanism, AdditiveNoise):
-            return data_set_atoms(phase.mechanism.scaled(length), p, q)
-        noise = phase.gaussian.noise_multiplier * seen.each.factor * length / math.sqrt(steps)
-        return MixturePair.of(_with_normal_weights(p), _with_normal_weights(q), deviation=noise)
-
-    if allocated is None:
-        return loss()
-    estimate = Estimate.LOWER_REVERSED if is_swapped else Estimate.LOWER
-    ((curve, _),) = pass_losses((replace(allocated, number=1),), loss, estimate)
-    return curve
-
-
 def _with_normal_weights(mixture: Mixture) -> Mixture:
     """Return the mixture with weights below the least normal float raised to it, at the cost of the largest weight."""
     # A weight of Q that vanished as a float would make losses infinite. Those of P add less than 1e-303 to delta.
@@ -431,14 +424,11 @@ def _attaining_pattern(phase_bound: PhaseBound, laws: Sequence[DrawnNumbers], un
     bound = phase_bound.bound
     while isinstance(bound, Average) and len(bound.parts) == 1 and bound.parts[0][0] == 1:
         ((_, bound),) = bound.parts
-    match bound:
-        case StepBound():
-            own, other = (bound_mixtures(bound, each) for each in (bound.distances, bound.distances_swapped))
-        case CountPair():
-            own = count_mixtures(replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items())))
-            other = own[::-1]
-        case _:
-            return None
+    if isinstance(bound, CountPair):
+        bound = replace(bound, law=tuple(drop_rare_tail(dict(bound.law)).items()))
+    if not isinstance(bound, StepBound | CountPair):
+        return None
+    own, other = bound.mixtures
 
     def canonical(centers: Array, p: Array, q: Array) -> Array:
         """A pair of mixtures as rows (center, p, q) from the first center that is likely in either on."""
@@ -492,7 +482,7 @@ def _data_set(plan: Plan, phase: Phase, protected: ProtectedUnit) -> _DataSet | 
     if hierarchy.allocation is not None:
         return _allocated_data_set(plan, phase, hierarchy.allocation, protected.paths[place])
     if hierarchy.episodes is not None:
-        built = partial(episode_pair, hierarchy, unit_and_clip=(plan.unit, phase.clip), members=plan.group_size)
+        built = partial(episode_pair, hierarchy, unit=plan.unit, clip=phase.clip, members=plan.group_size)
         return _DataSet((_Observation(pair=cache(partial(built, adjacency=plan.adjacency)), number=phase.steps),))
     co_sampled = co_sampled_with(hierarchy, protected.paths[place], clip=phase.clip, members=plan.group_size)
     return _drawn_data_set(plan, phase, co_sampled, protected.choices[place][0].hold)

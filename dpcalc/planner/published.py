@@ -13,8 +13,8 @@ from functools import partial
 from dpcalc.accountants.closed_forms import best_fraction
 from dpcalc.accountants.pld import auto, worst_direction
 from dpcalc.accountants.rdp import rdp
-from dpcalc.amplification.bound import StepBound, bound_mixtures
-from dpcalc.amplification.divergences import group_divergence
+from dpcalc.amplification.any_mechanism import group_divergence
+from dpcalc.amplification.bound import StepBound
 from dpcalc.guarantee import Adjacency, Kind, Row
 from dpcalc.losses.moments import Steps, together
 from dpcalc.losses.pair import MixturePair
@@ -267,9 +267,7 @@ def are_one_step_bounds(composition: Composition, steps: Sequence[FlatStep], *, 
 
 def _is_flat(bound: StepBound, rate: Fraction, shift: int) -> bool:
     """Return True if a one-step bound (K) is the pair of one flat draw in both directions."""
-    return bound_mixtures(bound, bound.distances) == flat_pair(rate, shift, at=shift) and bound_mixtures(
-        bound, bound.distances_swapped
-    ) == flat_pair(rate, shift, at=0)
+    return bound.mixtures == (flat_pair(rate, shift, at=shift), flat_pair(rate, shift, at=0))
 
 
 def flat_pair(rate: Fraction, shift: int, *, at: int) -> Pair:

@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import partial
 
 from dpcalc.amplification.any_mechanism import unamplified_releases
-from dpcalc.amplification.counts import Average, Bound, CountPair, ExchangedPair, unamplified
+from dpcalc.amplification.bound import Average, Bound, CountPair, ExchangedPair
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.schedule import unamplified_phase
 from dpcalc.errors import counted
@@ -262,9 +262,7 @@ def reasons(composition: Composition, direction: str) -> tuple[Reason, ...]:
         changes = [each.largest if isinstance(each, MatesAverage) else each for each in chain]
         shifts = [_one_hit(each) for each in changes]
         far = max(distance for each in changes for distance in (*each.distances, *each.distances_swapped, 0))
-        hits = max(
-            -(-unamplified(each).max_shift // max(shift, 1)) for each, shift in zip(changes, shifts, strict=True)
-        )
+        hits = max(-(-each.max_shift // max(shift, 1)) for each, shift in zip(changes, shifts, strict=True))
         moved = f"at most {counted(max(shifts), 'clip norm')}"
         if len(changes) > 1:
             kind = "a removal, then an addition" if bound.links == "-+" else "one after the other"

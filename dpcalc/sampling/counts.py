@@ -1,8 +1,10 @@
 """Exact distributions of counts, and bounds on them in stochastic order: the number of marked units in a draw."""
 
 import math
+import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
+from itertools import product
 from math import comb
 from typing import NamedTuple, TypeVar
 
@@ -194,7 +196,12 @@ def convolve(a: CountDistribution, b: CountDistribution) -> CountDistribution:
     (left, of_left), (right, of_right) = _over_common_denominator(a), _over_common_denominator(b)
     total = of_left * of_right
     spend(fraction_units(len({x + y for x in left for y in right}), total.bit_length()))
-    return {count: Fraction(weight, total) for count, weight in _convolve_weights(left, right).items()}
+    longest = [max(map(int.bit_length, each.values()), default=0) for each in (left, right)]
+    spend(len(left) * len(right) * (2 * TURN + math.prod(longest) / 1000))
+    weights: dict[int, int] = {}
+    for (x, p), (y, q) in product(left.items(), right.items()):
+        weights[x + y] = weights.get(x + y, 0) + p * q
+    return {count: Fraction(weight, total) for count, weight in weights.items()}
 
 
 def _over_common_denominator(law: CountDistribution) -> tuple[dict[int, int], int]:
@@ -206,17 +213,6 @@ def _over_common_denominator(law: CountDistribution) -> tuple[dict[int, int], in
 def _max_denominator_bits(law: Mapping[Key, Fraction]) -> int:
     """Return the bit length of the largest denominator in a law; 0 for none."""
     return max((chance.denominator.bit_length() for chance in law.values()), default=0)
-
-
-def _convolve_weights(left: dict[int, int], right: dict[int, int]) -> dict[int, int]:
-    """Return {x + y: sum of products} of whole weights; WorkExceededError if the allowance is too small."""
-    longest = [max(map(int.bit_length, each.values()), default=0) for each in (left, right)]
-    spend(len(left) * len(right) * (2 * TURN + math.prod(longest) / 1000))
-    weights: dict[int, int] = {}
-    for x, p in left.items():
-        for y, q in right.items():
-            weights[x + y] = weights.get(x + y, 0) + p * q
-    return weights
 
 
 def convolve_power(law: CountDistribution, number: int) -> CountDistribution:
@@ -288,20 +284,32 @@ def convolve_upper(a: CountDistribution, b: CountDistribution) -> CountDistribut
     if is_short:
         law = convolve(a, b)
     else:
-        # Every probability is rounded down to 1600 bits, before and after the sum, and what is missing of the total
-        # goes to the largest sum, as if both counts were at their largest: Pr[sum >= j] does not fall for any j.
-        unit = 1 << _SUM_BITS
-        left, right = (
-            {count: chance.numerator * unit // chance.denominator for count, chance in each.items()} for each in (a, b)
-        )
-        weights = _convolve_weights(left, right).items()
-        law = {count: Fraction(weight >> _SUM_BITS, unit) for count, weight in weights if weight >> _SUM_BITS}
-        total = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
-        missing = total - sum(law.values(), start=Fraction(0))
-        if missing:
-            largest = max(a) + max(b)
-            law[largest] = law.get(largest, Fraction(0)) + missing
+        # What is missing goes to the largest sum: Pr[sum >= j] does not fall for any j.
+        spend(len(a) * len(b) * (2 * TURN + _SUM_BITS**2 / 1000))
+        law = rounded_sum(a, b, operator.add, max)
     return round_to_many_bits(coarsen_upwards(law) if len(law) > _COARSEN_ABOVE else law)
+
+
+def rounded_sum(
+    a: dict[Key, Fraction],
+    b: dict[Key, Fraction],
+    add: Callable[[Key, Key], Key],
+    rest: Callable[[dict[Key, int]], Key],
+) -> dict[Key, Fraction]:
+    """Return the law of the sum of two independent values, each weight rounded down to 1600 bits before and after it.
+
+    What is missing of the total, less than 2^-1500 of each, goes to the value that `rest` chooses.
+    """
+    unit, whole = 1 << _SUM_BITS, dict[Key, int]()
+    left, right = ([(x, p.numerator * unit // p.denominator) for x, p in law.items()] for law in (a, b))
+    for (x, p), (y, q) in product(left, right):
+        total = add(x, y)
+        whole[total] = whole.get(total, 0) + p * q
+    law = {value: Fraction(weight >> _SUM_BITS, unit) for value, weight in whole.items() if weight >> _SUM_BITS}
+    exact = sum(a.values(), start=Fraction(0)) * sum(b.values(), start=Fraction(0))
+    if missing := exact - sum(law.values(), start=Fraction(0)):
+        law[rest(whole)] = law.get(rest(whole), Fraction(0)) + missing
+    return law
 
 
 def mixture(parts: Iterable[tuple[Fraction, dict[Key, Fraction]]]) -> dict[Key, Fraction]:

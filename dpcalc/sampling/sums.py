@@ -14,21 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.errors import WorkExceededError
 from dpcalc.numerics import Array, normal_cdf
 from dpcalc.sampling.counts import (
     CountDistribution,
-    FullBatch,
-    convolve,
-    full_batch,
-    mixture,
     move_up,
-    power,
     power_by_squaring,
-    sum_of_draws,
-    to_whole_bits,
 )
-from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Scheme
 from dpcalc.work import TURN, spend
 
@@ -151,10 +142,9 @@ _POINTS, _GROWTH = 48, 1.02  # counts in the result; factor between neighbouring
 
 
 def rough_count_distributions(
-    path: Path, members: int, max_contributions: int
+    draws: list[tuple[Scheme, int]], members: int, max_contributions: int
 ) -> list[tuple[Fraction, CountDistribution]]:
     """Return an upper law of a group's contributions to a batch: at most 48 pairs (probability, {contributions: 1})."""
-    draws = list(zip(path.schemes, path.counts, strict=True))
     largest = math.prod(scheme.size for scheme, _ in draws if scheme.can_repeat)
     log_members = math.log(members)
 
@@ -225,46 +215,3 @@ def _log_moment(draws: list[tuple[Scheme, int]], x: NDArray) -> NDArray:  # type
         x = np.where(np.isneginf(x.real), _LOG_OF_ZERO, x)
         x = np.where(np.isfinite(x), x, np.inf)
     return x
-
-
-# Cut draws of an actual data set (docs/theory.md, Theorem 10.1)
-
-
-def cut_sum(
-    scheme: Scheme, count: int, each: CountDistribution, inner: CountDistribution | None, *, bits: int
-) -> CountDistribution:
-    """Return the law of a capped draw's sum: `inner` of the path's unit and `each` other's; weights are rounded."""
-    nothing = {0: Fraction(1)}
-    # Where others add nothing, one case stands for all their numbers below the cap.
-    is_alone = each.keys() == {0}
-    others = nothing if is_alone else sum_of_draws({1: Fraction(1)}, count - 1, scheme.probability, bits=bits)
-    full, cap = _known_full_batch(scheme, count), scheme.limit or count
-    # Either the others leave room, and then T of them are drawn beside the unit or without it, T < cap; or they fill
-    # the batch, and the unit, if it stays, takes the place of one of them. A case: its chance, the others in the batch
-    # without the unit and with it, and the chance that the unit is in it.
-    room = {number: share for number, share in others.items() if number < cap}
-    factor = (1 - full.chance) / sum(room.values()) if room else Fraction(0)
-    cases = [(share * factor, number, number, scheme.probability) for number, share in sorted(room.items())]
-    cases.append((full.chance, cap, cap - 1, full.inclusion))
-    parts, sums = [], [nothing]  # the sum of so many others
-    for chance, without, beside, inclusion in cases:
-        while len(sums) <= without:
-            sums.append(nothing if is_alone else to_whole_bits(convolve(sums[-1], each), bits))
-        with_unit = sums[without] if inner is None else convolve(sums[beside], inner)
-        parts += [(chance * (1 - inclusion), sums[without]), (chance * inclusion, with_unit)]
-    return to_whole_bits(mixture(parts), bits)
-
-
-def cut_empty_probability(scheme: Scheme, count: int, own_empty: Fraction) -> Fraction:
-    """Return the probability that a capped draw holds no record, if only the path's unit can be empty."""
-    chance, inclusion = _known_full_batch(scheme, count)
-    nobody = power(1 - scheme.probability, count - 1) * (1 - scheme.probability * (1 - own_empty))
-    return nobody + (chance * inclusion * own_empty if scheme.limit == 1 else 0)
-
-
-def _known_full_batch(scheme: Scheme, count: int) -> FullBatch:
-    """Return `full_batch` for the other units of a capped draw; WorkExceededError if it is too costly."""
-    known = full_batch(count - 1, scheme.probability, scheme.limit or count)
-    if known is None:
-        raise WorkExceededError("max_batch_size: expected batches of fewer likely sizes, got too many to count")
-    return known

@@ -11,7 +11,7 @@ from dpcalc import epsilon, plan
 from dpcalc.accountants.closed_forms import epsilon_of_mu, gaussian_mu
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.bound import MissedBatch, StepBound
 from dpcalc.amplification.schedule import glued_profile
 from tests.oracles.drawn_gaussian import Step, merged_delta
 from tests.oracles.exact_gaussian import exact_delta
@@ -29,7 +29,7 @@ def _digits():
 
 def removed(rate, sigma):
     """(1 - q) N(0) + q N(1) against N(0), as the bound of a step."""
-    bound = StepBound(inclusion=rate, shift=1, missed=(1 - rate,), distances=(1,), distances_swapped=(0,))
+    bound = StepBound(inclusion=rate, shift=1, missed=(MissedBatch(1 - rate, 1, 0),))
     return glued_profile(bound, noise_multiplier=sigma)
 
 

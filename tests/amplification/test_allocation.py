@@ -11,9 +11,9 @@ from scipy.stats import norm
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.allocation import allocated_pass
+from dpcalc.amplification.schedule import allocated_pass
+from dpcalc.losses.likelihood_ratio import Estimate
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate
 from dpcalc.work import allowance
 from tests.few_losses import of_masses
 from tests.losses.test_likelihood_ratio import gaussian

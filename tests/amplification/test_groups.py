@@ -9,9 +9,8 @@ from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.runs import of_tree, run_of
 

@@ -6,10 +6,10 @@ from fractions import Fraction
 import pytest
 
 import dpcalc
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.worst_paths import path_above_all, worst_paths
+from dpcalc.amplification.bound import MissedBatch, StepBound
 from dpcalc.errors import InputError
 from dpcalc.losses.pair import MixturePair
+from dpcalc.sampling.paths import path_above_all, worst_paths
 
 
 @pytest.mark.heavy
@@ -45,6 +45,6 @@ def test_a_merged_path_holds_no_draw_that_is_larger_than_its_frame(tree, unit, s
 
 def test_weights_below_zero_are_refused_where_a_bound_is_built():
     with pytest.raises(ArithmeticError, match="probabilities"):
-        StepBound(inclusion=Fraction(7), shift=1, missed=(Fraction(-6),), distances=(1,), distances_swapped=(1,))
+        StepBound(inclusion=Fraction(7), shift=1, missed=(MissedBatch(Fraction(-6), 1, 1),))
     with pytest.raises(InputError, match="weights >= 0"):
         MixturePair.of({0: Fraction(2), 1: Fraction(-1)}, {0: Fraction(1)}, deviation=1.0)

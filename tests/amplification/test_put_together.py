@@ -6,9 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification import counts, groups
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import CountPair
+from dpcalc.amplification import bound, groups
+from dpcalc.amplification.bound import CountPair, MissedBatch, StepBound
 
 ROUNDED = 1e-14
 
@@ -67,8 +66,8 @@ def random_parts(rng, number):
     found = []
     for chance in random_chances(rng, number):
         inclusion, shift = inclusions[int(rng.integers(12))], int(rng.integers(1, 300))
-        far = {"missed": (1 - inclusion,), "distances": (2 * shift,), "distances_swapped": (shift,)}
-        found.append((chance / 2, StepBound(inclusion=inclusion, shift=shift, **far)))
+        missed = (MissedBatch(1 - inclusion, 2 * shift, shift),)
+        found.append((chance / 2, StepBound(inclusion=inclusion, shift=shift, missed=missed)))
     return tuple(found)
 
 
@@ -78,13 +77,13 @@ def test_bounds_put_together_are_an_upper_bound(number):
     """(K) grows with the inclusion and with every distance: in every event "at least so much of each" more likely."""
     rng = np.random.default_rng([2, number])
     parts = random_parts(rng, number)
-    fewer = counts._merge_parts(parts)
-    assert len(fewer) <= counts._MAX_PARTS + 1
+    fewer = bound._merge_parts(parts)
+    assert len(fewer) <= bound._MAX_PARTS + 1
     assert 0 <= sum(chance for chance, _ in fewer) - sum(chance for chance, _ in parts) < Fraction(1, 2**1500)
     likeliest = sorted(parts, key=lambda part: -part[0])
-    assert set(likeliest[: counts._MAX_PARTS // 2 - 1]) <= set(fewer)
+    assert set(likeliest[: bound._MAX_PARTS // 2 - 1]) <= set(fewer)
     for _, one in fewer:
-        assert one.inclusion + sum(one.missed) == 1
+        assert one.inclusion + sum(one.chances) == 1
         assert one.distances == (2 * one.shift,)
         assert one.distances_swapped == (one.shift,)
     rounded, rounded_fewer = ([(float(chance), one) for chance, one in x] for x in (parts, fewer))
@@ -102,4 +101,4 @@ def test_mixtures_over_counts_stay_as_they_are():
     rng = np.random.default_rng(3)
     pair = CountPair(law=((0, Fraction(1, 2)), (1, Fraction(1, 2))), shift=1, both_ways=False)
     parts = (*random_parts(rng, 200), (Fraction(1, 2), pair))
-    assert counts._merge_parts(parts) == parts
+    assert bound._merge_parts(parts) == parts

@@ -10,7 +10,7 @@ from dpcalc.audit.simulate import simulate_plan
 from dpcalc.errors import UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Toeplitz
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import (
     All,
     AnyOrder,
@@ -21,7 +21,6 @@ from dpcalc.sampling.schemes import (
     Shuffle,
     WithReplacement,
 )
-from dpcalc.sampling.trees import tree_of
 from tests.runs import of_tree, run_of
 from tests.thinning import thinned
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.bound import MissedBatch, StepBound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.losses.composition import cap_optimistic, cap_pessimistic, capped
 from dpcalc.losses.loss import under_draw
@@ -30,7 +30,7 @@ def remove_add(sigma):
 
 def fixed(sigma):
     """(K) with a common part farther away than the shift: no monotone loss."""
-    bound = StepBound(inclusion=RATE, shift=2, missed=(1 - RATE,), distances=(5,), distances_swapped=(3,))
+    bound = StepBound(inclusion=RATE, shift=2, missed=(MissedBatch(1 - RATE, 5, 3),))
     return glued_profile(bound, noise_multiplier=sigma)
 
 

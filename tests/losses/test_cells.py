@@ -11,10 +11,9 @@ import pytest
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.losses.cells import Resolution, _merge_atoms, cells
-from dpcalc.losses.coarsen import coarsen_optimistic, coarsen_pessimistic, coarsened
+from dpcalc.losses.composition import LossPmf, coarsen_optimistic, coarsen_pessimistic, coarsened
 from dpcalc.losses.loss import of_falling_pair
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.pmf import LossPmf
 
 
 def random_cell(rng):

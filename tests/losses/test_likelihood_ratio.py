@@ -12,10 +12,10 @@ from scipy.integrate import quad
 
 from dpcalc.accountants.composed_loss import LOWER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.allocation import allocated_pass
+from dpcalc.amplification.schedule import allocated_pass
+from dpcalc.losses.likelihood_ratio import Estimate
 from dpcalc.losses.loss import Loss
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate
 from tests.few_losses import of_masses
 
 

@@ -12,8 +12,8 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.errors import ConvergenceError, TooLargeError
+from dpcalc.losses.moments import LossMoments, loss_moments
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.quadrature import LossMoments, loss_moments
 
 
 def test_many_nodes_and_orders_take_little_memory():

@@ -10,8 +10,8 @@ import mpmath
 import pytest
 
 from dpcalc import epsilon, risk
-from dpcalc.amplification.counts import CountPair
-from dpcalc.amplification.step_pair import step_pair
+from dpcalc.amplification.any_mechanism import step_pair
+from dpcalc.amplification.bound import CountPair
 from dpcalc.config.load import load_text
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.planner.evaluate import delta_of

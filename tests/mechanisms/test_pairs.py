@@ -10,12 +10,11 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average, CountPair
-from dpcalc.amplification.step_pair import step_pair
+from dpcalc.amplification.any_mechanism import step_pair
+from dpcalc.amplification.bound import Average, CountPair, MissedBatch, StepBound
 from dpcalc.losses.atoms import chain_of, composed
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.quadrature import loss_moments
+from dpcalc.losses.moments import loss_moments
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse
 from tests.thinning import thinned
@@ -85,7 +84,7 @@ NOTHING = Loss()
 
 def one_draw(rate, *, near, near_swapped):
     """(K*) of one level."""
-    return StepBound(inclusion=rate, shift=1, missed=(1 - rate,), distances=(near,), distances_swapped=(near_swapped,))
+    return StepBound(inclusion=rate, shift=1, missed=(MissedBatch(1 - rate, near, near_swapped),))
 
 
 def mixture(law, *, both_ways=False):

@@ -6,17 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcalc.amplification.bound import path_bound
-from dpcalc.amplification.counts import Average
-from dpcalc.amplification.hidden_mates import shared_deltas
+from dpcalc.amplification.bound import Average, path_bound
 from dpcalc.amplification.joint_distances import joint_step_bound
+from dpcalc.amplification.mates import shared_deltas
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
-from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.hierarchy import tree_of
+from dpcalc.sampling.paths import path_above_all, path_table, worst_paths
 from dpcalc.sampling.schemes import All, Fixed, Poisson
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.adversary import climb, excess, truth_of
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.unequal import RATES, UnequalExperiment, fewest, outcome_count

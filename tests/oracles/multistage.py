@@ -14,9 +14,8 @@ from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level
+from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, Shuffle, WithReplacement
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw, episode_run, group_run
 from tests.oracles.joint import divergences

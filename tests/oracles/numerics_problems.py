@@ -37,7 +37,7 @@ class Problem:
     def curve(self):
         b = self.bound
         ahead, back = (b.distances, b.distances_swapped)[:: -1 if self.swapped else 1]
-        return glued_curve(b.inclusion, b.shift, b.missed, ahead, back, sigma=self.sigma)
+        return glued_curve(b.inclusion, b.shift, b.chances, ahead, back, sigma=self.sigma)
 
 
 def random_rate(rng):

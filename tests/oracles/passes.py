@@ -18,9 +18,8 @@ import numpy as np
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, clipping_units, with_records
 from tests.oracles.draws import Draw, Run, merged
 from tests.oracles.joint import divergences

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.bound import MissedBatch, StepBound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.sampling.hierarchy import Hierarchy, Level
@@ -52,8 +52,7 @@ def random_large_tree(rng):
 
 def where_it_matters(bound):
     """A distance with probability 0 has no meaning: two transcriptions may fill it differently."""
-    listed = zip(bound.missed, bound.distances, bound.distances_swapped, strict=True)
-    return bound.inclusion, bound.shift, bound.missed, [(v, d, e) for v, d, e in listed if v]
+    return bound.inclusion, bound.shift, bound.chances, [each for each in bound.missed if each.chance]
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -63,12 +62,11 @@ def test_both_tables_agree_for_every_unit_clip_and_relation(seed):
         for clip in range(len(tree) + 1):
             for relation in RELATIONS:
                 mine = row(tree, unit, clip, relation)
-                expected = StepBound(
-                    inclusion=mine.eta, shift=mine.s, missed=mine.v, distances=mine.d, distances_swapped=mine.d_swapped
-                )
+                missed = tuple(map(MissedBatch, mine.v, mine.d, mine.d_swapped))
+                expected = StepBound(inclusion=mine.eta, shift=mine.s, missed=missed)
                 found = package_bound(tree, unit, clip, relation)
                 assert where_it_matters(found) == where_it_matters(expected), (tree, unit, clip, relation)
-                assert found.inclusion + sum(found.missed) == 1
+                assert found.inclusion + sum(found.chances) == 1
 
 
 def drawn_problem(rng):

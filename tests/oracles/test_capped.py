@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 
 from dpcalc.accountants.pld import auto
-from dpcalc.amplification import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import FORWARD, composed, releasing_phases
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.plan import Phase, Plan
+from dpcalc.sampling import paths
 from dpcalc.sampling.counts import full_batch
-from dpcalc.sampling.hierarchy import Level
+from dpcalc.sampling.hierarchy import Level, tree_of
 from dpcalc.sampling.schemes import CappedPoisson, Fixed, Poisson
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
 from tests.oracles.multistage import bound
 from tests.runs import of_tree, run_of
@@ -163,7 +162,7 @@ def test_merged_frames_are_above_each_of_them(monkeypatch):
             yield bound(Plan(phases=(phase,), unit=unit, adjacency=Adjacency.ADD_REMOVE, delta=1e-3), [0.5]).max()
 
     exact = np.array([*deltas()])
-    monkeypatch.setattr(worst_paths, "MAX_PATHS", 4)
+    monkeypatch.setattr(paths, "MAX_PATHS", 4)
     merged = np.array([*deltas()])
     assert (exact <= merged * (1 + 1e-9)).all()
     assert merged[3] > exact[3] * 1.001  # records of users of 25 sizes

@@ -15,8 +15,8 @@ import pytest
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
+from dpcalc.amplification.any_mechanism import step_pair
 from dpcalc.amplification.random_contents import hidden_unit_bound
-from dpcalc.amplification.step_pair import step_pair
 from dpcalc.losses.atoms import chain_of
 from dpcalc.losses.moments import composed_moments
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, Zcdp
@@ -355,8 +355,8 @@ def test_every_distance_in_units_is_needed(relation):
     assert (largest.shift, largest.distances) == (1, (2, 1))
     worst = Promise(batches_of(problem), 0.5, 0.0)
     for place in range(2):
-        fewer = tuple(d - (at == place) for at, d in enumerate(largest.distances))
-        pair = step_pair(replace(largest, distances=fewer), lambda d: chain_of([promise.pair()] * d))
+        fewer = tuple(x._replace(distance=x.distance - (at == place)) for at, x in enumerate(largest.missed))
+        pair = step_pair(replace(largest, missed=fewer), lambda d: chain_of([promise.pair()] * d))
         excess = [worst.worst_event(epsilon, 0)[0] - 1.01 * pair.delta(epsilon) for epsilon in (0.02, 0.1, 0.2)]
         assert max(excess) > 1e-4
 

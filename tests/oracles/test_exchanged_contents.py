@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification.counts import ExchangedPair
+from dpcalc.amplification.bound import ExchangedPair
 from dpcalc.amplification.schedule import step_profile
 from dpcalc.guarantee import Adjacency
 

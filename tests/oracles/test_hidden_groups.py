@@ -10,7 +10,7 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.counts import Member, hidden_draws, missed_distances
+from dpcalc.amplification.bound import Member, hidden_draws, missed_distances
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import averaged_group_bound
 from dpcalc.amplification.schedule import phase_steps, step_profile
@@ -166,7 +166,7 @@ def test_only_a_fixed_outermost_draw_has_stand_ins(outer, distances, inner):
     """One of two units of 3 contributions is drawn, siblings have 7: it goes, one comes; or it goes, both come."""
     path = Path(place=(), counts=(5, 4), schemes=(outer, inner), contributions=(3, 1), siblings=(7, 1))
     member = Member(own=1, stand_in=1, adjacency=Adjacency.ADD_REMOVE)
-    assert missed_distances(path, (1, 1), member, (1, 1)) == distances
+    assert missed_distances(path, (1, 1), member, 1, 1) == distances
 
 
 @pytest.mark.parametrize(("min_count", "fewest"), [(9, 3), (8, 1)])
@@ -188,7 +188,7 @@ def test_units_that_leave_count_for_the_fewest_that_a_part_stands_for(min_count,
     average = averaged_group_bound(hierarchy, path, (1, 1, 1, 1), member, clip=2)
     _, missed, _ = hidden_draws(path, (1, 1, 1, 1), None)
     for _, part in average.parts:
-        chances = np.cumsum([float(chance) for chance in part.missed])
+        chances = np.cumsum([float(chance) for chance in part.chances])
         redrawn = np.flatnonzero(chances > float(missed[0]) * (1 + 1e-9))  # with units of the group, but no member
         least = min(part.distances[at] for at in redrawn)
         assert least >= part.shift + (4 - max(min(part.shift, 3), fewest)) * 20

@@ -15,13 +15,12 @@ from dpcalc.amplification import joint_distances
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
-from dpcalc.amplification.worst_paths import worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.composition import composed
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.paths import path_table, worst_paths
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from tests.oracles.adversary import truth_of
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
@@ -168,7 +167,7 @@ def test_no_data_set_exceeds_the_bound_at_length(block):
 
 def on_a_line(bound, sigma, epsilon, share, distance):
     """Delta, over the inclusion, of `share` of the mates opposite to the unit, the others with it, on one line."""
-    near, far = (float(x / bound.inclusion) for x in (bound.missed[-1], bound.missed_chance))
+    near, far = (float(x / bound.inclusion) for x in (bound.missed[-1].chance, bound.missed_chance))
     p = Mixture.on_line([share, 1 - share + near, far], [-2.0, 0.0, distance])
     q = Mixture.on_line([1 + near, far], [0.0, distance])
     return hockey_stick(p, q, sigma, [epsilon])[0]
@@ -190,7 +189,10 @@ def test_data_on_a_line_are_below_the_bound(levels, sigma):
 def in_the_plane(bound, sigma, epsilon, data):
     """The same of a unit and mates at angles from the missed batch, on a grid of the plane."""
     unit, mates, distance = data
-    gap, near, far = math.expm1(epsilon), *(float(x / bound.inclusion) for x in (bound.missed[-1], bound.missed_chance))
+    gap, near, far = (
+        math.expm1(epsilon),
+        *(float(x / bound.inclusion) for x in (bound.missed[-1].chance, bound.missed_chance)),
+    )
     axis = np.linspace(-9, 9, 361)
     y = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1)
     weights = np.exp(-(y**2).sum(axis=-1) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2

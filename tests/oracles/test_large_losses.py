@@ -10,10 +10,9 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import CountPair
+from dpcalc.amplification.any_mechanism import step_pair
+from dpcalc.amplification.bound import CountPair, MissedBatch, StepBound
 from dpcalc.amplification.data_sets import data_set_atoms
-from dpcalc.amplification.step_pair import step_pair
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.loss import Loss
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Laplace
@@ -46,7 +45,7 @@ def random_bound(rng, most):
     form = rng.choice(["unsampled", "missed", "mixture", "replaced"])
     if form == "unsampled":
         shift = int(rng.integers(1, most + 1))
-        bound = StepBound(inclusion=Fraction(1), shift=shift, missed=(), distances=(), distances_swapped=())
+        bound = StepBound(inclusion=Fraction(1), shift=shift, missed=())
         pair = {0: Fraction(1)}, {shift: Fraction(1)}
         return bound, pair, pair
     if form == "missed":
@@ -67,7 +66,7 @@ def random_misses(rng, most, eta):
     first = Fraction(int(rng.integers(0, 100)), 100) * (1 - eta)
     missed = (first, 1 - eta - first)
     far = (above, near), (above - drop, near_swapped)
-    bound = StepBound(inclusion=eta, shift=shift, missed=missed, distances=far[0], distances_swapped=far[1])
+    bound = StepBound(inclusion=eta, shift=shift, missed=tuple(map(MissedBatch, missed, *far)))
     laws = []
     for distances in far:
         common = {}

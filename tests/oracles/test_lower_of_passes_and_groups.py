@@ -12,10 +12,9 @@ from scipy.stats import binom
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import protected_units
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower, needs_zero_others
-from dpcalc.sampling.co_sampled import co_sampled_with
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
+from dpcalc.sampling.paths import co_sampled_with
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
-from dpcalc.sampling.trees import tree_of
 from tests.runs import of_tree, run_of
 
 EPSILONS = (0.02, 0.4, 1.5)

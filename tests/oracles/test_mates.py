@@ -13,12 +13,10 @@ from scipy.stats import binom
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.amplification import any_mechanism, mates
-from dpcalc.amplification.bound import StepBound
-from dpcalc.amplification.counts import Average, unamplified
+from dpcalc.amplification.bound import Average, StepBound
 from dpcalc.amplification.data_sets import Contributions
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile
-from dpcalc.amplification.worst_paths import path_above_all, worst_paths
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.planner import lower_end
@@ -28,7 +26,7 @@ from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.counts import binomial, convolve_power
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.paths import path_above_all, path_table, worst_paths
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.sums import independent_sum
 from dpcalc.work import SECOND, allowance
@@ -545,7 +543,7 @@ def test_costly_averages_keep_one_part_of_each_kind():
     exact = any_mechanism._step_loss(laplace, few)
     for epsilon in (0.0, 0.001, 0.1):
         assert costly.delta(epsilon) == exact.delta(epsilon)
-    assert costly.delta(0.001) < laplace.pair(unamplified(bound).max_shift).delta(0.001) / 20
+    assert costly.delta(0.001) < laplace.pair(bound.max_shift).delta(0.001) / 20
 
 
 def test_noise_that_is_not_gaussian_keeps_its_amplification():

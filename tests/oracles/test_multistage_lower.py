@@ -15,9 +15,8 @@ from dpcalc.planner import lower_end
 from dpcalc.planner.composition import composed
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, CappedPoisson, Fixed, Poisson, WithReplacement
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, ZERO_OUT
 from tests.oracles.draws import Draw
 from tests.oracles.multistage import Problem, capped, constructed, group, held, random_problem, shuffled, truth_of

@@ -14,8 +14,8 @@ from dpcalc.accountants.inversion import inversion
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds, grid_epsilon_bounds
 from dpcalc.accountants.rdp import rdp
 from dpcalc.losses.loss import of_two_halves
+from dpcalc.losses.moments import loss_moments
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.quadrature import loss_moments
 from tests.oracles.exact_gaussian import exact_epsilon
 
 STEPS = (1, 2, 3, 10, 100, 10**4, 10**6, 10**8)

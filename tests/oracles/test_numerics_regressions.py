@@ -8,7 +8,7 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import auto, delta_bounds, epsilon_bounds
-from dpcalc.amplification.bound import StepBound
+from dpcalc.amplification.bound import MissedBatch, StepBound
 from dpcalc.errors import ConvergenceError
 from tests.oracles.conditioning import exact_epsilon
 from tests.oracles.fine_lattice import estimated_epsilon
@@ -18,14 +18,9 @@ from tests.thinning import thinned
 
 def problem(eta, shift, distances, swapped_distances, *, swapped, sigma, steps, delta):
     """Two levels at most; all that misses the unit misses it at the first."""
-    missed = (1 - Fraction(eta), Fraction(0))[: len(distances)]
-    bound = StepBound(
-        inclusion=Fraction(eta),
-        shift=shift,
-        missed=missed,
-        distances=distances,
-        distances_swapped=swapped_distances,
-    )
+    chances = (1 - Fraction(eta), Fraction(0))[: len(distances)]
+    missed = tuple(map(MissedBatch, chances, distances, swapped_distances))
+    bound = StepBound(inclusion=Fraction(eta), shift=shift, missed=missed)
     return Problem(bound, swapped, sigma, steps, delta)
 
 

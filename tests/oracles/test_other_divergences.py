@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from dpcalc.amplification.divergences import group_divergence
+from dpcalc.amplification.any_mechanism import group_divergence
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.black_box import Exponential, RdpTable, Zcdp
 from dpcalc.planner.evaluate import delta_of

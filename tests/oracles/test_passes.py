@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from dpcalc.amplification import worst_paths
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import DiscreteLaplace, Laplace
@@ -18,9 +17,9 @@ from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
 from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.words import assumptions
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling import paths
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, Fixed, Shuffle
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.brute_force import ADD_REMOVE
 from tests.oracles.multistage import bound, data_sets
 from tests.oracles.other_noise import discrete_laplace_cells, hockey_sticks, mixtures
@@ -453,7 +452,7 @@ def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, gr
     for size in sizes:
         alone = bound(planned((len(sizes), outer), (size, inner), **options), EPSILONS).max(axis=0)
         assert (alone <= apart * NEVER + ROUND_OFF).all()
-    monkeypatch.setattr(worst_paths, "MAX_PATHS", 2)
+    monkeypatch.setattr(paths, "MAX_PATHS", 2)
     together = bound(tree, EPSILONS).max(axis=0)
     assert (apart <= together * NEVER + ROUND_OFF).all()
 

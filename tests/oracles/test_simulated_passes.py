@@ -7,9 +7,9 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification.allocation import allocated_pass
+from dpcalc.amplification.schedule import allocated_pass
+from dpcalc.losses.likelihood_ratio import Estimate
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.ratio_lattice import Estimate
 from tests.oracles.tilted_passes import simulated_delta
 
 

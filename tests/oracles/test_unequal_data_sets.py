@@ -8,9 +8,8 @@ import pytest
 
 from dpcalc.amplification.data_sets import Contributions, data_set_pair
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling.co_sampled import co_sampled_with
 from dpcalc.sampling.hierarchy import Hierarchy, Level
-from dpcalc.sampling.paths import path_table
+from dpcalc.sampling.paths import co_sampled_with, path_table
 from dpcalc.sampling.schemes import All, Poisson, WithReplacement
 from tests.oracles.brute_force import RELATIONS
 from tests.oracles.test_unequal import hierarchy_of

@@ -15,9 +15,8 @@ from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.matrix_factorization import IDENTITY, MatrixFactorization
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, CappedPoisson, CyclicPoisson, Fixed, Poisson, Shuffle
-from dpcalc.sampling.trees import tree_of
 from tests.runs import of_tree, run_of
 
 NAMES = ("user", "record")

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from dpcalc import work
-from dpcalc.amplification import groups, worst_paths
+from dpcalc.amplification import groups
 from dpcalc.planner import advice, lower_end, risk
 from dpcalc.planner.composition import Composition, composed, draws_unit, protected_units
 from dpcalc.planner.evaluate import EVALUATION_WORK, evaluate
+from dpcalc.sampling import paths
 from tests.planner.test_work_budget import plan_of
 
 LEVELS = [{"name": name} for name in "abc"]
@@ -55,7 +56,7 @@ def nested(phases, *, held=False, group=1):
 @pytest.mark.parametrize("phases", [3, 40, 100])
 def test_units_of_many_phases_are_few(phases):
     units = protected_units(plan_of(unequal(phases)))
-    assert len(units) * phases <= max(worst_paths.MAX_PATHS_OF_ALL_PHASES, phases)
+    assert len(units) * phases <= max(paths.MAX_PATHS_OF_ALL_PHASES, phases)
     groups_of_six = protected_units(plan_of(nested(phases, group=6)))
     assert len(groups_of_six) * phases <= max(groups.MAX_PLACEMENTS_OF_ALL_PHASES, phases)
 
@@ -65,7 +66,7 @@ def test_fewer_units_of_many_phases_cost_no_less(monkeypatch):
     plan = plan_of(unequal(4, sizes=12))
     exact = evaluate(plan).guarantee
     for most in (8, 4):  # two paths, then one
-        monkeypatch.setattr(worst_paths, "MAX_PATHS_OF_ALL_PHASES", most)
+        monkeypatch.setattr(paths, "MAX_PATHS_OF_ALL_PHASES", most)
         assert evaluate(plan).guarantee.epsilon >= exact.epsilon * (1 - 1e-4)
 
 

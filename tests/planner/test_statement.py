@@ -14,9 +14,8 @@ from dpcalc.guarantee import Adjacency
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.statement import chain_epsilon, group_epsilon, statement, unsampled_epsilon
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
-from dpcalc.sampling.trees import tree_of
 from tests.oracles.exact_gaussian import exact_delta, exact_epsilon
 from tests.planner.test_edges import plan_of
 from tests.runs import of_tree

@@ -15,9 +15,8 @@ from dpcalc.planner.composition import BACKWARD, FORWARD, composed, protected_un
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.words import sampling_text
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, Fixed, Poisson
-from dpcalc.sampling.trees import tree_of
 from tests.runs import of_tree, run_of
 
 NAMES = ("task", "session", "example")

@@ -16,7 +16,7 @@ from dpcalc import work
 from dpcalc.accountants.closed_forms import closed_form_rdp, closed_form_rdp_delta
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
-from dpcalc.amplification import counts as revealed_count_distributions
+from dpcalc.amplification import bound as revealed_count_distributions
 from dpcalc.amplification.groups import large_group
 from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
@@ -243,7 +243,13 @@ def rough_tails(counts, schemes, members=1, contributions=1):
     """By a number of copies, the least probability of as many that the rough law claims."""
     ones = (1,) * len(counts)
     path = Path(place=(), counts=counts, schemes=schemes, contributions=ones, siblings=ones)
-    rough = {h: chance for chance, one in rough_count_distributions(path, members, contributions) for h in one}
+    rough = {
+        h: chance
+        for chance, one in rough_count_distributions(
+            [*zip(path.schemes, path.counts, strict=True)], members, contributions
+        )
+        for h in one
+    }
     return rough, lambda at: sum((chance for h, chance in rough.items() if h >= at), Fraction(0))
 
 

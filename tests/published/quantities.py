@@ -19,7 +19,7 @@ from dpcalc.planner.composition import BACKWARD, FORWARD, composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.published import flat_poisson_row, strong_composition_row, theorem_3_row
-from dpcalc.sampling.co_sampled import co_sampled_with
+from dpcalc.sampling.paths import co_sampled_with
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
 
 SIGNS = {"-": -1, "+": 1, "0": 0}
@@ -77,7 +77,7 @@ def _printed(row, method, *bound):
 
 def _mu(row):
     (phase,) = row.plan.phases
-    return central_limit_mu([(phase.hierarchy.inclusion(1), phase.mechanism.noise_multiplier, phase.steps)])
+    return central_limit_mu([(phase.hierarchy.level(1).rate, phase.mechanism.noise_multiplier, phase.steps)])
 
 
 def _composed(row, epsilon, delta):
@@ -126,12 +126,8 @@ def _revealed(row, level):
     """(K) where everybody sees which unit was drawn at every level down to `level`: those draws are far away."""
     (phase,) = row.plan.phases
     bound = composed(row.plan).phase_bound(phase)
-    far = (FAR,) * int(level)
-    seen = replace(
-        bound,
-        distances=far + bound.distances[int(level) :],
-        distances_swapped=far + bound.distances_swapped[int(level) :],
-    )
+    far = tuple(each._replace(distance=FAR, distance_swapped=FAR) for each in bound.missed[: int(level)])
+    seen = replace(bound, missed=(*far, *bound.missed[int(level) :]))
     profile = glued_profile(seen, noise_multiplier=phase.mechanism.noise_multiplier)
     return max(
         accountant_of("pld")({curve: phase.steps}, delta=row.plan.delta).epsilon for curve in (profile, profile.swapped)
@@ -153,5 +149,5 @@ QUANTITIES = {
     "revealed": _revealed,
     "theorem": lambda row, _: theorem_3_row(row.plan).epsilon,
     "flat": lambda row, _: flat_poisson_row(row.plan).epsilon,
-    "inclusion": lambda row: row.plan.phases[0].hierarchy.inclusion(row.plan.unit),
+    "inclusion": lambda row: math.prod(x.rate for x in row.plan.phases[0].hierarchy.levels[: row.plan.unit]),
 }

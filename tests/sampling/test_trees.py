@@ -2,10 +2,9 @@
 
 import numpy as np
 
-from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.paths import alike_units
 from dpcalc.sampling.schemes import All, Fixed
-from dpcalc.sampling.trees import tree_of
 from tests.runs import of_tree
 
 NAMES = ("clinic", "patient", "visit")
