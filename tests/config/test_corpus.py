@@ -29,7 +29,7 @@ MALFORMED = [(name_of(case), text_of(case), case) for case in cases("malformed")
 
 def prepared(case, folder):
     """A function that loads a case, and the places that it marks: in its file, others, `set`, `unset` and `flags`."""
-    text, found = marked(text_of(case) or "")
+    text, found = marked(text_of(case))
     path, places = PATH, []
     if {"files", "links", "at"} & case.keys():
         root = folder / "repository"
@@ -101,6 +101,7 @@ def check(case, folder):
                 assert phrase is None or phrase in f"{each.message} | {each.hint}"
     elif "lacks" not in case:
         found = read()
+        assert found.section == case.get("key", "dpcalc" if "inside" in case else "")
         if "same" in case:
             same = load_text(varied(BASES[base_of(case)], case["same"]), path=PATH)
             assert nameless(found.plan) == nameless(same.plan)
@@ -120,7 +121,8 @@ def all_cases():
     for path in sorted(CORPUS.glob("*.yaml")):
         if path.stem not in ELSEWHERE:
             for case in cases(path.stem):
-                yield pytest.param(case, id=f"{path.stem} {visible(name_of(case))[:100]}")
+                marks = [pytest.mark.heavy] if "heavy" in case else []
+                yield pytest.param(case, marks=marks, id=f"{path.stem} {visible(name_of(case))[:100]}")
 
 
 @pytest.mark.parametrize("case", list(all_cases()))

@@ -88,6 +88,10 @@ def classes(changes):
     return varied(CLASSES, changes)
 
 
+def clinics(changes):
+    return varied(CLINICS, changes)
+
+
 RUN = "{steps: 4, list: [1], nothing: ~, later: '???', circle: '${x-other}'}"
 BASES = {"flat": FLAT, "nested": NESTED, "classes": CLASSES, "clinics": CLINICS, "users": USERS}
 BASES |= {"loader": LOADER, "calibrated": CALIBRATED}
@@ -99,6 +103,7 @@ train: {batch_size: 512, max_steps: 300, lr: .nan, lr: 2, when: !!timestamp 2024
 model: &model {name: resnet18, dropout: .5, <<: 3}
 """
 CORPUS = Path(__file__).parent / "corpus"
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
 
 def corpus(name):
@@ -106,7 +111,7 @@ def corpus(name):
 
 
 def filled(template, row):
-    """A template with a row's cells in the place of `<0>`, `<1>`, ...; `{repeat: [text, times, ...]}` is a long text."""
+    """A template with a row's cells in the place of `<0>`, `<1>`, ...; `{repeat: [text, times, ...]}` is long."""
     if isinstance(template, dict) and template.keys() == {"repeat"}:
         parts = filled(template["repeat"], row)
         return "".join(text * times for text, times in zip(parts[::2], parts[1::2], strict=True))
@@ -124,8 +129,10 @@ def filled(template, row):
 def cases(name):
     """The cases of a file of the corpus, one for each of their `rows`."""
     for case in corpus(name):
-        rows = case.pop("rows", [[]])
-        yield from (filled(case, row if isinstance(row, list) else [row]) for row in rows)
+        rows = [row if isinstance(row, list) else [row] for row in case.pop("rows", [[]])]
+        for row in rows:
+            named = {"name": f"{case['name']}: {row[0]}"} if "name" in case and row else {}
+            yield filled(case, row) | named
 
 
 def base_of(case):
@@ -143,9 +150,11 @@ def text_of(case):
             f"mechanism: {{type: matrix-factorization, noise_multiplier: 4, {strategy}}}\n"
             f"training: {{steps: {case.get('steps', 4)}}}\nprivacy: {{adjacency: zero-out, delta: 1e-6}}\n"
         )
+    if "sample" in case:
+        return (SAMPLES / f"{case['sample']}.yaml").read_text(encoding="utf-8")
     if "inside" in case:
         return f"{TRAINING}dpcalc:\n" + "".join(f"  {line}\n" for line in flat(case["inside"]).splitlines())
-    return case["text"] if "text" in case else varied(BASES[base_of(case)], case.get(base_of(case), {}))
+    return case["text"] or "" if "text" in case else varied(BASES[base_of(case)], case.get(base_of(case), {}))
 
 
 DIFFERENT = [text_of(case) for case in corpus("different")]
