@@ -289,7 +289,7 @@ def with_path(node: Node, path: str) -> Node:
 # and `<<` are expanded here, which ends cycles and exponential expansion.
 
 
-MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
+MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_source.py)
 MAX_DEPTH = 50  # nesting; far below the recursion limit of Python, far above any config
 _KEY_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool")}
 TAGGED = "DPC100"  # among flaws only tags have this code

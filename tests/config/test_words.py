@@ -248,8 +248,8 @@ def test_words_and_values_of_one_section():
 
 # Words that are said: the conversions, with the numbers beside them.
 
-# Code uses some words for a deviation and for a multiple of the clip norm: with a clip norm below 1 the wrong reading is
-# a larger multiplier, and an epsilon that is too low.
+# Code uses some words for a deviation and for a multiple of the clip norm: with a clip norm below 1 the wrong reading
+# is a larger multiplier, and an epsilon that is too low.
 EITHER = SHARED["either"]
 DEVIATIONS = [word for word in SHARED["absolute"] if "var" not in word and word not in EITHER]
 PARTS = [*SHARED["physical"], *SHARED["per_device"]]
@@ -333,33 +333,10 @@ def test_held_bins_of_jax_privacy_cost_more_than_bins_of_a_new_choice_in_each_pa
 
 
 CONVERTED = {*DEVIATIONS, *EITHER, *PARTS, *SHARED["accumulation"], *SHARED["cohort"], *SHARED["rounds"]}
-CONVERTED |= set(
-    [
-        "sensitivity",
-        "l2_sensitivity",
-        "l1_sensitivity",
-        "sigma",
-        "sample_size",
-        "poisson_sampling",
-        "shuffle",
-        "with_replacement",
-        "replacement",
-        "target_epsilon",
-        "target_eps",
-        "central_epsilon",
-        "dp_epsilon",
-        "num_microbatches",
-        "microbatches",
-        "used_microbatching",
-        "num_micro_batches",
-        "cycle_length",
-        "clipping",
-        "clipping_mode",
-        "clipping_fn",
-        "clipping_style",
-        "clipping_method",
-    ]
-)
+CONVERTED |= {"sensitivity", "l2_sensitivity", "l1_sensitivity", "sigma", "sample_size", "poisson_sampling", "shuffle"}
+CONVERTED |= {"with_replacement", "replacement", "target_epsilon", "target_eps", "central_epsilon", "dp_epsilon"}
+CONVERTED |= {"num_microbatches", "microbatches", "used_microbatching", "num_micro_batches", "cycle_length"}
+CONVERTED |= {"clipping", "clipping_mode", "clipping_fn", "clipping_style", "clipping_method"}
 HERE = {(section, word) for section, _, words in TABLES["renamed in"] for word in words.split()}
 
 
