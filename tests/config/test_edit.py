@@ -149,11 +149,27 @@ def test_what_is_left_alone(changes, words):
 
 
 @pytest.mark.parametrize(
-    ("fraction", "words"), [("1/3", "1/3 is no decimal number"), (f"0.{'1' * 30}", "has too many digits")]
+    ("draw", "fraction", "words"),
+    [
+        ("rate: 0.5", "1/3", "1/3 is no decimal number"),
+        ("rate: 0.5", f"0.{'1' * 30}", "has too many digits"),
+        ("*key : 256", "0.1234567", "written in a way that cannot be changed safely"),
+    ],
 )
-def test_a_rate_that_no_file_states_is_not_written(fraction, words):
+def test_a_rate_that_no_file_states_is_not_written(draw, fraction, words):
     with pytest.raises(InputError, match=words):
-        changed(flat({"sampling": "{scheme: poisson, rate: 0.5}"}), "sampling", with_draw, rate(fraction))
+        changed(
+            flat({"x-k": "&key expected", "sampling": f"{{scheme: poisson, {draw}}}"}),
+            "sampling",
+            with_draw,
+            rate(fraction),
+        )
+
+
+def test_an_edit_that_makes_no_config_is_not_written():
+    text = flat({"privacy": "{adjacency: add-remove, delta: '${mechanism.noise_multiplier}'}"})
+    with pytest.raises(InputError, match="without changing something else"):
+        changed(text.replace("1.1", "0.5"), "mechanism", with_noise, 2.0)
 
 
 # Writing the file.
