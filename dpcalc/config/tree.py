@@ -516,7 +516,7 @@ def _key(node: yaml.ScalarNode) -> object:
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
     """Return the place of a node or event, up to the end of its first line."""
-    start, end = node.start_mark, node.end_mark
+    start, end = cast(yaml.Mark, node.start_mark), cast(yaml.Mark, node.end_mark)  # what is parsed has both
     line = source.lines[start.line] if start.line < len(source.lines) else ""
     stop = end.column if end.line == start.line else len(line)
     return Mark(source, start.line + 1, start.column + 1, max(1, stop - start.column))
