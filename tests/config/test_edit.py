@@ -157,13 +157,9 @@ def test_what_is_left_alone(changes, words):
     ],
 )
 def test_a_rate_that_no_file_states_is_not_written(draw, fraction, words):
+    text = flat({"x-k": "&key expected", "sampling": f"{{scheme: poisson, {draw}}}"})
     with pytest.raises(InputError, match=words):
-        changed(
-            flat({"x-k": "&key expected", "sampling": f"{{scheme: poisson, {draw}}}"}),
-            "sampling",
-            with_draw,
-            rate(fraction),
-        )
+        changed(text, "sampling", with_draw, rate(fraction))
 
 
 def test_an_edit_that_makes_no_config_is_not_written():
