@@ -85,6 +85,48 @@ def test_a_bomb_is_refused_quickly(text):
     assert time.process_time() - start < 5  # seconds; a tenth of a second is usual, without limits it is minutes
 
 
+CODE_BOMBS = {
+    "an f-string": (".py", 'x = f"' + "{a}" * 60_000 + '"'),
+    "a chain": (".py", "x = a" + ".b" * 100_000),
+    "many classes": (".py", "".join(f"class C{at}(C{at - 1}):\n x = 1\n" for at in range(8_000))),
+    "one name again and again": (".py", "N = 1\n" * 40_000),
+    "fields and calls": (".py", "class A:\n" + "".join(f" f{at} = 1\n" for at in range(9_000)) + "A()\n" * 15_000),
+    "a class of flags": (".py", "class A:\n" + "".join(f" f{x}: int=1\n" for x in range(7999)) + "HfArgumentParser(A)"),
+    "a config": (".py", "def get_config():\n c = ConfigDict()\n" + " c.a = 1\n" * 20_000 + " return c\n"),
+    "gin that goes on": (".gin", ("X.a = (\n" + "1,\n" * 98 + ")\n") * 700),
+    "many bindings": (".gin", "".join(f"m{at}.A.b = 1\n" for at in range(15_000))),
+    "an open quote": (".sh", '"' + "a" * 200_000),
+    "flags": (".sh", "--a 1\n" * 40_000),
+    "a chain of classes": (".py", "".join(f"class C{at}(C{at - 1}):\n" + " x = a(b)\n" * 20 for at in range(490))),
+    "set inside": (".py", "def f():\n c = ConfigDict({'a': {}})\n" + " c.a.b = 1\n" * 20_000 + " return c\n"),
+    "arguments": (".py", "f(" + ",".join(f"a{x}=a{x}*1" for x in range(16_000)) + ")"),
+    "arguments and a list": (".py", "f(" + ",".join(f"a{x}=1" for x in range(990)) + ",b=[" + "1," * 60_000 + "])"),
+    "calls alike": (".py", "f(a=1,b=2)\n" * 499 + "x['a'] = 1\n" * 15_000),
+    "many calls": (".py", "".join(f"f{x}(a=1)\n" for x in range(16_000))),
+    "options handed on": (".sh", "t " + " ".join(f"--a{x} 1" for x in range(15_000)) + ' "$@"' * 9_000),
+    "names handed on": (".py", "p=ArgumentParser()\nn0=p\n" + "".join(f"n{x + 1}=n{x}\n" for x in range(16_000))),
+    "one function again and again": (".py", "p=ArgumentParser()\ndef f(x): return x\n" + "f(p)\n" * 40_000),
+    "fields": (".py", "@dataclass\nclass A:\n" + "".join(f" a{x}: int=1\n" for x in range(15_000))),
+    "parts": (".py", "C={'a': {}}\ndef f(" + ",".join(map("a{}".format, range(8_000))) + "): 0\n" + "f(**C)\n" * 9000),
+    "words made behind": (".sh", "t " + " ".join(f"--a{x} 1 $A$B" for x in range(15_000))),
+    "parsers": (".py", "p=ArgumentParser()\n" * 6_000 + "p.add_argument('--a')\n" * 6_000),
+    "parsed flags": (".py", "".join(f"a{x}=p.parse_args()\n" for x in range(6_000)) + "def f("
+                     + ",".join(map("a{}".format, range(6_000))) + "): 0\np.add_argument('--a')\n"),
+    "functions that give": (".py", "".join(f"def f{x}(): return f{x + 1}()\na=f{x}()\n" for x in range(499))),
+    "points": (".toml", "\n".join(f"x{at}." + ".".join(["a"] * 400) + " = 1" for at in range(250))),
+}  # fmt: skip
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("suffix", "text"), CODE_BOMBS.values(), ids=CODE_BOMBS)
+def test_a_hostile_file_of_code_is_read_or_refused_soon(suffix, text, tmp_path):
+    (tmp_path / f"file{suffix}").write_text(text, encoding="utf-8")
+    (tmp_path / "run.yaml").write_text(flat({"training": f"{{steps: '${{file{suffix}:none}}'}}"}), encoding="utf-8")
+    start = time.process_time()
+    assert refusal(tmp_path / "run.yaml").code in {"DPC110", "DPC111"}
+    assert time.process_time() - start < 15
+
+
 @pytest.mark.heavy
 def test_many_mistakes_are_all_told_quickly():
     start = time.process_time()

@@ -319,7 +319,8 @@ def test_microbatches_of_tf_privacy():
     assert "`mechanism.clip: batch`" in said
     clipped = computed(mechanism__clip="batch", mechanism__noise_multiplier=2.0)
     assert clipped == pytest.approx(meant(sigma=1.0), **SAME)
-    assert "leave it out" in hint("training", "num_microbatches", {"num_microbatches": 100, "batch_size": 100})
+    assert "of one example" in hint("", "num_microbatches", {"num_microbatches": 100, "batch_size": 100})
+    assert hint("", "sample_size", {"sample_size": 4000, "batch_size": 100}).endswith("so: `data.examples`")
 
 
 def test_held_bins_of_jax_privacy_cost_more_than_bins_of_a_new_choice_in_each_pass():
