@@ -39,6 +39,7 @@ from dpcalc.config.found import (
     contradiction,
     loader_lines,
     open_keys,
+    open_settings,
     order_lines,
     told_lines,
     words_of,
@@ -272,7 +273,7 @@ def _init_from(
             question = "Largest epsilon that `dpcalc check` lets pass (Enter: later)"
             given |= _asked("budget.epsilon", question, words)
     text = config_text(words, loader or "", given, title)
-    missing, is_open = open_keys(text), "\nbudget:" not in text
+    missing, is_open = open_settings(text), "\nbudget:" not in text
     lines = [*([] if is_asking else told_lines(words, text)), *order_lines(words, loader or "", given, text)]
     if not words:
         lines.append("nothing was found that a config can refer to; docs/adopt.md has other ways")
@@ -285,7 +286,7 @@ def _init_from(
         way = (
             f"write them where {'the config' if place == '-' else place} has `???`, or start again with --set KEY=VALUE"
         )
-        question = f"; --loader is how it draws: {', '.join(LOADERS)}" if "scheme" in missing else ""
+        question = f"; --loader is how it draws: {', '.join(LOADERS)}" if "sampling.scheme" in missing else ""
         lines.append(f"missing: {', '.join(missing)}: {way}{question}")
     else:
         lines.append(_cost(text, place))
@@ -307,7 +308,7 @@ def _cost(text: str, place: str) -> str:
     """Return what a written config costs, or what is wrong with it, in words."""
     from dpcalc.planner.evaluate import guarantee
 
-    if missing := open_keys(text):
+    if missing := open_settings(text):
         return f"unknown, {', '.join(missing)} missing"
     try:
         found = guarantee(load_text(text, path=place, files=config_folder(place)).accepted().plan)
@@ -375,7 +376,7 @@ def _init_by_questions(output: str, *, force: bool) -> CommandResult:
                 text = re.sub(r"  noise_multiplier: \?\?\?.*", f"  noise_multiplier: {noise}  {note}", text)
         except DpcalcError as cause:
             lines.append(f"no noise was found: {cause}")
-    missing = open_keys(text)
+    missing = open_settings(text)
     lines.append(
         f"missing: {', '.join(missing)}; write them where the config has `???`" if missing else _cost(text, output)
     )

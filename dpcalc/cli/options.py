@@ -626,14 +626,7 @@ def matching_paths(word: str) -> Sequence[str]:
     if "*" not in word:
         return [word]
     own = [word] if os.path.lexists(word) else []
-    try:
-        matches = matching_names(Path.cwd(), os.path.relpath(word))
-    except InputError:
-        raise  # it is a ValueError too
-    except ValueError as error:
-        if own:
-            return own
-        raise InputError(f"{visible(word)}: expected a file name or a pattern, got neither: {error}") from None
+    matches = matching_names(Path.cwd(), os.path.relpath(word))
     if not matches and not own:
         raise InputError(f"{visible(word)}: expected a pattern that matches config files, got one that matches none")
     return [*own, *(name for name in matches if os.path.relpath(word) != name)] if own else matches

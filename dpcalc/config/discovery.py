@@ -85,7 +85,8 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
         except ConfigError as cause:
             first = cause.diagnostics[0]
             raise whole_file(shown, first.code, first.message, _WAY_OUT) from None
-        patterns = every_pattern(data, shown)
+        table = project_table(data, shown)
+        patterns = every_pattern(table, shown)
         if patterns:
             # A pull request can write `../../secrets/*.yaml` here: entries end at the repository, links followed.
             place = Folder(folder=folder.resolve(), top=(git_root(folder) or folder).resolve())
@@ -111,7 +112,7 @@ def find_configs(current: Path, environment: Mapping[str, str]) -> DiscoveredCon
                     message = f"`tool.dpcalc.configs`: nothing matches `{pattern}`"
                     raise whole_file(shown, "DPC110", message, "check the pattern")
                 files |= dict.fromkeys(matching)
-            maps = maps_table(data, shown).values()
+            maps = maps_table(table, shown).values()
             paths = tuple(relative_name(folder / name, current) for name in files if name not in maps)
             if not paths:
                 message = "`tool.dpcalc.maps`: its patterns match nothing but maps, which are for other files"
@@ -127,9 +128,8 @@ def folders_to_search(current: Path) -> tuple[Path, ...]:
     return upwards[: upwards.index(root) + 1] if root is not None else (current,)
 
 
-def every_pattern(data: bytes, shown: str) -> list[str]:
-    """Return what a pyproject.toml names as configs: `configs`, itself for a table `run`, and the files of its maps."""
-    table = project_table(data, shown)
+def every_pattern(table: Mapping[str, object], shown: str) -> list[str]:
+    """Return what [tool.dpcalc] names as configs: `configs`, its own file for a table `run`, and files of its maps."""
     patterns = table.get("configs", [])
     if not isinstance(patterns, list) or not all(isinstance(pattern, str) and pattern for pattern in patterns):
         message = "`tool.dpcalc.configs` must be a list of file names"
@@ -139,7 +139,7 @@ def every_pattern(data: bytes, shown: str) -> list[str]:
         if number > limit:
             message = f"`tool.dpcalc.configs` must hold at most {limit} {kind}, got {number}"
             raise whole_file(shown, "DPC111", message, "write fewer, wider patterns")
-    return [*patterns, *([PYPROJECT] if "run" in table else []), *maps_table(data, shown)]
+    return [*patterns, *([PYPROJECT] if "run" in table else []), *maps_table(table, shown)]
 
 
 def project_table(data: bytes, shown: str) -> dict[str, object]:
@@ -171,12 +171,13 @@ def map_of(path: str) -> str | None:
     file = Path(absolute(path))
     for folder in folders_to_search(file.parent):
         project = folder / PYPROJECT
-        if not project.is_file() or file == project:
+        if not os.path.isfile(project) or file == project:  # false for a name that no file can have
             continue
         data = read_bytes(str(project))
         if b"maps" not in data:
             continue
-        name = mapped_by(maps_table(data, str(project)), file.relative_to(folder).as_posix(), str(project))
+        shown = str(project)
+        name = mapped_by(maps_table(project_table(data, shown), shown), file.relative_to(folder).as_posix(), shown)
         if name:
             place = Folder(folder=real_path(folder), top=real_path(git_root(folder) or folder))
             try:
@@ -188,9 +189,9 @@ def map_of(path: str) -> str | None:
     return None
 
 
-def maps_table(data: bytes, shown: str) -> dict[str, str]:
-    """Return the maps of a pyproject.toml, by their patterns; ConfigError if they are no names, or too many."""
-    table = project_table(data, shown).get("maps", {})
+def maps_table(ours: Mapping[str, object], shown: str) -> dict[str, str]:
+    """Return the maps of [tool.dpcalc], by their patterns; ConfigError if they are no names, or too many."""
+    table = ours.get("maps", {})
     is_table = isinstance(table, dict) and all(isinstance(x, str) and x for x in (*table.keys(), *table.values()))
     if not is_table or not isinstance(table, dict):
         message = "`tool.dpcalc.maps` must be a table of names of maps, by patterns of files"
@@ -205,10 +206,7 @@ def mapped_by(table: Mapping[str, str], name: str, shown: str) -> str:
     """Return the map of a file, named from the folder of the table; "" for none, ConfigError for several maps."""
     found = {}
     for pattern, target in table.items():
-        try:
-            start, parts = split_pattern(pattern)
-        except ValueError:  # a pattern that nothing can match
-            continue
+        start, parts = split_usable(pattern)
         rest = PurePosixPath(name).parts
         above = PurePosixPath(start).parts
         is_below = rest[: len(above)] == above
@@ -226,7 +224,7 @@ def matching_names(folder: Path, pattern: str) -> list[str]:
     """Return existing paths that a relative pattern matches, sorted; [] for an absolute one, InputError if too many."""
     if Path(pattern).is_absolute():
         return []
-    start, parts = split_pattern(pattern)
+    start, parts = split_usable(pattern)
     if not parts or leaves_repository(str(folder / start)):  # such a link is refused where it is read
         return [start] if os.path.lexists(folder / start) else []
     matches = list(islice(paths_matching(folder / start, parts), MAX_CONFIGS + 1))
@@ -265,7 +263,17 @@ def split_pattern(pattern: str) -> tuple[str, tuple[str, ...]]:
     tail = [part for at, part in enumerate(parts) if at >= first and not (at and part == parts[at - 1] == ANY_DEPTH)]
     if len(tail) > MAX_PARTS:
         raise ValueError(f"expected at most {MAX_PARTS} parts between slashes, got {len(tail)}")
+    if "\0" in pattern:
+        raise ValueError("expected no null character")
     return "/".join(parts[:first]) or ("/" if pattern.startswith("/") else ""), tuple(tail)
+
+
+def split_usable(pattern: str) -> tuple[str, tuple[str, ...]]:
+    """Split a pattern; one that `split_pattern` refuses, and that nothing can match, into a part that no name has."""
+    try:
+        return split_pattern(pattern)
+    except ValueError:
+        return "", ("/",)
 
 
 def matches(names: Sequence[str], parts: Sequence[str]) -> bool:

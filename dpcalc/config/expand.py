@@ -793,7 +793,7 @@ def _rounded_text(number: Fraction) -> str:
 
 
 # The hash of a plan, for lock files and change reports. Its bytes must stay the same for ever: lock files outlive
-# versions. So keys such as "least" stay, whatever the attributes are called (tests/config/test_config_hash.py).
+# versions. So keys such as "least" stay, whatever the attributes are called (tests/config/test_normal.py).
 
 
 def fingerprint(plan: Plan) -> str:

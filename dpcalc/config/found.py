@@ -437,6 +437,17 @@ def open_keys(text: str) -> list[str]:
     return re.findall(r"^[ -]+(\w+): \?\?\?", text, flags=re.MULTILINE)
 
 
+def open_settings(text: str) -> list[str]:
+    """Return the keys by which `--set` states what a written config leaves open."""
+    keys = {name: key for key, (_, names) in QUESTIONS.items() for name in names.split()}
+    found, section = [], ""
+    for line in text.splitlines():
+        section = line.partition(":")[0] if line[:1].isalpha() else section
+        if name := "".join(open_keys(line)):
+            found.append(keys.get(name) or _ARGUMENTS.get(name) or f"{section}.{name}")
+    return found
+
+
 def told_lines(words: Sequence[Word], text: str) -> list[str]:
     """Return what of the words a written config refers to, and where it stands; then what it does not, and why."""
     read = "\n".join(line.partition("  # ")[0] for line in text.split("\n"))

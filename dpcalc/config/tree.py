@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import yaml
 
@@ -247,11 +247,8 @@ def replace_at(root: Node, keys: Sequence[str | int], value: Node | None) -> Nod
 
 
 def replace_in(root: Section, keys: Sequence[str | int], value: Node | None) -> Section:
-    """Return a whole file, which stays a mapping, after `replace_at`; TypeError if it would become something else."""
-    changed = replace_at(root, keys, value)
-    if not isinstance(changed, Section):
-        raise TypeError(f"config: expected a mapping at the top, got {type(changed).__name__}")
-    return changed
+    """Return a whole file after `replace_at`: below a key it stays a mapping."""
+    return cast(Section, replace_at(root, keys, value))
 
 
 def nested(leaves: "Mapping[tuple[str, ...], Node]", mark: Mark, path: str = "") -> Section:
@@ -289,7 +286,7 @@ def with_path(node: Node, path: str) -> Node:
 # and `<<` are expanded here, which ends cycles and exponential expansion.
 
 
-MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_limits.py)
+MAX_EVENTS = 20_000  # keys and values; PyYAML reads them in about 0.5 s (tests/config/test_source.py)
 MAX_DEPTH = 50  # nesting; far below the recursion limit of Python, far above any config
 _KEY_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "bool")}
 TAGGED = "DPC100"  # among flaws only tags have this code
@@ -396,11 +393,9 @@ class _BoundedLoader(yaml.SafeLoader):
         self.tags: set[tuple[int, int]] = set()
         self._events = self._nesting = 0
 
-    def get_event(self) -> yaml.Event | None:
-        """Return PyYAML's next event, None at the end, and remember its tag; ConfigError (DPC111) above the limits."""
-        event: yaml.Event | None = super().get_event()  # type: ignore[no-untyped-call]
-        if event is None:
-            return None
+    def get_event(self) -> yaml.Event:
+        """Return PyYAML's next event and remember its tag; ConfigError (DPC111) above the limits."""
+        event: yaml.Event = super().get_event()  # type: ignore[no-untyped-call]
         mark = _mark_of(self.source, event)
         self._events += 1
         self._nesting += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
@@ -520,10 +515,8 @@ def _key(node: yaml.ScalarNode) -> object:
 
 
 def _mark_of(source: Source, node: yaml.Node | yaml.Event) -> Mark:
-    """Return the place of a node or event, up to the end of its first line; line 1 if it has no place."""
-    start, end = node.start_mark, node.end_mark
-    if start is None or end is None:
-        return Mark(source, 1, 1)
+    """Return the place of a node or event, up to the end of its first line."""
+    start, end = cast(yaml.Mark, node.start_mark), cast(yaml.Mark, node.end_mark)  # what is parsed has both
     line = source.lines[start.line] if start.line < len(source.lines) else ""
     stop = end.column if end.line == start.line else len(line)
     return Mark(source, start.line + 1, start.column + 1, max(1, stop - start.column))

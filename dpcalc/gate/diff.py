@@ -11,7 +11,16 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from dpcalc.config.discovery import PYPROJECT, is_pattern, map_of, mapped_by, maps_table, matches, split_pattern
+from dpcalc.config.discovery import (
+    PYPROJECT,
+    is_pattern,
+    map_of,
+    mapped_by,
+    maps_table,
+    matches,
+    project_table,
+    split_usable,
+)
 from dpcalc.config.edit import Difference, differences, with_difference
 from dpcalc.config.expand import Overrides
 from dpcalc.config.files import Folder, Refusal, refuse_unusual_name
@@ -126,10 +135,7 @@ class Revision:
             return ()
         if not is_pattern(joined):
             return (joined,) if self.names_file(joined) or self.kind(joined) == "blob" else ()
-        try:
-            top, parts = split_pattern(joined)
-        except ValueError:  # a pattern that nothing can match
-            return ()
+        top, parts = split_usable(joined)
         files = (name for name, kind in self.listed(top, "-r") if kind == "blob")
         return tuple(sorted(posixpath.join(top, name) for name in files if matches(name.split("/"), parts)))
 
@@ -592,7 +598,8 @@ def old_map(revision: Revision, place: str) -> str:
         data = revision.content(project, limit=MAX_BYTES) if place != project else None
         if data is not None and b"maps" in data:
             shown = f"{revision.name}:{project}"
-            name = mapped_by(maps_table(data, shown), posixpath.relpath(place, folder or "."), shown)
+            maps = maps_table(project_table(data, shown), shown)
+            name = mapped_by(maps, posixpath.relpath(place, folder or "."), shown)
             if name:
                 return posixpath.normpath(posixpath.join(folder, name))
     return ""

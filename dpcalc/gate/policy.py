@@ -15,6 +15,7 @@ from dpcalc.config.discovery import (
     every_pattern,
     folders_to_search,
     matching_names,
+    project_table,
     relative_name,
 )
 from dpcalc.config.files import Refusal
@@ -228,7 +229,7 @@ def find_scope(
         except Refusal as cause:
             raise whole_file(shown, cause.code, cause.message, "what the base checks is not known") from None
         if data is not None:
-            rules = [(top, pattern, place) for pattern in every_pattern(data, shown)]
+            rules = [(top, pattern, place) for pattern in every_pattern(project_table(data, shown), shown)]
         if rules:
             break
 
@@ -255,12 +256,7 @@ def find_scope(
     seen = {*known, *missing, *map(new_names.get, missing)}
     for top, pattern, _ in rules:
         within = revision.root / top
-        try:
-            names = matching_names(within, pattern) if "*" in pattern else [pattern]
-        except InputError:
-            raise  # it is a ValueError too
-        except ValueError:  # a pattern that nothing can match
-            continue
+        names = matching_names(within, pattern) if "*" in pattern else [pattern]
         files = (revision.path_from_top(str(within / name)) for name in names if (within / name).is_file())
         lost |= {place: place for place in files if place not in seen}
 
@@ -280,7 +276,7 @@ def find_scope(
     for place in () if lost else dict.fromkeys(stated_in for *_, stated_in in rules if stated_in):
         path = revision.root / place
         try:
-            stated = every_pattern(read_bytes(str(path)), place)
+            stated = every_pattern(project_table(read_bytes(str(path)), place), place)
         except ConfigError:  # it is gone, or a nearer config is found in spite of it
             stated = []
         unstated = [pattern for _, pattern, stated_in in rules if stated_in == place and pattern not in stated]

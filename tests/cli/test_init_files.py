@@ -235,7 +235,7 @@ def test_two_answers_side_by_side(real):
     ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\n")
     assert "if the loader draws by shuffle: epsilon <= 191 at" in ended.err
     assert "if the loader draws by poisson: epsilon <= 10.2 at" in ended.err
-    assert "missing: scheme" in ended.err
+    assert "missing: sampling.scheme" in ended.err
 
 
 def test_an_answer_that_a_file_excludes_is_none(real):
@@ -357,7 +357,7 @@ def test_what_files_lack_is_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("t.yaml").write_text("sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n")
     code, shown = answered(["poisson", "1000", "sigma", "", "3"], "init", "t.yaml")
-    assert (code, "missing: delta" in shown, "no budget" in shown) == (0, True, False)
+    assert (code, "missing: privacy.delta" in shown, "no budget" in shown) == (0, True, False)
     assert "budget:\n  epsilon: 3\n" in Path("dpcalc.yaml").read_text()
     assert "  delta: ???" in Path("dpcalc.yaml").read_text()
     assert '  noise_multiplier: "${t.yaml:sigma}"' in Path("dpcalc.yaml").read_text()

@@ -1,19 +1,20 @@
-"""Whatever the text: a plan, or a ConfigError that can be printed."""
+"""Whatever the text: a plan with bounds, or a ConfigError that can be printed."""
 
-from contextlib import suppress
+import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpcalc.config.documents import read_document
-from dpcalc.config.files import Refusal
-from dpcalc.config.load import load_text
-from dpcalc.config.source import ConfigError, source_of, visible
+from dpcalc.config.expand import normal_form
+from dpcalc.config.load import load, load_text
+from dpcalc.config.source import ConfigError, visible
+from dpcalc.planner.composition import protected_units
+from tests.config import texts
+from tests.config.texts import flat
 
-FOLDER = Path(__file__).parents[2] / "sample_configs"
-SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml"))]
+SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(texts.SAMPLES.glob("*.yaml"))]
 WORDS = (
     ": |- |? |<<: |&a |*a|!!int |--- |...|null|true|1e-5|010|.inf|${a.b}|???|version: 1\n|phases: |sampling: |"
     "scheme: poisson|scheme: shuffle|scheme: with-replacement|scheme: all|"
@@ -49,8 +50,9 @@ TREES = st.recursive(
 
 
 def survives(text, assignments=()):
+    """A text, or what loads one, is read or refused in sentences that can be printed."""
     try:
-        loaded = load_text(text, path="f.yaml", assignments=assignments)
+        loaded = load_text(text, path="f.yaml", assignments=assignments) if isinstance(text, str) else text()
         found = loaded.diagnostics
     except ConfigError as error:
         found = error.diagnostics
@@ -140,5 +142,70 @@ def test_random_references(inner, start, stop):
     ).map("".join),
 )
 def test_random_documents(suffix, text):
-    with suppress(Refusal):  # and nothing else
-        read_document(source_of(text, "f"), suffix)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, f"f{suffix}").write_text(text, encoding="utf-8")
+        Path(folder, "run.yaml").write_text(flat({"training": f"{{steps: '${{f{suffix}:a}}'}}"}), encoding="utf-8")
+        survives(lambda: load(str(Path(folder, "run.yaml"))))
+
+
+# Draws, periods, groups and tasks.
+
+LEVELS = ("class", "user", "image")
+SIZE, PERIOD = st.integers(1, 6), st.sampled_from([1, 1, 2, 4, 3])
+
+
+@st.composite
+def draw_of(draw):
+    """How one level is drawn, as YAML."""
+    scheme = draw(st.sampled_from(["fixed", "poisson", "with-replacement", "shuffle", "all"]))
+    amount = {"poisson": f", rate: {draw(st.sampled_from(['0.5', '1', '0.01']))}", "all": ""}
+    held = draw(PERIOD)
+    period = f", redraw_every: {held}" if held > 1 else ""
+    return f"{{scheme: {scheme}{amount.get(scheme, f', size: {draw(SIZE)}')}{period}}}"
+
+
+@st.composite
+def data_of(draw, depth):
+    """Sizes of some levels, as YAML."""
+    if depth == 2 and draw(st.booleans()):
+        sizes = draw(st.lists(st.integers(2, 6), min_size=2, max_size=4))
+        return f"{{levels: [{', '.join(f'{{name: {name}}}' for name in LEVELS[:2])}], tree: {sizes}}}"
+    counts = [draw(st.sampled_from(["3", "5", "{min: 3, max: 6}"])) for _ in range(depth)]
+    levels = ", ".join(f"{{name: {name}, count: {count}}}" for name, count in zip(LEVELS, counts, strict=False))
+    return f"{{levels: [{levels}]}}"
+
+
+@st.composite
+def configs(draw):
+    """A config with random sampling."""
+    depth = draw(st.integers(1, 3))
+    names = LEVELS[:depth]
+    if draw(st.integers(0, 3)) == 0:
+        numbers = (draw(st.integers(0, 4)) for _ in range(4))
+        keys = ("tasks", "ways", "shots", "queries")
+        sampling = f"{{episodes: {{{', '.join(f'{key}: {n}' for key, n in zip(keys, numbers, strict=True))}}}}}"
+    else:
+        sampling = f"{{{', '.join(f'{name}: {draw(draw_of())}' for name in names)}}}"
+    clip = draw(st.sampled_from([*names, "batch", "task"]))
+    unit, adjacency = draw(st.sampled_from(names)), draw(st.sampled_from(["add-remove", "replace-one", "zero-out"]))
+    length = draw(st.sampled_from(["steps: 9", "epochs: 2"]))
+    return (
+        f"version: 1\ndata: {draw(data_of(depth))}\nsampling: {sampling}\n"
+        f"mechanism: {{noise_multiplier: 9, clip: {clip}}}\ntraining: {{{length}}}\n"
+        f"privacy: {{unit: {unit}, adjacency: {adjacency}, delta: 0.001, group_size: {draw(st.integers(1, 5))}}}\n"
+    )
+
+
+@pytest.mark.heavy
+@given(configs())
+def test_an_error_with_its_place_or_a_bound(text):
+    try:
+        found = load_text(text, path="f").accepted()
+    except ConfigError as error:
+        nowhere = [one for one in error.diagnostics if not one.line]
+        assert nowhere == [], text
+        return
+    for one in protected_units(found.plan):
+        assert all(bounds and bounds[0].bound.inclusion > 0 for bounds in one.choices)
+    again = load_text(normal_form(found.plan), path="f")
+    assert (again.plan, again.config_hash) == (found.plan, found.config_hash)

@@ -1,4 +1,4 @@
-"""References into the files of Hydra: only the value that a run composes passes."""
+"""References into the files of Hydra: only the value that a run composes passes (corpus/hydra.yaml)."""
 
 import warnings
 
@@ -11,13 +11,12 @@ from tests.config.texts import corpus, flat
 
 STRICT, LOOSE = "sigma: 4.0\n", "sigma: 0.4\n"
 HYDRA = corpus("hydra")
-NOTHING_ELSE = {"dp/strict.yaml": STRICT, "dp/loose.yaml": LOOSE}
 
 
 def found(folder, files, reference="${conf/dp/strict.yaml:sigma}"):
     """The noise that a config takes from `conf/`, or the one error."""
-    (folder / ".git").mkdir()
-    for name, text in {**NOTHING_ELSE, **files}.items():
+    (folder / ".git").mkdir(exist_ok=True)
+    for name, text in {"dp/strict.yaml": STRICT, "dp/loose.yaml": LOOSE, **files}.items():
         path = folder / "conf" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -43,19 +42,33 @@ def test_the_file_that_a_run_reads(tmp_path, name):
 
 
 LARGE = "#" * 200_000 + "\n"
+PAD = ("#" + "x" * 99 + "\n") * 3000
+PARSED = "its Hydra folders have more than 512 KiB of YAML to be parsed"
 REFUSED = {
     **{name: (files_of(files), words) for name, (files, words) in HYDRA["refused"].items()},
     "too large to see": ({"config.yaml": "#" * 300_000 + "\ndefaults: [dp: loose]\n"}, "too large"),
-    "too much to parse": (
-        {f"{name}.yaml": f"{LARGE}defaults: [dp: strict]\n" for name in "abc"},
-        "its Hydra folders have more than 512 KiB of YAML to be parsed",
-    ),
+    "too much to parse": ({f"{name}.yaml": f"{LARGE}defaults: [dp: strict]\n" for name in "abc"}, PARSED),
     "too many options to parse": (
         {
             "config.yaml": "defaults: [dp: strict, a: one, b: one, c: one]\n",
             **{f"{group}/one.yaml": f"{LARGE}x: 1\n" for group in "abc"},
         },
-        "its Hydra folders have more than 512 KiB of YAML to be parsed",
+        PARSED,
+    ),
+    # Hydra reads each of these, and takes another file than the one that is referred to.
+    "behind a decoy farther out": (
+        {"config.yaml": "defaults: [dp: loose]\n", "../ci.yaml": "defaults:\n  - conf/dp: strict\n"},
+        "",
+    ),
+    "large and indented": ({"config.yaml": f" defaults:\n   - dp: loose\n{PAD}"}, ""),
+    "large, with an escape": ({"config.yaml": f'"d\\u0065faults": [{{dp: loose}}]\n{PAD}'}, ""),
+    "large, an explicit key": ({"config.yaml": f"? defaults\n: [{{dp: loose}}]\n{PAD}"}, ""),
+    "large, after a document mark": ({"config.yaml": f"--- {{defaults: [{{dp: loose}}]}}\n{PAD}"}, ""),
+    "after a line separator": ({"config.yaml": "# \u2028\ndefaults: [dp: loose]\n"}, ""),
+    "after a next line": ({"config.yaml": "# \x85\ndefaults: [dp: loose]\n"}, ""),
+    "an ending that Hydra adds to": (
+        {"config.yaml": "defaults: [dp: strict.yml]\n", "dp/strict.yml": STRICT},
+        "",
     ),
 }
 
@@ -65,42 +78,59 @@ def test_what_a_run_does_not_read(tmp_path, files, words):
     message = found(tmp_path, files)
     assert isinstance(message, str)
     assert words in message
-    assert "--cfg job --resolve" in message
+    assert "--cfg job --resolve" in message or not words
 
 
-def test_a_main_config(tmp_path):
+@pytest.mark.parametrize(
+    ("defaults", "reference", "value"),
+    [
+        ("base, _self_", "sigma", 4),
+        ("_self_, base", "sigma", 0.4),
+        ("_self_, base", "there", 0.4),
+    ],
+)
+def test_a_main_config(tmp_path, defaults, reference, value):
     """Its own values, and what its options say of the same key."""
-    files = {"config.yaml": "defaults: [base, _self_]\nsigma: 4.0\n", "base.yaml": "sigma: 0.4\n"}
-    assert found(tmp_path, files, "${conf/config.yaml:sigma}") == 4
+    files = {"config.yaml": f"defaults: [{defaults}]\nsigma: 4.0\nthere: ${{sigma}}\n", "base.yaml": LOOSE}
+    assert found(tmp_path, files, f"${{conf/config.yaml:{reference}}}") == value
 
 
-@pytest.mark.parametrize("reference", ["${conf/config.yaml:sigma}", "${conf/config.yaml:there}"])
-def test_a_main_config_whose_value_is_replaced(tmp_path, reference):
-    files = {
-        "config.yaml": "defaults: [_self_, base]\nsigma: 4.0\nthere: ${sigma}\n",
-        "base.yaml": "sigma: 0.4\n",
-    }
-    assert found(tmp_path, files, reference) == 0.4
-
-
-def test_a_section_of_a_main_config(tmp_path):
+@pytest.mark.parametrize(("defaults", "value"), [("_self_, dp: loose", 0.4), ("dp: loose, _self_", 4)])
+def test_a_section_of_a_main_config(tmp_path, defaults, value):
     """`dpcalc:` in the main config itself, which refers to what an option replaces."""
     (tmp_path / "dp").mkdir()
     (tmp_path / "dp" / "loose.yaml").write_text(LOOSE, encoding="utf-8")
     section = flat({"mechanism": "{noise_multiplier: '${dp.sigma}'}"}).replace("\n", "\n  ").rstrip()
-    text = f"defaults: [_self_, dp: loose]\ndp: {{sigma: 4.0}}\ndpcalc:\n  {section}\n"
     path = tmp_path / "config.yaml"
-    path.write_text(text, encoding="utf-8")
-    assert load(str(path)).plan.phases[0].mechanism.noise_multiplier == 0.4
-    path.write_text(text.replace("_self_, dp: loose", "dp: loose, _self_"), encoding="utf-8")
-    assert load(str(path)).plan.phases[0].mechanism.noise_multiplier == 4
+    path.write_text(f"defaults: [{defaults}]\ndp: {{sigma: 4.0}}\ndpcalc:\n  {section}\n", encoding="utf-8")
+    assert load(str(path)).plan.phases[0].mechanism.noise_multiplier == value
 
 
-CASES = {
-    **HYDRA["passes"],
-    **{f"{name} (refused)": case[0] for name, case in HYDRA["refused"].items()},
-    **HYDRA["composed"],
-}
+def test_links(tmp_path):
+    """Hydra knows a group by the name of the link. A main config outside the repository is not read."""
+    (tmp_path / "outside.yaml").write_text("defaults: [dp: loose]\n", encoding="utf-8")
+    (tmp_path / "work" / "shared").mkdir(parents=True)
+    (tmp_path / "work" / "conf").mkdir()
+    (tmp_path / "work" / "conf" / "dq").symlink_to("../shared")
+    for name, text in (("strict", STRICT), ("loose", LOOSE)):
+        (tmp_path / "work" / "shared" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    message = found(tmp_path / "work", {"config.yaml": "defaults: [dq: loose]\n"}, "${conf/dq/strict.yaml:sigma}")
+    assert "choose `conf/dq/loose.yaml`" in message
+    (tmp_path / "work" / "conf" / "config.yaml").unlink()
+    (tmp_path / "work" / "conf" / "config.yaml").symlink_to("../../outside.yaml")
+    message = found(tmp_path / "work", {})
+    assert "`config.yaml` beside it is a symbolic link that leaves the repository" in message
+
+
+def test_many_large_files_that_hold_no_list_are_searched_up_to_a_limit(tmp_path, monkeypatch):
+    files = {"config.yaml": "defaults: [dp: strict]\n", **{f"data{at}.yaml": "x" * 1000 for at in range(3)}}
+    assert found(tmp_path, files) == 4
+    monkeypatch.setattr("dpcalc.config.documents.MAX_READ", 2048)
+    assert "its Hydra folders have more than 2 KiB of YAML to be searched" in found(tmp_path, files)
+
+
+CASES = {**HYDRA["passes"], **{f"{name} (refused)": case[0] for name, case in HYDRA["refused"].items()}}
+CASES |= HYDRA["composed"]
 
 
 @pytest.mark.heavy
@@ -114,96 +144,33 @@ def test_hydra_composes_the_same(tmp_path, name):
 
     files = files_of(CASES[name])
     found(tmp_path, files)  # which writes them
-    mains = [file for file, text in files.items() if "/" not in file and file.endswith(".yaml") and "defaults" in text]
-    config = tmp_path / "dpcalc.yaml"
     compared = 0
-    for main in mains:
+    for main, text in files.items():
+        if "/" in main or not main.endswith(".yaml") or "defaults" not in text:
+            continue
         try:
             with warnings.catch_warnings(), initialize_config_dir(str(tmp_path / "conf"), version_base="1.3"):
                 warnings.simplefilter("ignore")
                 tree = compose(main.removesuffix(".yaml"))
         except (HydraException, OmegaConfBaseException, ValueError, RecursionError, yaml.YAMLError):
             tree = OmegaConf.create({})  # then nothing may be read
-        leaves = {}
+        leaves = dict.fromkeys(("sigma", "dp.sigma", "n"))
         waiting = [("", tree)]
         while waiting:
             path, node = waiting.pop()
             for key in node:
                 where = f"{path}.{key}".removeprefix(".")
-                if OmegaConf.is_missing(node, key):
-                    continue
                 try:
-                    value = node[key]
+                    value = None if OmegaConf.is_missing(node, key) else node[key]
                 except OmegaConfBaseException:
                     continue
                 if isinstance(value, DictConfig):
                     waiting.append((where, value))
                 elif isinstance(value, int | float) and value:
                     leaves[where] = value
-        for path, value in [*leaves.items(), *((x, None) for x in {"sigma", "dp.sigma", "n"} - leaves.keys())]:
-            section = f"{{noise_multiplier: '${{conf/{main}:{path}}}'}}"
-            config.write_text(flat({"mechanism": section}), encoding="utf-8")
-            try:
-                read = load(str(config)).plan.phases[0].mechanism.noise_multiplier
-            except ConfigError:
-                read = None
-            must_be_read = name in HYDRA["composed"]
-            assert read == value or (read is None and not must_be_read), path
-            compared += read is not None
+        for path, value in leaves.items():
+            read = found(tmp_path, files, f"${{conf/{main}:{path}}}")
+            is_read = not isinstance(read, str)
+            assert read == value if is_read else name not in HYDRA["composed"] or value is None, path
+            compared += is_read
     assert name not in HYDRA["composed"] or compared
-
-
-def test_the_corpus_is_large():
-    assert len(CASES) >= 60
-
-
-def test_a_linked_group(tmp_path):
-    """Hydra knows a group by the name of the link."""
-    (tmp_path / "shared").mkdir()
-    (tmp_path / "conf").mkdir()
-    (tmp_path / "conf" / "dq").symlink_to("../shared")
-    (tmp_path / "shared" / "strict.yaml").write_text(STRICT, encoding="utf-8")
-    (tmp_path / "shared" / "loose.yaml").write_text(LOOSE, encoding="utf-8")
-    message = found(tmp_path, {"config.yaml": "defaults: [dq: loose]\n"}, "${conf/dq/strict.yaml:sigma}")
-    assert "choose `conf/dq/loose.yaml`" in message
-
-
-def test_a_main_config_that_leads_out_of_the_repository(tmp_path):
-    """Hydra reads it, dpcalc does not: what it chooses is not known."""
-    (tmp_path / "outside.yaml").write_text("defaults: [dp: loose]\n", encoding="utf-8")
-    repository = tmp_path / "work"
-    (repository / "conf").mkdir(parents=True)
-    (repository / "conf" / "config.yaml").symlink_to("../../outside.yaml")
-    message = found(repository, {})
-    assert "`config.yaml` beside it is a symbolic link that leaves the repository" in message
-
-
-PAD = ("#" + "x" * 99 + "\n") * 3000
-HIDDEN = {
-    "behind a decoy farther out": {
-        "config.yaml": "defaults: [dp: loose]\n",
-        "../ci.yaml": "defaults:\n  - conf/dp: strict\n",
-    },
-    "large and indented": {"config.yaml": f" defaults:\n   - dp: loose\n{PAD}"},
-    "large, with an escape": {"config.yaml": f'"d\\u0065faults": [{{dp: loose}}]\n{PAD}'},
-    "large, an explicit key": {"config.yaml": f"? defaults\n: [{{dp: loose}}]\n{PAD}"},
-    "large, after a document mark": {"config.yaml": f"--- {{defaults: [{{dp: loose}}]}}\n{PAD}"},
-    "after a line separator": {"config.yaml": "# \u2028\ndefaults: [dp: loose]\n"},
-    "after a next line": {"config.yaml": "# \x85\ndefaults: [dp: loose]\n"},
-    "an ending that Hydra adds to": {"config.yaml": "defaults: [dp: strict.yml]\n", "dp/strict.yml": STRICT},
-}
-
-
-@pytest.mark.parametrize("files", HIDDEN.values(), ids=HIDDEN)
-def test_a_main_config_cannot_be_hidden(tmp_path, files):
-    """Hydra reads each of them, and takes another file than the one that is referred to."""
-    said = found(tmp_path, files)
-    assert isinstance(said, str), said
-
-
-def test_many_large_files_that_hold_no_list_are_searched_up_to_a_limit(tmp_path, monkeypatch):
-    files = {"config.yaml": "defaults: [dp: strict]\n", **{f"data{at}.yaml": "x" * 1000 for at in range(3)}}
-    assert found(tmp_path, files) == 4
-    monkeypatch.setattr("dpcalc.config.documents.MAX_READ", 2048)
-    with pytest.raises(ConfigError, match="its Hydra folders have more than 2 KiB of YAML to be searched"):
-        load(str(tmp_path / "dpcalc.yaml"))

@@ -1,7 +1,8 @@
-"""`show`: the normal form says the same, and nothing that is left out."""
+"""`show` and the hash: the normal form says the same, and nothing that is left out; the hash is of the meaning."""
 
+import hashlib
 from fractions import Fraction
-from pathlib import Path
+from itertools import combinations
 
 import pytest
 import yaml
@@ -9,13 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.config.expand import normal_form
-from dpcalc.config.load import load, load_text
 from dpcalc.errors import InputError
-from dpcalc.planner.plan import Plan
-from dpcalc.sampling.schemes import Poisson
-from tests.config.texts import DIFFERENT, classes, flat, nested, plan
-
-FOLDER = Path(__file__).parents[2] / "sample_configs"
+from tests.config.test_edit import rate, with_draw
+from tests.config.texts import DIFFERENT, SAMPLES, classes, flat, loaded, nested, plan
 
 
 def test_the_form():
@@ -37,13 +34,8 @@ def test_the_form():
 
 
 def test_the_form_of_draws_that_are_held_and_of_tasks():
-    text = nested(
-        {
-            "sampling": "{task: {scheme: fixed, size: 4, redraw_every: 10}, example: {scheme: shuffle, size: 6}}",
-            "privacy": "{unit: task, delta: 1e-6, group_size: 3}",
-        }
-    ).replace("fixed, size: 4", "all")
-    form = normal_form(plan(text))
+    sampling = "{task: {scheme: all, redraw_every: 10}, example: {scheme: shuffle, size: 6}}"
+    form = normal_form(plan(nested({"sampling": sampling, "privacy": "{unit: task, delta: 1e-6, group_size: 3}"})))
     assert "  task: {scheme: all, redraw_every: 10}\n" in form
     assert "  example: {scheme: shuffle, size: 6}  # 4 steps a pass\n" in form
     assert "privacy: {unit: task, adjacency: add-remove, delta: 1e-6, group_size: 3}\n" in form
@@ -52,19 +44,13 @@ def test_the_form_of_draws_that_are_held_and_of_tasks():
     assert "clip: task}" in built
 
 
-@pytest.mark.parametrize("text", [*DIFFERENT, *(path.read_text() for path in sorted(FOLDER.glob("*.yaml")))])
+@pytest.mark.parametrize("text", [*DIFFERENT, *(path.read_text() for path in sorted(SAMPLES.glob("*.yaml")))])
 def test_it_loads_to_the_same_plan_and_hash(text):
-    loaded = load_text(text, path="f")
-    again = load_text(normal_form(loaded.plan), path="f")
-    assert (again.plan, again.config_hash) == (loaded.plan, loaded.config_hash)
-    assert normal_form(again.plan) == normal_form(loaded.plan)
+    found = loaded(text)
+    again = loaded(normal_form(found.plan))
+    assert (again.plan, again.config_hash) == (found.plan, found.config_hash)
+    assert normal_form(again.plan) == normal_form(found.plan)
     assert "DPC204" not in {note.code for note in again.diagnostics}
-
-
-def test_overrides_and_references_are_resolved():
-    text = flat({"training": "{steps: '${x-n}'}"}) + "x-n: 12\n"
-    assert "training: {steps: 12}\n" in normal_form(plan(text))
-    assert "training: {steps: 13}\n" in normal_form(plan(text, ["training.steps=13"]))
 
 
 WORDS = "true|null|yes|NO|~|1e5|a: b|a #b|'|\"|ü ö|- a|x|{a}|日本| a |???x"
@@ -76,7 +62,7 @@ def test_names_are_quoted_where_they_must_be(word):
     found = plan(flat({"name": f"'{quoted}'"}))
     assert found.name == word
     assert yaml.safe_load(normal_form(found))["name"] == word  # other readers know more words for true
-    assert load_text(normal_form(found), path="f").plan.name == word
+    assert plan(normal_form(found)).name == word
 
 
 @pytest.mark.heavy
@@ -86,43 +72,62 @@ def test_names_of_any_kind(word):
         found = plan(flat({}), [f"name='{word.replace(chr(39), chr(39) * 2)}'"])
     except InputError:
         return
-    assert load_text(normal_form(found), path="f").plan == found
+    assert plan(normal_form(found)) == found
 
 
 @pytest.mark.parametrize("level", ["true", "yes", "null", "y", "On", "ä-1"])
 def test_level_names_are_quoted_where_they_must_be(level):
     changes = {"data": f"{{levels: [{{name: '{level}', count: 9}}]}}", "sampling": f"{{'{level}': {{scheme: all}}}}"}
     found = plan(flat(changes))
-    assert load_text(normal_form(found), path="f").plan == found
+    assert plan(normal_form(found)) == found
 
 
 def test_a_rate_that_no_file_can_say():
-    loaded = load(str(FOLDER / "mnist_dpsgd.yaml"))
-    (phase,) = loaded.plan.phases
-    (level,) = phase.hierarchy.levels
-
-    def with_rate(rate):
-        changed = type(level)(name=level.name, count=level.count, scheme=Poisson(probability=rate))
-        hierarchy = type(phase.hierarchy)(levels=(changed,))
-        run = type(phase)(name="", hierarchy=hierarchy, mechanism=phase.mechanism, clip=phase.clip, steps=phase.steps)
-        return Plan(phases=(run,), unit=1, adjacency=loaded.plan.adjacency, delta=1e-5)
-
-    assert "expected: 20000}" in normal_form(with_rate(Fraction(1, 3)))
-    assert "rate: 1/7}" in normal_form(with_rate(Fraction(1, 7)))
+    known = plan(flat({}))
+    assert "expected: 20000}" in normal_form(with_draw(known, rate(Fraction(1, 3))))
+    assert "rate: 1/7}" in normal_form(with_draw(known, rate(Fraction(1, 7))))
     with pytest.raises(InputError, match="at most 80 characters"):
-        normal_form(with_rate(Fraction(1, 3**200)))
+        normal_form(with_draw(known, rate(Fraction(1, 3**200))))
+    changes = {
+        "data": "{examples: 97}",
+        "sampling": f"{{scheme: cyclic-poisson, groups: 3, expected: 0.{'123456789' * 6}}}",
+        "mechanism": "{type: matrix-factorization, noise_multiplier: 4, strategy: identity}",
+    }
+    with pytest.raises(InputError, match="at most 80 characters"):  # it was written as a quotient of over 80
+        normal_form(plan(flat(changes)))
 
 
-def test_a_cyclic_rate_that_no_config_may_state():
-    """It was once written as a quotient of over 80 characters, which loading refuses."""
-    found = plan(
-        flat(
-            {
-                "data": "{examples: 97}",
-                "sampling": f"{{scheme: cyclic-poisson, groups: 3, expected: 0.{'123456789' * 6}}}",
-                "mechanism": "{type: matrix-factorization, noise_multiplier: 4, strategy: identity}",
-            }
-        )
+# The hash.
+
+BASE = loaded(flat({})).config_hash
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "# a comment\n" + flat({}),
+        flat({}).replace("\n", "\n\n").replace(": {", ":   {"),
+        "".join(reversed(flat({}).splitlines(keepends=True))),
+        flat({}).replace("\n", "\r\n"),
+        flat({"accounting": "{method: auto}", "name": "another", "x-owner": "me"}),
+    ],
+)
+def test_what_does_not_count(text):
+    assert loaded(text).config_hash == BASE
+
+
+def test_everything_else_counts():
+    digests = [loaded(text).config_hash for text in DIFFERENT]
+    for (first, one), (second, other) in combinations(enumerate(digests), 2):
+        assert one != other, (DIFFERENT[first], DIFFERENT[second])
+
+
+def test_it_is_the_same_for_ever():
+    """Lock files outlive updates: this text, written by hand, may only change with the format of the lock file."""
+    content = (
+        '{"adjacency":"add-remove","budget":null,"delta":"0x1.0c6f7a0b5ed8dp-20","method":"auto","phases":['
+        '{"clip":1,"levels":[{"amount":"8/1875","count":60000,"name":"example","scheme":"poisson"}],'
+        '"max_grad_norm":"0x1.0000000000000p+0","mechanism":"gaussian","noise_multiplier":"0x1.199999999999ap+0",'
+        '"steps":100}],"unit":1}'
     )
-    with pytest.raises(InputError, match="at most 80 characters"):
-        normal_form(found)
+    assert hashlib.sha256(content.encode()).hexdigest() == BASE

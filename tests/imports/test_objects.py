@@ -24,14 +24,20 @@ def test_an_engine_of_opacus(number):
     accountant = SimpleNamespace(history=[(number(1.5), number(0.01), 200), (1.5, 0.01, np.int64(300))])
     for engine in (SimpleNamespace(accountant=accountant), accountant, {"history": accountant.history}):
         same(from_opacus(engine, poisson_sampling=True, draws=1, delta=1e-5), plan(**FLAT))
-    with pytest.raises(InputError, match="poisson_sampling: expected True"):
-        from_opacus(accountant, poisson_sampling=False, draws=1, delta=1e-5)
-    with pytest.raises(InputError, match="engine: expected a PrivacyEngine"):
-        from_opacus(3, poisson_sampling=True, draws=1, delta=1e-5)
-    with pytest.raises(InputError, match="steps"):
-        from_opacus({"history": []}, poisson_sampling=True, draws=1, delta=1e-5)
-    with pytest.raises(InputError, match="draws: expected the number"):
-        from_opacus(accountant, poisson_sampling=True, draws=0, delta=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("engine", "is_poisson", "draws", "words"),
+    [
+        ({"history": [(1.5, 0.01, 200)]}, False, 1, "poisson_sampling: expected True"),
+        (3, True, 1, "engine: expected a PrivacyEngine"),
+        ({"history": []}, True, 1, "steps"),
+        ({"history": [(1.5, 0.01, 200)]}, True, 0, "draws: expected the number"),
+    ],
+)
+def test_no_engine_of_opacus(engine, is_poisson, draws, words):
+    with pytest.raises(InputError, match=words):
+        from_opacus(engine, poisson_sampling=is_poisson, draws=draws, delta=1e-5)
 
 
 def test_batches_that_opacus_accumulates_are_draws_of_their_own():
@@ -94,22 +100,15 @@ def test_parameters_of_jax_privacy():
     params = DpParams(1.5, 1000, 1e-5, 10)
     same(from_jax_privacy(params, steps=500), plan(**FLAT))
     params.sampling_method = SamplingMethod.FIXED_BATCH_SIZE
-    fixed = plan(
-        scheme="fixed",
-        batch_size=10,
-        dataset_size=1000,
-        steps=500,
-        delta=1e-5,
-        noise_multiplier=1.5,
-        adjacency="replace-one",
-    )
-    same(from_jax_privacy(params, steps=500), fixed)
+    drawn = {"scheme": "fixed", "batch_size": 10, "dataset_size": 1000, "adjacency": "replace-one"}
+    same(from_jax_privacy(params, steps=500), plan(**drawn, steps=500, delta=1e-5, noise_multiplier=1.5))
     keras = DPKerasConfig(3.0, 1e-5, 1.0, 10, 1, 500, 1000, noise_multiplier=1.5)
     same(from_jax_privacy(keras, loader="poisson"), plan(**FLAT))
-    with pytest.raises(InputError, match="how the data set of fit"):
-        from_jax_privacy(keras)
-    keras.noise_multiplier = None
-    with pytest.raises(InputError, match="noise_multiplier: expected a number"):
-        from_jax_privacy(keras, loader="poisson")
-    with pytest.raises(InputError, match="params: expected DPKerasConfig or DpParams"):
-        from_jax_privacy(SamplingMethod.POISSON)
+    without_noise = DPKerasConfig(3.0, 1e-5, 1.0, 10, 1, 500, 1000)
+    for given, loader, words in (
+        (keras, {}, "how the data set of fit"),
+        (without_noise, {"loader": "poisson"}, "noise_multiplier: expected a number"),
+        (SamplingMethod.POISSON, {}, "params: expected DPKerasConfig or DpParams"),
+    ):
+        with pytest.raises(InputError, match=words):
+            from_jax_privacy(given, **loader)
