@@ -1,4 +1,4 @@
-"""Distributions of sums over draws: upper bounds for many counts, quick ones for deep levels, cut batches exactly.
+"""Distributions of sums over draws: upper bounds for many counts, quick ones for deep levels, few counts for many.
 
 Exact fractions of such sums have thousands of digits. All terms are positive, so that floats lose almost nothing: each
 of the few roundings errs by 2^-53, relative, and a margin on all tails covers their sum.
