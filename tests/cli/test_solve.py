@@ -1,4 +1,4 @@
-"""The solvers, with the real accounting: what they print is the last value that fits; `transcripts/solve.txt` has more."""
+"""The solvers: what they print is the last value that fits; `transcripts/solve.txt` has more."""
 
 import json
 import shutil
