@@ -120,8 +120,8 @@ class Session:
             code, said = ended.code, ended.out + "".join(f"!{line}\n" for line in ended.err.splitlines())
             said = re.sub(r"\b[0-9a-f]{64}\b", "HASH", said).replace(str(self.folder), "HERE")
             said = re.sub(r'("version": )"[^"]*"', r'\1"VERSION"', said)
-            if self.is_real:  # the last digits of a number are not the same everywhere
-                said = re.sub(r"-?\b\d+\.\d{7,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", said)
+        if self.is_real:  # the last digits of a number are not the same everywhere
+            said = re.sub(r"-?\b\d+\.\d{7,}(e-?\d+)?", lambda number: f"{float(number[0]):.6g}", said)
         if grep:
             said = "".join(line for line in said.splitlines(keepends=True) if re.search(grep[0], line))
         return code, re.sub(r"(?m)^(?=[>$#\\])", r"\\", said)
