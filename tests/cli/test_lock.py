@@ -58,14 +58,3 @@ def test_a_lock_of_many_configs_is_read(dpcalc, config, here):
         lock.write_text(text + " " * spaces, encoding="utf-8")
         ended = dpcalc("check", "a.yaml", "--locked")
         assert (ended.code, said in ended.err) == (code, True)
-
-
-def test_a_lock_of_many_configs_is_read(dpcalc, config, here):
-    """A lock has a limit of its own, 4 MiB: it was that of a config, 256 KiB."""
-    dpcalc("lock", config())
-    lock = here / "dpcalc.lock"
-    text = lock.read_text(encoding="utf-8")
-    for spaces, code, said in ((300_000, 0, ""), (4_200_000, 2, "dpcalc.lock: error[DPC111]: is larger than 4096 KiB")):
-        lock.write_text(text + " " * spaces, encoding="utf-8")
-        ended = dpcalc("check", "a.yaml", "--locked")
-        assert (ended.code, said in ended.err) == (code, True)
