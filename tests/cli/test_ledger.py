@@ -183,23 +183,6 @@ def test_nobody_waits_for_ever(tmp_path):
         pass
 
 
-@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
-@pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644)])
-def test_a_new_ledger_has_the_permissions_that_the_user_allows(add, mask, mode):
-    before = os.umask(mask)
-    try:
-        add()
-        assert stat.S_IMODE(Path(LEDGER).stat().st_mode) == mode
-        os.umask(0o077 ^ mask)  # an old file keeps its own
-        add("second")
-        assert stat.S_IMODE(Path(LEDGER).stat().st_mode) == mode
-        Path(LEDGER).chmod(0o444)
-        assert "read-only" in add("third", code=2).err
-        assert stat.S_IMODE(Path(LEDGER).stat().st_mode) == 0o444
-    finally:
-        os.umask(before)
-
-
 def test_a_ledger_is_on_the_disk_before_it_has_its_name_and_its_name_is_too(add, monkeypatch):
     """The content is synchronised before the file gets its name, and the folder after that."""
     events = []

@@ -73,7 +73,7 @@ def test_epsilon_is_that_of_every_outcome(toy_run):
             "epsilon",
             "{noise_multiplier: 1, odds: 3}",
             2,
-            ["`odds` does not go with type `gaussian`", "^ `gaussian` ta"],
+            ["`odds` does not go with type `gaussian`", "^ `gaussian` "],
         ),
         ("epsilon", "{type: toi, odds: 3}", 2, ["got the string 'toi'", "^ did you mean `toy`?"]),
     ],
