@@ -101,7 +101,10 @@ class Session:
                 found = {"".join(each.itertext()).strip() for each in root.iter("{http://www.w3.org/2000/svg}text")}
                 return "".join(f"{text}\n" for text in sorted(found))
             case "ls":
-                return "".join(f"{path.name}\n" for path in sorted(self.folder.iterdir()))
+                files = [
+                    Path(top, name) for top, _, names in os.walk(self.folder) if ".git" not in top for name in names
+                ]
+                return "".join(f"{path.relative_to(self.folder)}\n" for path in sorted(files))
             case _:
                 return None
         return ""
