@@ -101,10 +101,9 @@ class Session:
                 found = {"".join(each.itertext()).strip() for each in root.iter("{http://www.w3.org/2000/svg}text")}
                 return "".join(f"{text}\n" for text in sorted(found))
             case "ls":
-                files = [
-                    Path(top, name) for top, _, names in os.walk(self.folder) if ".git" not in top for name in names
-                ]
-                return "".join(f"{path.relative_to(self.folder)}\n" for path in sorted(files))
+                files = [Path(top, name) for top, _, names in os.walk(self.folder) for name in names]
+                names = [path.relative_to(self.folder) for path in sorted(files) if ".git" not in path.parts]
+                return "".join(f"{name}\n" for name in names)
             case _:
                 return None
         return ""
