@@ -19,7 +19,6 @@ import yaml
 from dpcalc.cli.app import run as command
 from dpcalc.config.files import exclusive_lock
 from dpcalc.errors import InputError
-from tests.cli.repository import Repository
 from tests.cli.running import environment
 from tests.oracles.exact_gaussian import exact_epsilon
 
@@ -213,29 +212,6 @@ def test_a_ledger_is_on_the_disk_before_it_has_its_name_and_its_name_is_too(add,
         assert events == [f"file of {Path(LEDGER).stat().st_size} bytes", Path(LEDGER).name, "folder"]
 
 
-@pytest.mark.heavy
-def test_a_ledger_begins_with_what_its_base_says(real, tmp_path):
-    repository = Repository.fresh(tmp_path / "work")
-    os.chdir(repository.folder)
-    ledger = Path(repository.write("flat.yaml", run(5, noise=11, budget=9))).with_name(LEDGER)
-    real("ledger", "add", LEDGER, "flat.yaml")
-    first = ledger.read_bytes()
-    assert real("ledger", "check", LEDGER, "--base", "HEAD").code == 2  # there is no commit yet
-    repository.commit()
-    real("ledger", "add", LEDGER, "flat.yaml", "--name", "second")
-    second = ledger.read_bytes()
-    assert real("ledger", "check", LEDGER, "--base", "HEAD").code == 0
-    base = repository.commit()  # what HEAD is is asked once in a process
-    for changed in (first, second.replace(b"epsilon: 9", b"epsilon: 10"), second.replace(b"second", b"2nd")):
-        ledger.write_bytes(changed)
-        ended = real("ledger", "check", LEDGER, "--base", base)
-        assert (ended.code, "error[DPC407]" in ended.out) == (1, True)
-    ledger.write_bytes(second.replace(b"\n", b"\r\n"))
-    assert real("ledger", "check", LEDGER, "--base", base).code == 0
-    ledger.unlink()
-    assert real("ledger", "check", LEDGER, "--base", base).code == 2
-
-
 # Runs on disjoint parts of the data
 
 
@@ -279,58 +255,6 @@ def test_configs_with_parts(real, text, words):
     ended = real("epsilon", "run.yaml", "--json")
     assert (ended.code, words in ended.err) == (2 if words else 0, True)
     assert words or json.loads(ended.out)["guarantee"]["epsilon"] == exact(4)
-
-
-NORTH = """\
-  - name: new
-    part: north
-    sampling:
-      example: {scheme: all}
-    mechanism: {type: gaussian, noise_multiplier: 11, max_grad_norm: 1, clip: example}
-    training: {steps: 5}
-"""
-UNPARTED = NORTH.replace("    part: north\n", "")
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("has_parts", [True, False])
-def test_no_change_of_parts_lowers_the_total(real, shown, tmp_path, has_parts):
-    """A pull request that puts runs of the base into a part, or changes what parts are, does not extend the ledger."""
-    repository = Repository(tmp_path)
-    repository.git("init", "--quiet")
-    config = run(5, noise=11, budget=9, name="clinic") + (PARTITION if has_parts else "")
-    (tmp_path / "flat.yaml").write_text(config, encoding="utf-8")
-    (tmp_path / "half.yaml").write_text(run(5, noise=11, budget=9, count=500, name="half"), encoding="utf-8")
-    real("ledger", "add", LEDGER, "flat.yaml")
-    if has_parts:
-        assert real("ledger", "add", LEDGER, "half.yaml", "--part", "north").code == 0
-    ledger = tmp_path / LEDGER
-    text = ledger.read_text(encoding="utf-8")
-    base = repository.commit()
-    total = shown()["guarantee"]["epsilon"]
-    attacks = {
-        "relabelled": text.replace("  - name: clinic\n", "  - name: clinic\n    part: south\n"),
-        "a partition below": text + PARTITION.replace("north}", "north}, {name: more}"),
-        "a partition above": text.replace("phases:", PARTITION.replace("south}", "south}, {name: more}") + "phases:"),
-        "other rule": text.replace("sha256", "md5") + NORTH,
-        "another part": text.replace("{name: south}]", "{name: south}, {name: new}]") + NORTH.replace("north", "new"),
-        "inherited": text + "sampling: {example: {redraw_every: 5}}\n",
-        "moved": text.replace("part: north", "part: south") + NORTH,
-        "no partition": text.replace(PARTITION, "").replace("    part: north\n", "") + UNPARTED,
-        "unit": text + "privacy: {unit: example, delta: 1e-5}\n",
-    }
-    for name, changed in attacks.items():
-        if changed in {text, *(text + run for run in (NORTH, NORTH.replace("north", "new"), UNPARTED))}:
-            continue  # nothing to attack in this ledger
-        ledger.write_text(changed, encoding="utf-8")
-        ended = real("ledger", "check", LEDGER, "--base", base)
-        assert ended.code in {1, 2}, name
-        assert (ended.code == 2) or "DPC407" in ended.out, name
-    ledger.write_text(text + NORTH, encoding="utf-8")
-    ended = real("ledger", "check", LEDGER, "--base", base)
-    assert ended.code == (0 if has_parts else 2)
-    if has_parts:  # an honest run is added, and adds up with what its part and all data have cost
-        assert shown()["guarantee"]["epsilon"] > total
 
 
 def test_an_entry_pins_the_entries_of_its_strategy(tmp_path, real):

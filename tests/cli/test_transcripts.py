@@ -34,7 +34,7 @@ SESSIONS = [
 def changed(text, line):
     """The usual config (`SAMPLE`), or what a file has (`SAME`), with the changes of a line."""
     kind, *words = shlex.split(line)
-    changes = dict(word.replace("\\n", "\n").split("=", 1) for word in words)
+    changes = dict(word.replace("\\n", "\n").replace("\\r", "\r").split("=", 1) for word in words)
     if kind == "SAMPLE":
         text = CONFIG.format(
             steps=changes.pop("steps", 500),
