@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from dpcalc import errors
-from dpcalc.gate import diff as reader
+from dpcalc.config.load import load
 from dpcalc.guarantee import Kind
 from dpcalc.planner import evaluate
 from tests.cli import stand_in
@@ -144,13 +144,12 @@ def test_a_policy(dpcalc, config, tmp_path, steps, budget, policy, options, code
 def test_a_crash_of_validate_is_that_of_one_file(dpcalc, config, monkeypatch):
     good, bad = config(), config(steps="x", file="b.yaml")
 
-    def load(path, **more):
+    def loaded(path, **more):
         if path == "odd.yaml":
             raise RecursionError("too deep")
-        return loaded(path, **more)
+        return load(path, **more)
 
-    loaded = reader.load
-    monkeypatch.setattr(reader, "load", load)
+    monkeypatch.setattr("dpcalc.gate.diff.load", loaded)
     results = json.loads(dpcalc("validate", "odd.yaml", good, bad, "--json").out)["results"]
     assert [one["verdict"] for one in results] == ["undecided", "passed", "invalid"]
 
