@@ -91,8 +91,8 @@ class Session:
                 self.monkeypatch.setenv(*words[0].split("=", 1))
             case "terminal":  # of so many columns, without colours
                 for where in ("dpcalc.cli.output", "dpcalc.cli.explore"):
-                    for what, value in {"on_terminal": True, "has_styles": False, "width": int(words[0])}.items():
-                        self.monkeypatch.setattr(f"{where}.{what}", lambda *_, value=value: value)
+                    self.monkeypatch.setattr(f"{where}.on_terminal", lambda: True)
+                    self.monkeypatch.setattr(f"{where}.has_styles", lambda *_: False)
                 self.monkeypatch.setenv("COLUMNS", words[0])
             case "cat":
                 return (self.folder / words[0]).read_text(encoding="utf-8")
