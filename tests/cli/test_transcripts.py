@@ -3,9 +3,9 @@
 A transcript in `transcripts` is a text: `# a title` begins a session in a folder of its own, `> NAME` a file (up to the
 next line that begins with `>`, `$` or `#`; with `SAMPLE key=value` for the usual config and changes of it, with `SAME
 old=new` for changes of what the file has), `$ COMMAND` a command with its exit code before it, and below it what it
-prints, standard error after `!`. `| grep PATTERN` shows some lines alone, `< NAME` is standard input, `HERE` the folder;
-a line of a file or of an answer that begins with `>`, `$` or `#` has a backslash before it. Some commands of a shell are
-known (`Session.done`). Codes are written by hand; `pytest --renew` writes what is printed, to be read with git diff.
+prints, standard error after `!`. `| grep PATTERN` shows some lines, `< NAME` is standard input, `HERE` the folder;
+a line of a file or of an answer that begins with `>`, `$` or `#` has a backslash before it. Shell commands are
+those of `Session.done`. Codes are written by hand; `pytest --renew` writes what is printed, to be read with git diff.
 Epsilon is steps / 1000, but in a session whose title ends with `[real]` or `[real, heavy]` it is what accountants say.
 """
 
