@@ -1,4 +1,4 @@
-"""Small runs to solve for, and how to read the answers."""
+"""Small runs, and how to read answers."""
 
 FLAT = """\
 version: 1
@@ -19,22 +19,7 @@ phases:
   - {name: main, training: {steps: 300}, mechanism: {noise_multiplier: 1.0}}
 privacy: {adjacency: add-remove, delta: 1e-5}
 """
-FLAGS = ("--no-config", "--delta", "1e-5", "--adjacency", "add-remove")
-SOLVERS = ("solve-sigma", "solve-steps", "solve-rate")
-NO_SOLUTION = FLAT.replace("{scheme: poisson, rate: 0.01}", "{scheme: fixed, size: 10}").replace("1.1", "0.7")
 
 
 def facts(ended):
     return dict(line.split(": ", 1) for line in ended.out.splitlines())
-
-
-def bare(ended):
-    """The one number of an answer."""
-    assert (ended.code, ended.err) == (0, "")
-    return float(ended.out)
-
-
-def number(ended):
-    """The one number of an answer that may come with remarks."""
-    assert ended.code == 0
-    return float(ended.out)

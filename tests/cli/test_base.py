@@ -1,7 +1,10 @@
-"""`check --base` and `diff` against real git, where a session cannot tell it; epsilon is steps / 1000."""
+"""`check --base` against real git: pull requests that cost what the base does not allow, and what a change claims.
+
+Epsilon is steps / 1000, and each config of the base has 1000 steps and a budget of 2. More is in
+`transcripts/base.txt` and `transcripts/requests.txt`.
+"""
 
 import json
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +15,8 @@ from dpcalc.planner import evaluate
 from tests.cli.repository import Repository
 from tests.cli.stand_in import guarantee
 
-CHANGES = yaml.safe_load(Path(__file__).with_name("changes.yaml").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+CHANGES = yaml.safe_load((HERE / "changes.yaml").read_text(encoding="utf-8"))
 CONFIG = """\
 version: 1
 data: {{examples: 60_000}}
@@ -22,13 +26,7 @@ training: {{steps: {steps}}}
 privacy: {{unit: example, adjacency: {adjacency}, delta: {delta}}}
 {more}
 """
-
-
-def text(*, steps=1000, noise=1.1, delta="1e-5", adjacency="add-remove", more="budget: {epsilon: 2.0}", group=1):
-    made = CONFIG.format(steps=steps, noise=noise, delta=delta, adjacency=adjacency, more=more)
-    return made.replace("delta:", f"group_size: {group}, delta:") if group != 1 else made
-
-
+SECTION = "train: {{lr: 0.1}}\ndpcalc:\n" + "".join(f"  {line}\n" for line in CONFIG.splitlines())
 NESTED = """\
 version: 1
 data: {{levels: [{levels}]}}
@@ -37,24 +35,101 @@ mechanism: {{noise_multiplier: 6}}
 training: {{steps: 100}}
 privacy: {{unit: {unit}, adjacency: add-remove, delta: 1e-5}}
 """
-
-
 TASKS = "{name: task, count: 1200}, {name: example, count: 20}"
+
+
+def text(
+    *, steps=1000, noise=1.1, delta="1e-5", adjacency="add-remove", more="budget: {epsilon: 2.0}", group=1, of=CONFIG
+):
+    made = of.format(steps=steps, noise=noise, delta=delta, adjacency=adjacency, more=more)
+    return made.replace("delta:", f"group_size: {group}, delta:") if group != 1 else made
 
 
 def nested(*, levels=TASKS, unit="task", sampling="task: {scheme: fixed, size: 32}"):
     return NESTED.format(levels=levels, unit=unit, sampling=sampling)
 
 
+def linked(steps):
+    """A config that takes its steps, its noise and its delta from where the training code reads them."""
+    of = text(of=SECTION, steps='"${train.steps}"', noise='"${alias}"', delta='"${../conf/d.yaml:delta}"')
+    values = f"{{lr: 0.1, steps: {steps}, decoy: 1000, sigma: 1.1, decoy_sigma: 1.1}}"
+    return "alias: ${train.sigma}\n" + of.replace("{lr: 0.1}", values)
+
+
+REAL, LINKED, TRAIN = "configs/real.yaml", "configs/linked.yaml", "${train.steps}"
+HARMLESS, DEAR = text(), text(steps=31_600, more="budget: {epsilon: 99}")
+TEXTS = {"HARMLESS": HARMLESS, "DEAR": DEAR, "LARGE": text(steps=31_600), "RAISED": text(more="budget: {epsilon: 99}")}
+REQUESTS = {
+    **yaml.safe_load((HERE / "requests.yaml").read_text(encoding="utf-8")),
+    "makes a section the config": (1, ("write", REAL, DEAR + text(of=SECTION).partition("\n")[2])),
+    "cuts the reference": (1, ("write", LINKED, linked(31_600).replace(f'"{TRAIN}"', "1000"))),
+    "leads the reference elsewhere": (1, ("write", LINKED, linked(31_600).replace(TRAIN, "${train.decoy}"))),
+    "leads it elsewhere on the way": (1, ("write", LINKED, linked(1000).replace("sigma}", "decoy_sigma}"))),
+    "leads it to another file": (1, ("write", LINKED, linked(1000).replace("${../conf/", "${../conf/decoy/"))),
+    "raises what a reference leads to": (1, ("write", LINKED, linked(31_600))),
+    "leaves the section": (1, ("write", "configs/section.yaml", HARMLESS)),
+    "hides among many": (
+        2,
+        ("project", '["configs/**/*.yaml"]'),
+        ("write", "configs/zzz.yaml", DEAR),
+        *(("write", f"configs/a/{number}.yaml") for number in range(1001)),
+    ),
+}
+
+
+def changed(tree, what, *words):
+    """Make a change of the working tree."""
+    match what:
+        case "write":
+            tree.write(words[0], TEXTS.get(words[-1], words[-1]) if words[1:] else HARMLESS)
+        case "move":
+            (tree.folder / words[1]).parent.mkdir(parents=True, exist_ok=True)
+            tree.git("mv", *words[:2])
+            if words[2:]:
+                changed(tree, "write", *words[1:])
+        case "remove":
+            tree.git("rm", "--quiet", "-r", *words)
+        case "link":
+            (tree.folder / words[0]).unlink(missing_ok=True)
+            (tree.folder / words[0]).symlink_to(words[1])
+        case "project":
+            tree.write("pyproject.toml", f"[tool.dpcalc]\nconfigs = {words[0]}\n")
+        case "raise_and":
+            tree.write(REAL, DEAR)
+            changed(tree, *words)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A repository with a few configs in one commit."""
+    made = Repository.fresh(tmp_path_factory.mktemp("base") / "work")
+    for name in ("real", "other"):
+        made.write(f"configs/{name}.yaml", HARMLESS)
+    made.write("configs/section.yaml", text(of=SECTION))
+    made.write("configs/linked.yaml", linked(1000))
+    for name in ("conf/d.yaml", "conf/decoy/d.yaml"):
+        made.write(name, "delta: 1e-5\n")
+    made.commit(pyproject__toml='[tool.dpcalc]\nconfigs = ["configs/*.yaml"]\n', run__yaml=HARMLESS)
+    return made.folder
+
+
 @pytest.fixture
-def tree(tmp_path, monkeypatch):
-    """A repository with one config in one commit, and the current directory in it."""
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
-    made = Repository.fresh(tmp_path / "work")
-    made.commit(run__yaml=text())
-    monkeypatch.chdir(made.folder)
-    return made
+def tree(base, tmp_path, monkeypatch):
+    """A copy of that repository, and the current directory in it."""
+    return Repository.copied(base, tmp_path / "work", monkeypatch)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_it_does_not_pass(dpcalc, tree, name):
+    tree.git("switch", "--quiet", "--create", "request")
+    code, *changes = REQUESTS[name]
+    for change in changes:
+        changed(tree, *change)
+    tree.commit()
+    assert dpcalc("check", "--base", "main").code == code
+
+
+# One config
 
 
 def found(ended):
@@ -152,58 +227,7 @@ def test_a_claim_does_not_hide_among_other_changes(dpcalc, tree):
     assert claims == [f"{said}; make sure that the training code changed with it"]
 
 
-def test_a_shallow_clone(dpcalc, tree, tmp_path, monkeypatch):
-    first = tree.git("rev-parse", "HEAD")
-    tree.commit(run__yaml=text(steps=1200))
-    tree.git("clone", "--quiet", "--depth=1", tree.folder.as_uri(), str(tmp_path / "shallow"))
-    monkeypatch.chdir(tmp_path / "shallow")
-    ended = dpcalc("check", "run.yaml", "--base", first)
-    assert ended.code == 2
-    assert f"got `{first}`" in ended.err
-    assert "fetch-depth: 0" in ended.err
-    assert dpcalc("check", "run.yaml", "--base", "HEAD").code == 0
-    Repository(tmp_path / "shallow").git("fetch", "--quiet", "--unshallow")
-    assert dpcalc("check", "run.yaml", "--base", first, "--strict").code == 1
-
-
-@pytest.mark.parametrize(
-    "base", ["--output=stolen", "-h", "main:run.yaml", "HEAD^{tree}~0", "nosuch", "", "main\n", "\x1b[31m"]
-)
-def test_a_base_is_a_commit_and_nothing_else(dpcalc, tree, base):
-    ended = dpcalc("check", "run.yaml", f"--base={base}")
-    assert ended.code == 2
-    assert "\x1b" not in ended.out + ended.err
-    assert not (tree.folder / "stolen").exists()
-
-
-def test_only_files_in_a_repository_have_a_base(dpcalc, config, tree, monkeypatch):
-    ended = dpcalc("check", config(), "--base", "main")
-    assert (ended.code, "in a git repository" in ended.out) == (2, True)
-    with (tree.folder / "run.yaml").open(encoding="utf-8") as stream:
-        monkeypatch.setattr("sys.stdin", stream)
-        ended = dpcalc("check", "-", "--base", "main")
-    assert (ended.code, "name the file" in ended.out) == (2, True)
-
-
-def test_a_reference_of_the_base_does_not_leave_the_repository(dpcalc, tree, tmp_path):
-    (tmp_path / "secret.yaml").write_text("steps: 1\n", encoding="utf-8")
-    for name in ("../secret.yaml", "link.yaml"):
-        (tree.folder / "link.yaml").unlink(missing_ok=True)
-        (tree.folder / "link.yaml").symlink_to("../secret.yaml")
-        tree.commit(run__yaml=text(steps=f'"${{{name}:steps}}"'))
-        tree.write("run.yaml", text())
-        ended = dpcalc("check", "run.yaml", "--base", "HEAD", "--json")
-        assert found(ended)[0] == [("DPC406", "error", None)]
-
-
-@pytest.mark.heavy
-def test_the_same_noise_said_otherwise_is_no_rise(real, tmp_path):
-    old, new = tmp_path / "old.yaml", tmp_path / "new.yaml"
-    said = text(more="").replace("noise_multiplier: 1.1", "{}")
-    for path, noise in ((old, "noise_multiplier: 2.4"), (new, "noise_multiplier: 3, also: {noise_multiplier: 4}")):
-        path.write_text(said.replace("{}", noise), encoding="utf-8")
-    for pair in ((old, new), (new, old)):
-        ended = real("diff", *map(str, pair), "--json")
-        before, after = found(ended)[1]["base"]["guarantee"]["epsilon"], found(ended)[1]["guarantee"]["epsilon"]
-        assert after == pytest.approx(before, rel=1e-6)
-        assert "DPC401" not in {code for code, *_ in found(ended)[0]}
+@pytest.mark.parametrize("revision", ["HEAD^{tree}~0", "main\n", "\x1b[31m"])
+def test_a_base_is_a_commit_and_nothing_else(dpcalc, tree, revision):  # noqa: ARG001  in a repository
+    ended = dpcalc("check", "run.yaml", f"--base={revision}")
+    assert (ended.code, "\x1b" in ended.out + ended.err) == (2, False)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -17,9 +16,8 @@ from dpcalc.cli.app import run
 from dpcalc.config.files import save
 from dpcalc.errors import InputError
 from tests.cli.repository import Repository
-from tests.cli.running import CONFIG, STAND_IN, environment
-from tests.cli.stand_in import CRASHING, NOT_A_NUMBER, SLOW, STUCK
-from tests.thinning import thinned
+from tests.cli.running import STAND_IN, environment
+from tests.cli.stand_in import SLOW
 
 ROWS = yaml.safe_load(Path(__file__).with_name("exits.yaml").read_text(encoding="utf-8"))
 
@@ -57,29 +55,6 @@ def test_a_flat_epsilon_loads_nothing_that_only_others_need():
     assert not {"matplotlib", "distributed", "scipy.stats"} & set(ended.stdout.splitlines()[-1].split())
 
 
-def test_version_is_also_an_ordinary_option(dpcalc):
-    assert dpcalc("--version", "epsilon").out == f"dpcalc {package.__version__}\n"
-
-
-@pytest.mark.parametrize("steps", [CRASHING, STUCK, NOT_A_NUMBER])
-@pytest.mark.parametrize("option", ["--json", "-q"])
-def test_no_verdict(dpcalc, config, steps, option):
-    ended = dpcalc("epsilon", config(steps=steps), option)
-    assert ended.code == 3
-    assert ended.out == "" if option == "-q" else json.loads(ended.out)["error"]["code"] in {"DPC901", "DPC999"}
-    assert ended.err.startswith("error[DPC901]" if steps == STUCK else "error[DPC999]: internal error: ")
-    assert "DPCALC_TRACEBACK=1" in ended.err
-    assert "Traceback" not in ended.err
-    assert "\x1b" not in ended.err
-
-
-def test_a_traceback_on_demand(dpcalc, config, monkeypatch):
-    monkeypatch.setenv("DPCALC_TRACEBACK", "1")
-    ended = dpcalc("epsilon", config(steps=CRASHING))
-    assert ended.code == 3
-    assert "Traceback" in ended.err
-
-
 def test_a_broken_installation_is_no_verdict(dpcalc, config, monkeypatch):
     monkeypatch.setitem(sys.modules, "dpcalc.cli.commands", None)
     ended = dpcalc("epsilon", config())
@@ -87,26 +62,11 @@ def test_a_broken_installation_is_no_verdict(dpcalc, config, monkeypatch):
     assert "ModuleNotFoundError" in ended.err
 
 
-def test_a_missing_answer_names_the_run_and_what_to_try(real, file):
-    ended = real("epsilon", str(file()), "--method", "optimal", "--set", "training.steps=20_000_000_000")
-    assert (ended.code, ended.out) == (3, "")
-    said = r"error\[DPC901\]: .*20000000000 steps, gaussian, noise multiplier .*delta .*; try --method pld\n"
-    assert re.match(said, ended.err)
-
-
-# Usage
-
-DELTA = "--sigma 40 --delta 1e-5"
-
-
-def test_a_whole_number_of_an_option_may_have_an_exponent(real):
-    arguments = ("pate", "-q", *DELTA.split(), "--queries")
-    assert real(*arguments, "1e3").out == real(*arguments, "1000").out != ""
-
-
-def test_no_command_at_all(dpcalc):
+def test_no_command_at_all_and_an_ordinary_option(dpcalc):
     ended = dpcalc()
     assert (ended.code, "Usage: dpcalc" in ended.out) == (2, True)
+    assert dpcalc("ledger").code == 2
+    assert dpcalc("--version", "epsilon").out == f"dpcalc {package.__version__}\n"
 
 
 def test_typers_own_failures_are_not_our_no(monkeypatch):
@@ -123,50 +83,12 @@ def test_typers_own_failures_are_not_our_no(monkeypatch):
         assert run([]) == code
 
 
-@pytest.mark.parametrize(("arguments", "code", "rule"), ROWS["json"])
-@pytest.mark.usefixtures("here")
-def test_an_error_is_json_where_json_is_asked_for(dpcalc, config, arguments, code, rule):
-    config(steps="'x'", file="broken.yaml")
-    ended = dpcalc(*arguments)
-    document = json.loads(ended.out)
-    assert set(document) == {"schema", "version", "command", "error"}
-    assert (ended.code, document["error"]["exit_code"], document["error"]["code"]) == (code, code, rule)
-    assert document["command"] == ("ledger show" if arguments[0] == "ledger" else arguments[0])
-    assert document["error"]["message"] in ended.err
-    if rule == "DPC102":
-        (finding,) = document["error"]["findings"]
-        assert (finding["path"], finding["line"]) == ("broken.yaml", 6)
-
-
-@pytest.mark.parametrize(
-    "arguments", [("epsilon", "none.yaml"), ("check", "--", "--json"), ("check", "--report", "json=r.json")]
-)
-@pytest.mark.usefixtures("here")
-def test_standard_output_stays_empty_where_json_is_not_asked_for(dpcalc, arguments):
-    assert 'error": {' not in dpcalc(*arguments).out
-
-
 def test_an_answer_of_a_process(process, config):
     ended = process("check", config(steps=2020))
-    assert (ended.returncode, ended.stderr) == (1, "")
-    assert "DPC301" in ended.stdout
-
-
-@pytest.mark.heavy
-def test_colours_are_not_forced_into_a_pipe(process, config):
-    env = {"GITHUB_ACTIONS": "1"}
-    ended = process("epsilon", config(), env=env)
-    assert ended.returncode == 0
-    assert "\x1b" not in ended.stdout + ended.stderr
-    ended = process("epsilon", "--what", env=env)
-    assert ended.returncode == 2
-    assert "\x1b" not in ended.stdout + ended.stderr
-
-
-def test_letters_that_the_stream_does_not_know(process, config):
-    ended = process("epsilon", config(name="klinik-ä"), env={"PYTHONIOENCODING": "ascii"})
-    assert ended.returncode == 0
-    assert "name: klinik-\\xe4\n" in ended.stdout
+    assert (ended.returncode, ended.stderr, "DPC301" in ended.stdout) == (1, "", True)
+    ended = process("epsilon", config(name="klinik-ä"), env={"PYTHONIOENCODING": "ascii", "GITHUB_ACTIONS": "1"})
+    assert (ended.returncode, "name: klinik-\\xe4\n" in ended.stdout) == (0, True)
+    assert "\x1b" not in ended.stdout + ended.stderr  # colours are not forced into a pipe
 
 
 def test_a_deleted_current_directory(tmp_path, monkeypatch, dpcalc, config):
@@ -183,14 +105,7 @@ def test_a_deleted_current_directory(tmp_path, monkeypatch, dpcalc, config):
     assert dpcalc("check", "--help").code == 0
 
 
-# Limits of time and memory
-
-
-@pytest.mark.parametrize("text", thinned(["1e300", "1e6", "1e10", "1e7", "9.3e9"], 1))
-def test_no_number_is_too_large_for_the_clocks_of_the_system(real, file, text):
-    ended = real("check", str(file()), "--timeout", text, "--memory-limit", text, "--exit-zero")
-    assert (ended.code, ended.err) == (0, "")
-    assert real("show", str(file()), "--timeout", text).code == 0
+# Limits of time
 
 
 @pytest.mark.heavy
@@ -415,17 +330,22 @@ def test_locks_at_the_same_time_lose_nothing(config, tmp_path):
 @POSIX
 @pytest.mark.parametrize(("mask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
 @pytest.mark.usefixtures("here")
-def test_a_new_file_has_the_permissions_that_the_user_allows(dpcalc, config, mask, mode):
-    path = config()
-    before = os.umask(mask)
+def test_a_new_file_has_the_permissions_that_the_user_allows_and_keeps_them(dpcalc, config, mask, mode):
+    path, before = config(), os.umask(mask)
+    names = ("dpcalc.lock", "report.json", "new.yaml", "ledger.yaml")
     try:
-        dpcalc("lock", path)
-        dpcalc("check", path, "--report", "json=report.json")
-        dpcalc("init", "-o", "new.yaml")
+        for name in ("one", "two"):
+            dpcalc("lock", path)
+            dpcalc("check", path, "--report", "json=report.json")
+            dpcalc("init", "-o", "new.yaml", "--force")
+            assert dpcalc("ledger", "add", "ledger.yaml", path, "--name", name, "--over-budget").code == 0
+            assert {Path(one).stat().st_mode & 0o777 for one in (names if name == "one" else names[-1:])} == {mode}
+            os.umask(0o077 ^ mask)  # an old file keeps its own
+        Path("ledger.yaml").chmod(0o444)
+        refused = dpcalc("ledger", "add", "ledger.yaml", path, "--name", "three")
+        assert (refused.code, "read-only" in refused.err) == (2, True)
     finally:
         os.umask(before)
-    modes = {name: Path(name).stat().st_mode & 0o777 for name in ("dpcalc.lock", "report.json", "new.yaml")}
-    assert set(modes.values()) == {mode}
 
 
 WRITERS = [
@@ -433,7 +353,6 @@ WRITERS = [
     ("--output", ("scan", "data", "--levels", "user,example")),
     pytest.param("--output", ("import", "call.txt", "--delta", "1e-5"), marks=pytest.mark.heavy),
     ("--csv", ("pate", "votes.csv", "--sigma", "40", "--delta", "1e-5")),
-    pytest.param("--plot", ("curve", "steps", "run.yaml", "--range", "1,2"), marks=pytest.mark.heavy),
 ]
 
 
@@ -446,24 +365,10 @@ def inputs(tmp_path):
     call = "make_private(noise_multiplier=1.1, max_grad_norm=1.0, sample_rate=0.01, steps=10)"
     (tmp_path / "call.txt").write_text(call, encoding="utf-8")
     (tmp_path / "votes.csv").write_text("90,10\n80,20\n", encoding="utf-8")
-    (tmp_path / "run.yaml").write_text(CONFIG.format(name="x", steps=2, budget=""), encoding="utf-8")
     return tmp_path
 
 
 @pytest.mark.parametrize(("option", "words"), WRITERS)
-@pytest.mark.parametrize("place", ["/proc/self/out", "missing/out", "call.txt/out", "data"])
-def test_a_file_that_cannot_be_written_is_an_input_to_be_fixed(real, inputs, option, words, place):
-    ending = {"--plot": ".svg", "--csv": ".csv"}.get(option, ".json")
-    path = place if place == "data" else place + ending
-    force = () if option == "--plot" else ("--force",)
-    ended = real(*words, option, path, *force)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith(f"error: {option}: ")
-    assert path in ended.err
-    assert (inputs / "data").is_dir()
-
-
-@pytest.mark.parametrize(("option", "words"), WRITERS[:-1])
 def test_a_pipe_is_written_to_and_never_replaced(real, inputs, option, words):
     path = inputs / "pipe.json"
     os.mkfifo(path)

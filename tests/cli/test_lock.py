@@ -1,5 +1,4 @@
-import json
-from pathlib import Path
+"""`dpcalc.lock`: what is broken passes nothing; the rest is told in `transcripts/lock.txt`."""
 
 import pytest
 
@@ -8,21 +7,6 @@ import pytest
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def entries(folder):
-    return json.loads((folder / "dpcalc.lock").read_text(encoding="utf-8"))["configs"]
-
-
-@pytest.mark.parametrize(("factor", "code"), [(1.000001, 0), (1.0001, 1), (0.9999, 1)])
-def test_the_same_config_must_cost_the_same(dpcalc, config, here, factor, code):
-    path = config()
-    dpcalc("lock", path)
-    text = (here / "dpcalc.lock").read_text(encoding="utf-8")
-    (here / "dpcalc.lock").write_text(text.replace("0.5,", f"{0.5 * factor!r},"), encoding="utf-8")
-    ended = dpcalc("check", path, "--locked")
-    assert ended.code == code
-    assert ("costs something else" in ended.out) is bool(code)
 
 
 ENTRY = {"delta": "1", "unit": '""', "adjacency": '""', "group_size": "1", "config_hash": '""', "epsilon": "1"}
@@ -74,32 +58,3 @@ def test_a_lock_of_many_configs_is_read(dpcalc, config, here):
         lock.write_text(text + " " * spaces, encoding="utf-8")
         ended = dpcalc("check", "a.yaml", "--locked")
         assert (ended.code, said in ended.err) == (code, True)
-
-
-def test_a_lock_that_leads_out_of_the_repository_is_not_followed(dpcalc, config, here, tmp_path_factory):
-    outside = tmp_path_factory.mktemp("outside") / "precious"
-    outside.write_text("precious", encoding="utf-8")
-    (here / ".git").mkdir()
-    (here / "dpcalc.lock").symlink_to(outside)
-    for words in (("lock", config()), ("check", config(), "--locked")):
-        assert dpcalc(*words).code == 2
-    assert outside.read_text(encoding="utf-8") == "precious"
-
-
-@pytest.mark.parametrize(
-    "name", ["../secret.yaml", "/etc/passwd", "link.yaml", "a/../../secret.yaml", "../secret.yaml:a"]
-)
-def test_a_lock_does_not_lead_out_of_the_repository(dpcalc, config, here, monkeypatch, name):
-    """Whoever writes the lock would else see lines of other files in the messages about them."""
-    (here / "secret.yaml").write_text("password: swordfish\n", encoding="utf-8")
-    (here / "work" / ".git").mkdir(parents=True)
-    monkeypatch.chdir(here / "work")
-    (here / "work" / "link.yaml").symlink_to("../secret.yaml")
-    dpcalc("lock", config(file="work/a.yaml"))
-    text = Path("dpcalc.lock").read_text(encoding="utf-8")
-    Path("dpcalc.lock").write_text(text.replace("a.yaml", name), encoding="utf-8")
-    for words in (("lock",), ("lock", "--check")):
-        ended = dpcalc(*words)
-        assert (ended.code, ended.out) == (2, "")
-        assert f"expected entries of files below {here / 'work'}, got" in ended.err
-        assert "swordfish" not in ended.err

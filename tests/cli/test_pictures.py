@@ -24,34 +24,16 @@ from tests.cli.repository import Repository
 ROOT = Path(__file__).parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 SVG = "{http://www.w3.org/2000/svg}"
-PAPER = TerminalTheme(
-    (255, 255, 255),
-    (36, 41, 47),
-    [
-        (36, 41, 47),
-        (190, 30, 40),
-        (20, 120, 50),
-        (140, 90, 0),
-        (10, 90, 190),
-        (120, 60, 170),
-        (20, 120, 130),
-        (90,) * 3,
-    ],
-)
-NIGHT = TerminalTheme(
-    (13, 17, 23),
-    (201, 209, 217),
-    [
-        (201, 209, 217),
-        (255, 123, 114),
-        (86, 211, 100),
-        (227, 179, 65),
-        (121, 192, 255),
-        (210, 168, 255),
-        (86, 212, 221),
-        (150,) * 3,
-    ],
-)
+
+
+def theme(*colours):
+    """A theme of colours in hex: background, text, and eight for a terminal."""
+    background, text, *eight = (tuple(bytes.fromhex(colour)) for colour in colours)
+    return TerminalTheme(background, text, eight)
+
+
+PAPER = theme(*["ffffff", "24292f", "24292f", "be1e28", "147832", "8c5a00", "0a5abe", "783caa", "147882", "5a5a5a"])
+NIGHT = theme(*["0d1117", "c9d1d9", "c9d1d9", "ff7b72", "56d364", "e3b341", "79c0ff", "d2a8ff", "56d4dd", "969696"])
 AT_NIGHT = {"#ffd7d5": "#4d1f22", "#ccffd8": "#12361f", "#ffebe9": "#2d1316"}  # backgrounds
 FORMAT = """\
 <svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">

@@ -22,7 +22,6 @@ from dpcalc.errors import InputError, NoSolution
 from dpcalc.guarantee import Kind, Result, Row
 from dpcalc.sampling.schemes import SCHEMES
 from tests.oracles.exact_gaussian import exact_epsilon
-from tests.thinning import thinned
 
 ROWS = yaml.safe_load(Path(__file__).with_name("python.yaml").read_text(encoding="utf-8"))
 SAMPLES = Path(__file__).parents[2] / "sample_configs"
@@ -66,7 +65,7 @@ def sample(name):
     return str(SAMPLES / f"{name}.yaml")
 
 
-def test_importing_loads_nothing():
+def test_importing_loads_nothing_and_nothing_else_is_there():
     code = (
         "import sys, dpcalc; assert dpcalc.__version__; assert {'load', 'plan', 'epsilon', 'solve'} <= {*dir(dpcalc)}; "
         "print([name for name in ('numpy', 'pydantic', 'yaml', 'dpcalc.plans') if name in sys.modules]); "
@@ -74,45 +73,113 @@ def test_importing_loads_nothing():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["[]", "True"]
-
-
-def test_nothing_else_is_there():
     names = {"load", "plan", "epsilon", "solve", "delta", "risk", "compare", "curve", "Accountant"}
     names |= {"from_opacus", "from_dp_accounting", "from_jax_privacy"}
-    assert {*dpcalc.__all__} == {"__version__", *names}
+    assert {*dpcalc.__all__} == {"__version__", *names} == {*dir(dpcalc)}
     assert all(callable(getattr(dpcalc, name)) for name in names)
+    assert issubclass(errors.NoSolution, errors.DpcalcError)
     with pytest.raises(AttributeError, match="module 'dpcalc' has no attribute 'ledger'"):
         _ = dpcalc.ledger
 
 
-# Epsilon
+# What is printed
+
+
+TWO_PHASE = sample("two_phase")
+RUN = "--steps 1000 --noise-multiplier 1 --delta 1e-5 "
+
+
+def numbers(**given):
+    return lambda: epsilon(plan(**FLAT, **given))
+
+
+def heavy(words, ask):
+    return pytest.param(words, ask, marks=pytest.mark.heavy)
+
+
+ANSWERS = [
+    (
+        "epsilon two_phase.yaml --delta 1e-7 --method rdp",
+        lambda: epsilon(sample("two_phase"), delta=1e-7, method="rdp"),
+    ),
+    *(
+        heavy(f"epsilon {name}.yaml", lambda name=name: epsilon(load(Path(sample(name)))))
+        for name in ("clinic_maml", "mnist_group", "mnist_shuffle", "survey_and_training")
+    ),
+    (f"epsilon {RUN} --sample-rate 0.01", numbers(sample_rate=0.01)),
+    (
+        f"epsilon {RUN} --sample-rate 0.004 --adjacency replace-one",
+        numbers(sample_rate="4e-3", adjacency="replace-one"),
+    ),
+    (
+        f"epsilon {RUN} --scheme poisson --batch-size 9 --dataset-size 60000",
+        numbers(scheme="poisson", batch_size=9, dataset_size=6e4),
+    ),
+    (
+        f"epsilon {RUN} --batch-size 9 --dataset-size 6e4 --scheme=fixed",
+        numbers(scheme="fixed", batch_size=9, dataset_size="6e4"),
+    ),
+    (f"epsilon {RUN} --sample-rate 0.01 --method rdp", numbers(sample_rate=np.float64(0.01), method="rdp")),
+    *(
+        heavy(f"epsilon femnist_users.yaml --unit {unit} --group-size 2", lambda unit=unit, way=way: way(unit))
+        for unit in ("user", "example")
+        for way in (
+            lambda unit: epsilon(sample("femnist_users"), unit=unit, group_size=2),
+            lambda unit: epsilon(load(sample("femnist_users"), unit=unit, group_size=2)),
+        )
+    ),
+    ("delta mnist_dpsgd.yaml --epsilon 1", lambda: delta(PATH, epsilon=1)),
+    *(
+        heavy(
+            f"solve-{quantity} {name}.yaml {words}",
+            lambda quantity=quantity, name=name, more=more: solve(load(sample(name)), quantity, **more).guarantee,
+        )
+        for quantity, name, words, more in (
+            ("sigma", "two_phase", "--target-eps 2.6 --phase main", {"target_epsilon": 2.6, "phase": "main"}),
+            ("sigma", "two_phase", "--target-eps 2.0", {"target_epsilon": 2.0}),
+            ("steps", "mnist_dpsgd", "", {}),
+            ("group", "mnist_group", "--target-eps 8", {"target_epsilon": 8.0}),
+        )
+    ),
+]
+
+
+@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
+@pytest.mark.parametrize(("words", "ask"), ANSWERS)
+def test_answers_are_what_is_printed(words, ask, printed):
+    shown = printed(*(str(SAMPLES / word) if word.endswith(".yaml") else word for word in words.split()))["guarantee"]
+    found = json.loads(json.dumps(ask().to_dict()))
+    compared = found.keys() & shown.keys()
+    assert {"epsilon", "delta"} <= compared
+    assert {key: found[key] for key in compared} == {key: shown[key] for key in compared}
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "name",
-    thinned(
-        [
-            "clinic_maml",
-            "two_phase",
-            "mnist_group",
-            "held_tasks",
-            "mnist_shuffle",
-            "survey_and_training",
-            "femnist_users",
-        ],
-        4,
-    ),
-)
-def test_a_file_costs_what_is_printed(name, printed):
-    shown = printed("epsilon", sample(name))["guarantee"]
-    found = epsilon(load(Path(sample(name))))
-    assert found.to_dict() == shown
+def test_other_results_are_what_is_printed(printed):
+    shown = printed("risk", *SMALL_FLAGS, "--prior", "0.1", "--fpr", "0.01")
+    result = risk(SMALL, prior=0.1, false_positive_rates=[0.01])
+    told = result.to_dict()
+    assert json.dumps(result.advantage) in json.dumps(shown)
+    assert (told["prior"], [each["false_positive_rate"] for each in told["detections"]]) == (0.1, [0.01])
+    shown, rows = printed("compare", *SMALL_FLAGS)["rows"], compare(SMALL, unit="example")
+    assert [row["epsilon"] for row in rows.to_dict()["rows"]] == [row["epsilon"] for row in shown]
+    assert [row.method for row in rows] == [row["method"] for row in shown]
+    assert (len(rows), rows[0].valid) == (len(shown), True)
+    shown = printed("curve", "steps", PATH, "--range", "100,200", "--method", "rdp")
+    chart = curve(PATH, "steps", grid=[200, 100], methods=["rdp"])
+    (line,) = chart.series
+    assert list(line.xs) == [100, 200]
+    assert all(json.dumps(y) in json.dumps(shown) for y in line.ys)
+    assert json.loads(json.dumps(chart.to_dict()))["series"][0]["kind"] == "upper"
+    assert chart.picture("svg").startswith(b"<?xml")
+    shown = printed("solve-rate", PATH, "--target-eps", "1.5")
+    found = solve(load(PATH), "batch", target_epsilon=1.5, epochs=60)
+    assert (found.value, found.fails_at) == (shown["solution"]["value"], shown["solution"]["fails_at"])
+    assert found.plan.steps == shown["steps"] == -(-60 * 60_000 // found.value)
+    assert epsilon(found.plan) == found.guarantee
 
 
-def test_another_delta_and_accountant(printed):
-    shown = printed("epsilon", sample("two_phase"), "--delta", "1e-7", "--method", "rdp")["guarantee"]
-    assert epsilon(load(sample("two_phase")), delta=1e-7, method="rdp").to_dict() == shown
+# Epsilon
 
 
 @pytest.mark.heavy
@@ -140,23 +207,6 @@ def test_the_first_steps_of_two_phases_are_one_gaussian(steps, squares, tmp_path
     exact = exact_epsilon(1, 1 / mpmath.sqrt(squares), 1e-6)
     found = epsilon(load(tmp_path / "run.yaml"), steps=steps).epsilon
     assert exact * (1 - mpmath.mpf("1e-12")) <= found <= exact * (1 + mpmath.mpf("1e-4"))
-
-
-@pytest.mark.parametrize(
-    ("given", "flags"),
-    [
-        ({"sample_rate": 0.01}, "--sample-rate 0.01"),
-        ({"sample_rate": "4e-3", "adjacency": "replace-one"}, "--sample-rate 0.004 --adjacency replace-one"),
-        ({"batch_size": 9, "dataset_size": 6e4} | POISSON, "--scheme poisson --batch-size 9 --dataset-size 60000"),
-        ({"batch_size": 9, "dataset_size": "6e4"} | FIXED, "--batch-size 9 --dataset-size 6e4 --scheme=fixed"),
-        ({"sample_rate": np.float64(0.01), "method": "rdp"}, "--sample-rate 0.01 --method rdp"),
-    ],
-)
-def test_numbers_mean_what_flags_do(given, flags, printed):
-    words = [*flags.split(), "--steps", "1000", "--noise-multiplier", "1", "--delta", "1e-5"]
-    shown = printed("epsilon", *words)["guarantee"]
-    found = epsilon(plan(**FLAT, **given))
-    assert found.to_dict() == shown
 
 
 @pytest.mark.parametrize(
@@ -216,20 +266,6 @@ def test_what_somebody_should_look_at_is_a_warning_of_the_caller(tmp_path):
 
 
 @pytest.mark.heavy
-@pytest.mark.filterwarnings("ignore:.*DPC203")  # delta is for users
-@pytest.mark.parametrize("unit", ["user", "example"])
-@pytest.mark.parametrize("group_size", thinned([2, None], 1))
-def test_another_unit_and_group_cost_what_is_printed(unit, group_size, printed):
-    path = sample("femnist_users")
-    words = ("--unit", unit, *(() if group_size is None else ("--group-size", str(group_size))))
-    shown = printed("epsilon", path, *words)["guarantee"]
-    assert (shown["unit"], shown["group_size"]) == (unit, group_size or 1)
-    given = {"unit": unit, "group_size": group_size}
-    for found in (epsilon(path, **given), epsilon(load(path), **given), epsilon(load(path, **given))):
-        assert found.to_dict() == shown
-
-
-@pytest.mark.heavy
 def test_unit_and_group_reach_every_question():
     run = plan(scheme="all", dataset_size=10, noise_multiplier=3, steps=4, delta=1e-5)
     for number in (
@@ -264,43 +300,6 @@ def test_a_nested_plan_is_that_of_its_file():
     silent = plan(**{name: value for name, value in CLINIC.items() if name != "noise_multiplier"})
     found = solve(silent, "sigma", target_epsilon=2)
     assert found.value == solve(SAMPLES / "clinic_maml.yaml", "sigma", target_epsilon=2).value
-
-
-# Other questions
-
-
-def test_delta_is_what_is_printed(printed):
-    shown = printed("delta", PATH, "--epsilon", "1")["guarantee"]
-    result = delta(PATH, epsilon=1).to_dict()
-    assert (result["delta"], result["delta_lower"]) == (shown["delta"], shown["delta_lower"])
-
-
-def test_risk_is_what_is_printed(printed):
-    shown = printed("risk", *SMALL_FLAGS, "--prior", "0.1", "--fpr", "0.01")
-    result = risk(SMALL, prior=0.1, false_positive_rates=[0.01])
-    told = result.to_dict()
-    assert json.dumps(result.advantage) in json.dumps(shown)
-    assert (told["prior"], [each["false_positive_rate"] for each in told["detections"]]) == (0.1, [0.01])
-
-
-@pytest.mark.heavy
-def test_a_comparison_is_what_is_printed(printed):
-    shown = printed("compare", *SMALL_FLAGS)["rows"]
-    rows = compare(SMALL, unit="example")
-    assert [row["epsilon"] for row in rows.to_dict()["rows"]] == [row["epsilon"] for row in shown]
-    assert [row.method for row in rows] == [row["method"] for row in shown]
-    assert (len(rows), rows[0].valid) == (len(shown), True)
-
-
-@pytest.mark.heavy
-def test_a_curve_is_what_is_printed(printed):
-    shown = printed("curve", "steps", PATH, "--range", "100,200", "--method", "rdp")
-    chart = curve(PATH, "steps", grid=[200, 100], methods=["rdp"])
-    (line,) = chart.series
-    assert list(line.xs) == [100, 200]
-    assert all(json.dumps(y) in json.dumps(shown) for y in line.ys)
-    assert json.loads(json.dumps(chart.to_dict()))["series"][0]["kind"] == "upper"
-    assert chart.picture("svg").startswith(b"<?xml")
 
 
 @pytest.mark.parametrize("scheme", ["fixed", "shuffle", "with-replacement"])
@@ -340,40 +339,6 @@ def test_a_plan_without_noise_is_for_solving():
     )
     assert found.plan == stated
     assert found.guarantee.epsilon <= 3
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("quantity", "name", "target", "phase"),
-    thinned(
-        [
-            ("sigma", "two_phase", 2.6, "main"),
-            ("sigma", "two_phase", 2.0, None),
-            ("steps", "mnist_dpsgd", None, None),
-            ("group", "mnist_group", 8.0, None),
-            ("rate", "clinic_maml", 1.5, None),
-        ],
-        3,
-    ),
-)
-def test_solvers_find_what_is_printed(quantity, name, target, phase, printed):
-    words = ["--target-eps", str(target)] if target else []
-    words += ["--phase", phase] if phase else []
-    shown = printed(f"solve-{quantity}", sample(name), *words)
-    found = solve(load(sample(name)), quantity, target_epsilon=target, phase=phase)
-    solution, guarantee = shown["solution"], shown["guarantee"]
-    assert (found.name, float(found.value)) == (solution["name"], solution["value"])
-    assert (found.goal.limit, float(found.fails_at)) == (solution["target"], solution["fails_at"])
-    assert found.guarantee.to_dict() == guarantee
-    assert epsilon(found.plan) == found.guarantee
-
-
-@pytest.mark.heavy
-def test_the_largest_batch_at_fixed_epochs(printed):
-    shown = printed("solve-rate", PATH, "--target-eps", "1.5")
-    found = solve(load(PATH), "batch", target_epsilon=1.5, epochs=60)
-    assert (found.value, found.fails_at) == (shown["solution"]["value"], shown["solution"]["fails_at"])
-    assert found.plan.steps == shown["steps"] == -(-60 * 60_000 // found.value)
 
 
 # What is refused
@@ -494,11 +459,7 @@ def test_results_print_as_a_sentence_or_a_table_rounded_to_the_safe_side(ask, sh
     assert "gaussian, noise multiplier 1<" in run._repr_html_()
 
 
-def test_every_error_is_in_one_place_and_dir_shows_what_is_public():
-    assert {errors.ConfigError, errors.NoSolution, errors.InputError, errors.ConvergenceError} <= {
-        each for each in vars(errors).values() if isinstance(each, type) and issubclass(each, errors.DpcalcError)
-    }
-    assert dir(dpcalc) == sorted(dpcalc.__all__)
+def test_every_scheme_is_named():
     named = set(re.findall(r'"([\w-]+)"', inspect.getdoc(plan).partition("scheme:")[2].partition("adjacency:")[0]))
     assert named == set(SCHEMES) | {"loader"}
 

@@ -1,4 +1,4 @@
-"""Where reports may be written: never through a link of the repository, never in the place of another file."""
+"""Where reports may be written: never in the place of another file; more in `transcripts/reports.txt`."""
 
 import os
 import stat
@@ -18,31 +18,6 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "outside").mkdir()
     monkeypatch.chdir(work)
     return work
-
-
-@pytest.mark.parametrize("name", REPORTS)
-@pytest.mark.parametrize("target", ["../outside/new", "../outside", "new", "/dev/null"])
-def test_a_link_is_not_followed(dpcalc, config, here, name, target):
-    (here / "report").symlink_to(target)
-    ended = dpcalc("check", config(), "--report", f"{name}=report")
-    assert ended.code == 2
-    assert f"--report {name}=report: expected a file inside the repository, got a symbolic link" in ended.err
-    assert str((here / "report").readlink()) == target
-    assert list((here.parent / "outside").iterdir()) == []
-    assert not (here / "new").exists()
-
-
-def test_a_folder_that_is_a_link_is_not_followed(dpcalc, config, here):
-    (here.parent / "outside" / "deep").mkdir()
-    (here / "out").symlink_to("../outside/deep")
-    (here / "own").mkdir()
-    (here / "linked").symlink_to("own")
-    for path in ("out/x.sarif", "out/../x.sarif"):  # two dots are followed as the system does
-        ended = dpcalc("check", config(), "--report", f"sarif={path}")
-        assert (ended.code, "got a symbolic link" in ended.err) == (2, True)
-        assert list((here.parent / "outside").rglob("x*")) == []
-    assert dpcalc("check", config(), "--report", "sarif=linked/x.sarif").code == 0
-    assert dpcalc("check", config(), "--report", f"sarif={here.parent}/outside/x.sarif").code == 0  # as the user says
 
 
 @pytest.mark.usefixtures("here")
@@ -96,27 +71,9 @@ def test_an_earlier_report_is_replaced_in_one_step(dpcalc, config, name, steps):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a full device")
-def test_devices_pipes_and_a_file_for_two_reports(dpcalc, config, tmp_path):
+def test_devices_and_pipes(dpcalc, config, tmp_path):
     assert dpcalc("check", config(), "--report", "json=/dev/null").code == 0
     assert dpcalc("check", config(), "--report", "json=/dev/full").code == 2
     assert all(stat.S_ISCHR(Path(name).stat().st_mode) for name in ("/dev/null", "/dev/full"))
     os.mkfifo(tmp_path / "pipe")  # without a reader it is not waited for
     assert dpcalc("check", config(), "--report", f"json={tmp_path / 'pipe'}").code == 2
-    same = tmp_path / "a"
-    ended = dpcalc("check", config(), "--report", f"json={same}", "--report", f"sarif={tmp_path}/./a")
-    assert (ended.code, "expected a file for each report" in ended.err) == (2, True)
-
-
-@pytest.mark.parametrize("target", ["file", "missing"])
-def test_a_link_that_stands_for_standard_output_stays(dpcalc, config, tmp_path, monkeypatch, target):
-    """/dev/stdout is a link to a file if standard output is redirected: it was replaced for the whole machine."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "file").touch()
-    (tmp_path / "stdout").symlink_to(target)
-    ended = dpcalc("check", config(), "--report", "sarif=stdout")
-    assert ended.code == 2
-    assert "--report sarif=stdout: expected a file or a device, got a symbolic link to a file" in ended.err
-    assert str((tmp_path / "stdout").readlink()) == target
-    (tmp_path / "null").symlink_to("/dev/null")
-    assert dpcalc("check", config(), "--report", "sarif=null").code == 0
-    assert str((tmp_path / "null").readlink()) == "/dev/null"

@@ -9,23 +9,12 @@ import yaml
 
 from dpcalc.audit import simulate
 from dpcalc.sampling.schemes import Fixed, Poisson
-from tests.cli.solving import FLAT, PHASES, facts
+from tests.cli.solving import FLAT, facts
 from tests.thinning import thinned
 
 PLANS = yaml.safe_load(Path(__file__).with_name("simulate.yaml").read_text(encoding="utf-8"))
 NAMES = ("user", "session", "example")
 SMALL = ("--draws", "3000")
-NESTED = """\
-version: 1
-data:
-  levels: [{name: clinic}, {name: patient}, {name: visit}]
-  tree: [[4, 2, 3], [4, 5]]
-sampling: {clinic: {scheme: fixed, size: 1}, patient: {scheme: poisson, rate: 0.5}, visit: {scheme: fixed, size: 2}}
-mechanism: {noise_multiplier: 4, clip: clinic}
-training: {steps: 100}
-privacy: {unit: visit, adjacency: add-remove, delta: 1e-3}
-"""
-
 pytestmark = pytest.mark.usefixtures("fresh_caches")
 
 
@@ -138,25 +127,6 @@ def test_batches_are_drawn_where_the_scheme_says_who_is_in_a_step(real, file, sa
     assert found(ended)["notes"] == ([told] if why else [])
 
 
-@pytest.mark.heavy
-def test_levels_phases_and_text(real, file):
-    ended = real("simulate", str(file(NESTED)), *SMALL)
-    assert ended.code == 0
-    assert "checks: inclusion of one visit: computed 0.25000" in ended.out
-    assert "checks: clinic drawn at a time: computed 1, drawn 1, 3000 draws" in ended.out
-    assert "checks: share of patient drawn: computed 0.50000" in ended.out
-    assert "checks: visit drawn at a time: computed 2, drawn 2" in ended.out
-    assert "checks: batch size (clinic): computed 1, drawn 1, 3000 draws (from 1 to 1)" in ended.out
-    ended = real("simulate", str(file(PHASES)), *SMALL)
-    assert "checks: main: share of example drawn" in ended.out
-
-
-def test_the_same_seed_draws_the_same(real, file):
-    first, again, other = (real("simulate", str(file()), *SMALL, "--seed", seed).out for seed in ("3", "3", "4"))
-    assert first == again
-    assert first.replace("seed: 3", "seed: 4") != other
-
-
 def wrong(real, file, text=FLAT):
     """The quantities that are contradicted."""
     words = ("simulate", str(file(text)), "--draws", "20000")
@@ -176,22 +146,3 @@ def test_a_sampler_that_draws_too_often_is_found(real, file, monkeypatch):
     fixed = FLAT.replace("{scheme: poisson, rate: 0.01}", "{scheme: fixed, size: 10}")
     monkeypatch.setattr(Fixed, "rate", lambda self, count: Fraction(self.size, 2 * count))
     assert wrong(real, file, fixed) == ["inclusion of one example"]
-
-
-def test_on_a_terminal_it_is_a_table(real, file, monkeypatch):
-    monkeypatch.setattr("dpcalc.cli.output.on_terminal", lambda: True)
-    monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda: False)
-    monkeypatch.setenv("COLUMNS", "100")
-    ended = real("simulate", str(file(PHASES)), *SMALL)
-    assert ended.out.startswith("computed agrees with drawn   seed 1")
-    assert "quantity" in ended.out
-    assert "main: share of" in ended.out
-    assert max(map(len, ended.out.splitlines())) <= 100
-    monkeypatch.setattr(Poisson, "rate", lambda self, _: self.probability / 2)
-    ended = real("simulate", str(file()), "--draws", "20000")
-    assert ended.out.startswith("1 of 3 computed numbers contradicted")
-
-
-def test_the_sampler_needs_neither_noise_nor_steps(real, file):
-    assert real("simulate", str(file()), *SMALL, "--noise-multiplier", "0").code == 0
-    assert real("simulate", str(file(FLAT.replace("500", "0"))), *SMALL).code == 0

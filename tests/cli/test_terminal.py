@@ -15,9 +15,8 @@ import pytest
 import dpcalc.cli.commands  # noqa: F401  before a test puts another function in the place of one that it imports
 from dpcalc._version import __version__
 from dpcalc.cli import options
-from dpcalc.cli.output import on_terminal, styled_text
+from dpcalc.cli.output import styled_text
 from tests.cli.running import environment, on_a_terminal, shown_on
-from tests.thinning import thinned
 
 ROOT = Path(__file__).parents[2]
 TEXT = """\
@@ -33,53 +32,18 @@ checked 4 files: 1 undecided, 1 invalid, 1 failed, 1 passed
 
 
 @pytest.mark.heavy
-def test_a_headline_and_labelled_rows(config):
-    code, out = on_a_terminal("epsilon", config(name="'[/x] [bold]'", steps=1500), errors=DEVNULL)
-    assert code == 0
+def test_a_person_gets_colours_and_programs_do_not(config):
+    path = config(name="'[/x] [bold]'", steps=1500)
+    code, out = on_a_terminal("epsilon", path, errors=DEVNULL)
     assert out.startswith("\x1b[1mepsilon <= 1.50   \x1b[0m\x1b[1;32mwithin the budget 2.0 (75.0%)\x1b[0m")
-    assert "  [/x] [bold]\n" in out
-    assert "1,500 steps" in out
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_is_no_escape_at_all(config, env):
-    code, out = on_a_terminal("compare", config(), errors=DEVNULL, **env)
-    assert (code, "\x1b" in out, "does [not] apply" in out) == (0, False, True)
-    assert all(len(line) <= 80 for line in out.splitlines())
-
-
-@pytest.mark.heavy
-def test_quiet_and_json_are_for_programs(config):
-    path = config()
-    assert on_a_terminal("epsilon", path, "-q", errors=DEVNULL) == (0, "0.500000\n")
+    assert (code, "  [/x] [bold]\n" in out, "1,500 steps" in out) == (0, True, True)
+    assert on_a_terminal("epsilon", path, "-q", errors=DEVNULL) == (0, "1.50000\n")
     code, out = on_a_terminal("epsilon", path, "--json", errors=DEVNULL)
     assert (code, out[0], "\x1b" in out) == (0, "{", False)
-
-
-@pytest.mark.parametrize("command", ["epsilon", "compare"])
-def test_the_terminal_form_in_this_process(dpcalc, config, monkeypatch, command):
-    monkeypatch.setattr("dpcalc.cli.output.on_terminal", lambda: True)
-    monkeypatch.setattr("dpcalc.cli.output.has_styles", lambda *_: False)
-    ended = dpcalc(command, config())
-    assert ended.code == 0
-    assert "\x1b" not in ended.out  # drawn for a terminal, without escapes for what is none
-    assert "delta = 1e-05" in ended.out.splitlines()[0]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("command", thinned(["several", "epsilon", "compare", "steps"], 1))
-def test_names_are_shown_as_they_are_written(config, tmp_path, command):
-    """No markup is read in them, and no code of an emoji."""
-    name = "[red]x[/red] :smile: [/b]"
-    path = config(name=f"'{name}'", file="[bold]:B:.yaml", steps=50)
-    words = {"several": ("epsilon", path, config(name="other")), "steps": ("curve", "steps", path, "--range", "10,50")}
-    code, text = on_a_terminal(*words.get(command, (command, path)), columns=200)
-    assert code == 0
-    assert command == "compare" or name in bare(text)
-    assert "\N{SMILING FACE WITH OPEN MOUTH AND SMILING EYES}" not in text
-    code, text = on_a_terminal("check", path, columns=200)
-    assert f"  {tmp_path}/[bold]:B:.yaml\n" in bare(text)
+    for env in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        code, out = on_a_terminal("compare", path, errors=DEVNULL, **env)
+        assert (code, "\x1b" in out, "does [not] apply" in out) == (0, False, True)
+        assert all(len(line) <= 80 for line in out.splitlines())
 
 
 # Texts in colour, and where their lines end
@@ -119,10 +83,8 @@ def test_verdicts_and_findings_differ_in_colour(shown):
     assert len(set(findings.values())) == 3
 
 
-@pytest.mark.parametrize("plain", [False, True])
-def test_lines_end_between_words(shown, plain):
-    text = shown(TEXT, columns=40, plain=plain)
-    assert plain == ("\x1b" not in text)
+def test_lines_end_between_words(shown):
+    text = shown(TEXT, columns=40)
     assert all(len(line) <= 40 for line in bare(text).splitlines())
     assert bare(text).split() == TEXT.split()
 
@@ -163,15 +125,7 @@ def test_what_is_no_terminal_gets_the_text_as_it_is(dpcalc, config, monkeypatch)
     assert bare(styled_text(TEXT, StringIO())) == TEXT != styled_text(TEXT, StringIO())
     monkeypatch.setenv("NO_COLOR", "1")
     assert styled_text(TEXT, StringIO()) == TEXT
-    assert not on_terminal()
     assert "phases: training: 5000 steps" in dpcalc("epsilon", config(steps=5000)).out
-
-
-def test_a_chart_has_thousands_separators_and_a_pipe_has_none(real, file, monkeypatch):
-    words = ("curve", "steps", str(file()), "--set", "data.examples=50000", "--range", "10000,20000")
-    assert "10000" in real(*words).out
-    monkeypatch.setattr("dpcalc.cli.explore.on_terminal", lambda: True)
-    assert "of 50,000 (example)" in " ".join(real(*words).out.split())
 
 
 # The bar of progress: on a terminal, after a while, and nowhere else
@@ -213,9 +167,7 @@ def test_a_bar_appears_on_a_terminal_when_work_takes_long():
     ("label", "total", "part", "columns", "expected"),
     [
         ("sweep", 8_000, 0.1015, "80", ["sweep", "812/8,000 10%", "left"]),
-        ("configs/cifar.yaml", 0, 0.5, "80", ["configs/cifar.yaml", " 50%", "left"]),
         ("[red]x[/red] :B: \x1b[2Jy", 0, 0.25, "80", ["[red]x[/red] :B: ?[2Jy", "25%"]),
-        ("a/very/long/path/to/a/config/that/is/cut.yaml", 0, 1.0, "80", ["...a/config/that/is/cut.yaml", "100%"]),
         ("a/very/long/path/to/a/config/that/is/cut.yaml", 9, 0.5, "60", ["...t/is/cut.yaml", "50%", "-:--:-- left"]),
     ],
 )

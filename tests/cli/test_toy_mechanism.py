@@ -8,6 +8,7 @@ import pytest
 
 from dpcalc.mechanisms.kinds import MECHANISMS
 
+TOYS = "{type: toy, odds: 3}"
 TOY = """version: 1
 data: {examples: 1000}
 sampling: {scheme: all}
@@ -27,8 +28,8 @@ def toy(monkeypatch):
 def toy_run(real, tmp_path):
     """Run a command on the toy's config, with another mechanism if one is given."""
 
-    def run(*arguments, mechanism="{type: toy, odds: 3}"):
-        (tmp_path / "toy.yaml").write_text(TOY.replace("{type: toy, odds: 3}", mechanism))
+    def run(*arguments, mechanism=TOYS):
+        (tmp_path / "toy.yaml").write_text(TOY.replace(TOYS, mechanism))
         return real(*arguments, "toy.yaml")
 
     return run
@@ -58,19 +59,28 @@ def test_epsilon_is_that_of_every_outcome(toy_run):
 
 
 @pytest.mark.parametrize(
-    ("command", "words"),
+    ("command", "mechanism", "code", "words"),
     [
-        ("compare", "method: pld"),
-        ("curve steps", "4"),
-        ("check", "epsilon"),
-        ("show", "mechanism: {type: toy, odds: 3}"),
-        ("statement", "toy, odds 3"),
-        ("risk", "advantage: "),
+        ("compare", TOYS, 0, ["method: pld"]),
+        ("curve steps", TOYS, 0, ["4"]),
+        ("check", TOYS, 0, ["epsilon"]),
+        ("show", TOYS, 0, [f"mechanism: {TOYS}"]),
+        ("statement", TOYS, 0, ["toy, odds 3"]),
+        ("risk", TOYS, 0, ["advantage: "]),
+        ("epsilon", "{type: toy, odds: 0.5}", 2, ["`mechanism.odds` must be from 1 to 1000, got the number 0.5"]),
+        ("epsilon", "{type: toy}", 2, ["`mechanism.odds` is missing", "^ say the odds"]),
+        (
+            "epsilon",
+            "{noise_multiplier: 1, odds: 3}",
+            2,
+            ["`odds` does not go with type `gaussian`", "^ `gaussian` "],
+        ),
+        ("epsilon", "{type: toi, odds: 3}", 2, ["got the string 'toi'", "^ did you mean `toy`?"]),
     ],
 )
-def test_other_commands(toy_run, command, words):
-    ended = toy_run(*command.split())
-    assert (ended.code, words in ended.out) == (0, True), ended
+def test_other_commands_and_wrong_values(toy_run, command, mechanism, code, words):
+    ended = toy_run(*command.split(), mechanism=mechanism)
+    assert (ended.code, [each for each in words if each not in ended.out + ended.err]) == (code, []), ended
 
 
 def test_schema_describes_it(real):
@@ -78,18 +88,3 @@ def test_schema_describes_it(real):
     assert "toy" in schema["properties"]["type"]["anyOf"][0]["enum"]
     assert schema["properties"]["odds"]["description"] == "Odds of the true bit, for type toy."
     assert "| `mechanism.odds` | number, 1 to 1000 |" in real("schema", "--markdown").out
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "message", "hint"),
-    [
-        ("{type: toy, odds: 0.5}", "`mechanism.odds` must be from 1 to 1000, got the number 0.5", ""),
-        ("{type: toy}", "`mechanism.odds` is missing", "^ say the odds"),
-        ("{noise_multiplier: 1, odds: 3}", "`odds` does not go with type `gaussian`", "^ `gaussian` takes `noise_mul"),
-        ("{type: toi, odds: 3}", "got the string 'toi'", "^ did you mean `toy`?"),
-    ],
-)
-def test_wrong_values_have_messages(toy_run, mechanism, message, hint):
-    ended = toy_run("epsilon", mechanism=mechanism)
-    assert (ended.code, ended.out) == (2, "")
-    assert (message in ended.err, hint in ended.err) == (True, True), ended.err

@@ -1,37 +1,15 @@
-"""`show`, `schema`, `explain` and `init`, and the pages that are made of their answers and of every help."""
+"""`schema` and `explain`, and the pages that are made of their answers and of every help."""
 
 import json
-import os
 import re
-import stat
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from dpcalc.cli.commands import application
-from dpcalc.cli.configs import Template
-from dpcalc.config.load import load, load_text
-from dpcalc.planner.evaluate import guarantee
 from dpcalc.report.rules import RULES
 
 ROOT = Path(__file__).parents[2]
-TEMPLATES = ROOT / "dpcalc" / "config" / "templates"
-
-
-def test_show_is_loaded_again(dpcalc, config):
-    path = config()
-    shown = dpcalc("show", path, "--set", "training.steps=7", "--method", "rdp")
-    again = load_text(shown.out, path="shown")
-    before = load(path, assignments=["training.steps=7", "accounting.method=rdp"])
-    assert (shown.code, again.config_hash, again.plan) == (0, before.config_hash, before.plan)
-
-
-def test_show_of_flags_alone(dpcalc, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    run = ("--sample-rate", "0.01", "--noise-multiplier", "1", "--epochs", "2", "--delta", "1e-6")
-    shown = dpcalc("show", *run)
-    assert (shown.code, load_text(shown.out, path="shown").plan.steps) == (0, 200)
 
 
 def test_schema(dpcalc):
@@ -49,17 +27,6 @@ def test_explain(dpcalc):
             assert ended.out == f"{code}: {rule.title}\n\n{rule.rule}\n\nWhy: {rule.reason}\n\nFix: {rule.fix}\n"
     listed = dpcalc("explain").out.splitlines()
     assert [tuple(line.split(maxsplit=1)) for line in listed] == [(code, rule.title) for code, rule in RULES.items()]
-
-
-@pytest.mark.parametrize(
-    ("code", "hint"),
-    [("DPC113", "did you mean DPC"), ("DPC4041", "did you mean DPC404?"), ("x\x1b[2J", "`dpcalc explain` lists all")],
-)
-def test_explain_of_no_code(dpcalc, code, hint):
-    ended = dpcalc("explain", code)
-    assert (ended.code, ended.out) == (2, "")
-    assert hint in ended.err
-    assert "\x1b" not in ended.err
 
 
 def test_every_code_of_the_package_is_explained():
@@ -192,65 +159,3 @@ def test_the_variables_of_the_man_page_are_those_that_are_read():
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "dpcalc").rglob("*.py"))
     read = set(re.findall(r"\bDPCALC_[A-Z]+\b", text))
     assert read == {name for name in VARIABLES if name.startswith("DPCALC")}
-
-
-# `init`
-
-
-@pytest.mark.parametrize("template", get_args(Template))
-def test_init(dpcalc, tmp_path, monkeypatch, template):
-    monkeypatch.chdir(tmp_path)
-    ended = dpcalc("init", "--template", template)
-    assert (ended.code, ended.out) == (0, "wrote dpcalc.yaml\n")
-    text = (tmp_path / "dpcalc.yaml").read_text(encoding="utf-8")
-    if "scheme: ???" in text:  # any loader fits, and none is chosen
-        assert "how the loader draws" in ended.err
-        asked = dpcalc("epsilon")
-        assert (asked.code, "`sampling.scheme` is `???`" in asked.err) == (2, True)
-        assert dpcalc("init", "--template", template, "--scheme", "poisson", "--force").code == 0
-    assert text.startswith("# yaml-language-server: $schema=dpcalc.schema.json\n")
-    assert text.count("#") >= 7
-    assert dpcalc("validate", "dpcalc.yaml").out == "passed  dpcalc.yaml\nread 1 file: 1 passed\n"
-    plan = load("dpcalc.yaml").plan
-    assert 0 < guarantee(plan).epsilon < plan.budget.epsilon
-
-
-def test_every_template_is_offered():
-    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == set(get_args(Template))
-
-
-def test_where_init_writes(dpcalc, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert dpcalc("init", "--template", "maml", "-o", "-").out == (TEMPLATES / "maml.yaml").read_text(encoding="utf-8")
-    assert "scheme: shuffle" in dpcalc("init", "-o", "-", "--scheme", "shuffle").out
-    assert list(tmp_path.iterdir()) == []
-    assert dpcalc("init", "--output", "run.yml").out == "wrote run.yml\n"
-    assert os.name != "posix" or stat.S_IMODE((tmp_path / "run.yml").stat().st_mode) == 0o644
-    (tmp_path / "run.yml").write_text("mine")
-    ended = dpcalc("init", "-o", "run.yml")
-    assert (ended.code, ended.out, (tmp_path / "run.yml").read_text()) == (2, "", "mine")
-    assert "--force" in ended.err
-    assert dpcalc("init", "-o", "run.yml", "--force").code == 0
-    assert (tmp_path / "run.yml").read_text(encoding="utf-8") == (TEMPLATES / "dpsgd.yaml").read_text(encoding="utf-8")
-    (tmp_path / "dpcalc.yaml").symlink_to("none.yaml")  # a dangling link stays
-    assert dpcalc("init").code == 2
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["dpcalc.yaml", "run.yml"]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("-o", "none/a.yaml"), ""),
-        (("-o", ""), ""),
-        (("-o", "a\0b.yaml"), ""),
-        (("-o", "x" * 300), ""),
-        (("-o", "-", "--scheme", "bernoulli"), "dpcalc calls this `poisson`"),
-        (("-o", "-", "--template", "maml", "--scheme", "shuffle"), "says itself how it draws"),
-        (("--template", "cnn"), "maml"),
-    ],
-)
-def test_init_that_writes_nothing(dpcalc, tmp_path, monkeypatch, words, said):
-    monkeypatch.chdir(tmp_path)
-    ended = dpcalc("init", *words)
-    assert (ended.code, ended.out, said in ended.err) == (2, "", True)
-    assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,4 @@
-"""`dpcalc init FILE`: what it finds and writes, with no number of its own; and the shapes of docs/adopt.md."""
+"""`dpcalc init`: templates, what it finds in files, with no number of its own, and the shapes of docs/adopt.md."""
 
 import importlib.util
 import os
@@ -16,14 +16,14 @@ import pytest
 import yaml
 
 from dpcalc.config.load import load, load_text
-from dpcalc.config.source import ConfigError
 from dpcalc.planner.evaluate import guarantee
 from tests.cli.running import environment, shown_on
 from tests.config.texts import corpus, flat
 
-ROWS = yaml.safe_load(Path(__file__).with_name("init_files.yaml").read_text(encoding="utf-8"))
+ROWS = yaml.safe_load(Path(__file__).with_name("init.yaml").read_text(encoding="utf-8"))
 
 ROOT = Path(__file__).parents[2]
+TEMPLATES = ROOT / "dpcalc" / "config" / "templates"
 SHAPES = ROOT / "sample_configs" / "adopt"
 PAGE = (ROOT / "docs" / "adopt.md").read_text(encoding="utf-8")
 
@@ -196,24 +196,6 @@ def test_what_a_launch_decides_of_the_loader_is_open(real, name, loader, private
     assert (line in ended.out, "epsilon <=" in ended.err) == (False, True)
 
 
-def test_an_argument_leads_to_its_flag(real):
-    text = TRAINING.format(loader="", private=", target_delta=made()")
-    ended = written(real, text, "--loader", "opacus", file="train.py")
-    assert '  max_grad_norm: "${train.py:flags.clip}"' in ended.out
-    assert '  noise_multiplier: "${train.py:flags.sigma}"' in ended.out
-    assert "not used: calls.make_private.target_delta is `made()`, no literal (train.py, line 10)\n" in ended.err
-    assert ("sigma" in ended.err.partition("not used")[2], "=  (" in ended.err) == (False, False)
-    assert "no budget: `dpcalc check` lets every epsilon pass" in ended.err
-    # One whose flag is not known, or that is no flag of this file, is open.
-    ended = written(real, text.replace("args.clip", "chosen.clip"), file="train.py")
-    assert "  max_grad_norm: ???" in ended.out
-    assert "max_grad_norm" in ended.err.partition("missing: ")[2]
-    ended = written(real, text.replace("noise_multiplier=args.sigma", "noise_multiplier=chosen()"), file="train.py")
-    assert "  noise_multiplier: ???  # calls.make_private.noise_multiplier is `chosen()`, no literal" in ended.out
-    ended = written(real, text.replace("=args.sigma", "=sigma"), file="train.py")
-    assert "  noise_multiplier: ???  # calls.make_private.noise_multiplier is `sigma`, no literal" in ended.out
-
-
 @pytest.mark.parametrize("case", corpus("unsectioned"), ids=lambda case: case["written"][:20])
 def test_what_a_person_answers_to_each_question_is_the_run(real, case):
     text = written(real, case["written"]).out
@@ -222,44 +204,6 @@ def test_what_a_person_answers_to_each_question_is_the_run(real, case):
         text = text.replace(question, answer)
     meant = load_text(flat(case["meant"]), path="meant.yaml").plan
     assert load_text(text, path="run.yaml").plan.phases == meant.phases
-
-
-@pytest.mark.parametrize("name", ["dpsgd", "phases", "maml", "users", "pate"])
-def test_a_template_takes_no_coin_for_granted(real, name):
-    # A fixed cohort costs up to ten times what coins do: who leaves the line alone must not get the cheaper number.
-    stated = re.sub("#.*", "", real("init", "--template", name, "--output", "-").out)
-    assert "poisson" not in stated
-
-
-def test_two_answers_side_by_side(real):
-    ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\n")
-    assert "if the loader draws by shuffle: epsilon <= 191 at" in ended.err
-    assert "if the loader draws by poisson: epsilon <= 10.2 at" in ended.err
-    assert "missing: sampling.scheme" in ended.err
-
-
-def test_an_answer_that_a_file_excludes_is_none(real):
-    ended = written(real, "noise_multiplier: 1.1\nbatch_size: 250\nepochs: 60\ndelta: 1e-5\nn: 5000\nshuffle: true\n")
-    assert ("by shuffle: epsilon" in ended.err, "by poisson" in ended.err) == (True, False)
-    # Two loaders, one of them for tests: neither is stated of the training.
-    two = ", shuffle=True)\ntests = DataLoader(data, shuffle=False"
-    ended = written(real, TRAINING.format(loader=two, private=""), "--loader", "shuffle", file="train.py")
-    assert (ended.code, "scheme: shuffle" in ended.out) == (0, True)
-
-
-def test_all_that_is_open_is_one_message(real):
-    ended = written(real, "target_epsilon: 3\nnoise: 1\n")
-    Path("run.yaml").write_text(ended.out)
-    with pytest.raises(ConfigError) as caught:
-        load("run.yaml")
-    (found,) = caught.value.diagnostics
-    assert all(f"`{key}`" in found.message for key in ("data.examples", "sampling.scheme", "privacy.delta"))
-    assert "--set data.examples=VALUE" in found.hint
-    closing = (
-        "data.examples=60_000 sampling.scheme=poisson training.batch_size=256 training.steps=100 privacy.delta=1e-5"
-    )
-    words = [word for each in closing.split() for word in ("--set", each)]
-    assert float(real("solve-sigma", "run.yaml", "-q", *words).out) > 0  # an open noise is none
 
 
 def answered(answers, *words):
@@ -279,6 +223,19 @@ def answered(answers, *words):
     return running.wait(timeout=60), shown.replace("\r", "")
 
 
+ORDERED = "noise_multiplier: 10\nbatch_size: 250\nepochs: 10\ndelta: 1e-5\nn: 50000\n"
+CONDITIONS = ("seed", "once", "passes", "ranks", "noise", "nothing_else")
+
+
+@pytest.mark.parametrize("loader", ["shuffle", "trainer"])
+@pytest.mark.parametrize("left_out", [*CONDITIONS, ""])
+def test_an_order_is_secret_only_if_all_that_it_takes_is_stated(real, loader, left_out):
+    stated = [f"--set=order.{each}={'false' if each == left_out else 'true'}" for each in CONDITIONS]
+    ended = written(real, ORDERED, "--loader", loader, "--set=privacy.adjacency=replace-one", *stated)
+    assert ("order: secret" in ended.out) == (not left_out)
+    assert (f"order.{left_out}" if left_out else "epsilon <= 0.237" * (loader == "shuffle")) in ended.err
+
+
 @pytest.mark.heavy
 def test_five_questions_and_the_noise_that_fits(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -295,50 +252,6 @@ def test_five_questions_and_the_noise_that_fits(tmp_path, monkeypatch):
     assert 2.9 < guarantee(loaded.plan).epsilon <= 3
 
 
-ORDERED = "noise_multiplier: 10\nbatch_size: 250\nepochs: 10\ndelta: 1e-5\nn: 50000\n"
-CONDITIONS = ("seed", "once", "passes", "ranks", "noise", "nothing_else")
-
-
-@pytest.mark.parametrize("loader", ["shuffle", "trainer"])
-@pytest.mark.parametrize("left_out", [*CONDITIONS, ""])
-def test_an_order_is_secret_only_if_all_that_it_takes_is_stated(real, loader, left_out):
-    stated = [f"--set=order.{each}={'false' if each == left_out else 'true'}" for each in CONDITIONS]
-    ended = written(real, ORDERED, "--loader", loader, "--set=privacy.adjacency=replace-one", *stated)
-    assert ("order: secret" in ended.out) == (not left_out)
-    assert (f"order.{left_out}" if left_out else "epsilon <= 0.237" * (loader == "shuffle")) in ended.err
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "said"),
-    [
-        ("", (), "counts as known; a secret one, which may cost less, takes --set KEY=true of order.seed, order.once"),
-        ("seed: 0", (), "seed = 0, line 6: everybody can know it"),
-        ("seed: 7", [f"--set=order.{each}=true" for each in CONDITIONS[1:]], "seed = 7, line 6: everybody can know it"),
-        ("", [f"--set=order.{each}=true" for each in CONDITIONS], "for zero-out and replace-one alone"),
-    ],
-)
-def test_what_is_counted_of_an_order_is_said(real, text, words, said):
-    ended = written(real, ORDERED + text, "--loader", "shuffle", *words)
-    assert said in ended.err
-    assert "order" not in written(real, ORDERED + text, "--loader", "poisson").err
-
-
-@pytest.mark.parametrize(
-    ("text", "words", "is_said"),
-    [
-        ("seed: 0", ["shuffle"], True),
-        ("", ["trainer"], True),  # its `seed` is 42
-        ("", ["trainer", "--set=order.seed=true"], False),
-        ("", ["trainer", "--set=privacy.adjacency=zero-out"], False),
-        ("", ["shuffle"], False),
-    ],
-)
-def test_an_order_whose_seed_is_known_is_none_for_add_remove(real, text, words, is_said):
-    assert (
-        "add-remove takes an order whose seed nobody knows" in written(real, ORDERED + text, "--loader", *words).err
-    ) is is_said
-
-
 @pytest.mark.heavy
 @pytest.mark.parametrize("answers", ["yyyyyy", "n", "yyyn", ""])
 def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, monkeypatch, answers):
@@ -353,28 +266,37 @@ def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, 
 
 
 @pytest.mark.heavy
-def test_what_files_lack_is_asked(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("file", "text", "answers", "said", "written"),
+    [
+        (
+            "t.yaml",
+            "sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n",
+            ["poisson", "1000", "sigma", "", "3"],
+            ["missing: privacy.delta"],
+            ["budget:\n  epsilon: 3\n", "  delta: ???", '  noise_multiplier: "${t.yaml:sigma}"'],
+        ),
+        (  # what files state of the loader stands beside the question
+            "train.py",
+            TRAINING.format(loader=", shuffle=True", private=", poisson_sampling=False"),
+            ["opacus", "shuffle", "n", "", ""],
+            [
+                "calls.make_private.poisson_sampling = false (train.py, line 10)",
+                "Keras fit (fits)",
+                "its default: not what they state",
+                "expected a loader that draws as the files state",
+                "no budget",
+            ],
+            ["scheme: shuffle"],
+        ),
+    ],
+)
+def test_what_files_lack_is_asked(tmp_path, monkeypatch, file, text, answers, said, written):
     monkeypatch.chdir(tmp_path)
-    Path("t.yaml").write_text("sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n")
-    code, shown = answered(["poisson", "1000", "sigma", "", "3"], "init", "t.yaml")
-    assert (code, "missing: privacy.delta" in shown, "no budget" in shown) == (0, True, False)
-    assert "budget:\n  epsilon: 3\n" in Path("dpcalc.yaml").read_text()
-    assert "  delta: ???" in Path("dpcalc.yaml").read_text()
-    assert '  noise_multiplier: "${t.yaml:sigma}"' in Path("dpcalc.yaml").read_text()
-
-
-@pytest.mark.heavy
-def test_what_files_state_of_the_loader_stands_beside_the_question(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(TRAINING.format(loader=", shuffle=True", private=", poisson_sampling=False"))
-    code, shown = answered(["opacus", "shuffle", "n", "", ""], "init", "train.py")
-    asked = shown.partition("The files state of the loader:")[2]
-    assert code == 0
-    assert "calls.make_private.poisson_sampling = false (train.py, line 10)" in asked.partition("How does")[0]
-    assert ("Keras fit (fits)" in asked, "its default: not what they state" in asked) == (True, True)
-    assert "expected a loader that draws as the files state" in asked
-    assert "scheme: shuffle" in Path("dpcalc.yaml").read_text()
-    assert "no budget" in shown
+    Path(file).write_text(text)
+    code, shown = answered(answers, "init", file)
+    assert (code, [each for each in said if each not in shown]) == (0, [])
+    assert all(each in Path("dpcalc.yaml").read_text() for each in written)
 
 
 @pytest.mark.parametrize(("words", "said"), ROWS["wrong"])
@@ -398,19 +320,28 @@ def test_files_that_cannot_be_used(real, words, said):
     assert not Path("dpcalc.yaml").exists()
 
 
-def test_another_file_is_never_overwritten(real):
-    Path("t.yaml").write_text("sigma: 1")
-    Path("dpcalc.yaml").write_text("mine")
-    assert real("init", "t.yaml").code == 2
-    assert Path("dpcalc.yaml").read_text() == "mine"
-    assert real("init", "t.yaml", "--force").code == 0
+# Templates
 
 
-@pytest.mark.parametrize("file", ["train.py", "run.sh", "nb.ipynb", "train.yaml"])
-def test_a_training_file_in_the_place_of_a_config(real, file):
-    Path(file).write_text("sigma: 1\n")
-    ended = real("epsilon", file)
-    assert ended.code == 2
-    assert ended.err.count("error[DPC101]") == 1
-    assert "`dpcalc init FILE`" in ended.err
-    assert "docs/adopt.md" in ended.err
+@pytest.mark.parametrize("template", ["dpsgd", "phases", "maml", "users", "pate"])
+def test_a_template_keeps_its_budget_and_takes_no_coin_for_granted(dpcalc, tmp_path, monkeypatch, template):
+    """A fixed cohort costs up to ten times what coins do: who leaves the line alone must not get the cheaper number."""
+    monkeypatch.chdir(tmp_path)
+    ended = dpcalc("init", "--template", template)
+    assert (ended.code, ended.out) == (0, "wrote dpcalc.yaml\n")
+    text = (tmp_path / "dpcalc.yaml").read_text(encoding="utf-8")
+    assert text == (TEMPLATES / f"{template}.yaml").read_text(encoding="utf-8")
+    assert "poisson" not in re.sub("#.*", "", text)
+    if "scheme: ???" in text:  # any loader fits, and none is chosen
+        assert "how the loader draws" in ended.err
+        asked = dpcalc("epsilon")
+        assert (asked.code, "`sampling.scheme` is `???`" in asked.err) == (2, True)
+        assert dpcalc("init", "--template", template, "--scheme", "poisson", "--force").code == 0
+    assert text.startswith("# yaml-language-server: $schema=dpcalc.schema.json\n")
+    assert dpcalc("validate", "dpcalc.yaml").out == "passed  dpcalc.yaml\nread 1 file: 1 passed\n"
+    plan = load("dpcalc.yaml").plan
+    assert 0 < guarantee(plan).epsilon < plan.budget.epsilon
+
+
+def test_every_template_is_offered():
+    assert {path.stem for path in TEMPLATES.glob("*.yaml")} == {"dpsgd", "phases", "maml", "users", "pate"}
