@@ -87,7 +87,7 @@ class Cost(float):
 
 
 def planned(config, *changes):
-    """The plan of a config, or one of `configs`, with some dotted keys set; `keys` has short names, None drops a key."""
+    """The plan of a config, or one of `configs`, with dotted keys set; `keys` has short names, None drops a key."""
     config = deepcopy(CONFIGS[config] if isinstance(config, str) else config)
     for key, value in (item for each in changes for item in each.items()):
         if key == "counts":
