@@ -53,7 +53,7 @@ RUNS = {
 def test_what_the_rows_claim(name):
     plan = planned(*RUNS[name])
     rows = compare(plan)
-    order = [(not one.valid, one.epsilon is None, one.epsilon or 0.0) for one in rows]
+    order = [(not one.valid, one.epsilon is None, float(f"{one.epsilon or 0.0:.6g}")) for one in rows]
     assert order == sorted(order)
     assert sorted(one.method for one in rows if one.bound == "one-step bound") == sorted([*ACCOUNTANTS, "inversion"])
     assert all(one.note for one in rows if not one.valid or one.epsilon is None)

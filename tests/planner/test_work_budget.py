@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from fractions import Fraction
 from itertools import accumulate
 
 import numpy as np
@@ -266,6 +267,22 @@ def test_drawn_laws_fall_back_without_losing_the_clipping_level(monkeypatch):
     assert sharp * (1 - 1e-4) <= guarantee(plan).epsilon < 5 * sharp
 
 
+@pytest.mark.parametrize("user", [{"scheme": "poisson", "rate": 0.2}, {"scheme": "fixed", "size": 2}])
+def test_a_group_whose_placements_are_left_open_costs_no_less(monkeypatch, user):
+    config = {
+        "version": 1,
+        "data": {"levels": [{"name": "user", "count": 9}, {"name": "record", "count": 12}]},
+        "sampling": {"user": user, "record": {"scheme": "poisson", "rate": 0.25}},
+        "mechanism": {"noise_multiplier": 5.0, "clip": "record"},
+        "training": {"steps": 20},
+        "privacy": {"unit": "record", "adjacency": "zero-out", "delta": 1e-5, "group_size": 4},
+    }
+    placed = guarantee(planned(config)).epsilon
+    monkeypatch.setattr("dpcalc.amplification.groups.MAX_PLACEMENTS", 1)
+    monkeypatch.setattr("dpcalc.amplification.groups.MAX_PLACED_MEMBERS", 3)
+    assert placed * (1 - 1e-4) <= guarantee(planned(config)).epsilon < 10 * placed
+
+
 @pytest.mark.heavy
 @pytest.mark.parametrize("adjacency", thinned(["zero-out", "replace-one"], 1))
 def test_a_choice_that_takes_much_work_leaves_the_steps_amplified(without, adjacency):
@@ -335,7 +352,7 @@ def test_moments_of_several_runs_that_take_too_much_work_are_those_in_closed_for
 @pytest.mark.heavy
 def test_many_phases_that_differ_in_noise_are_composed():
     """dp_accounting says 2.805876; with less work for each phase the answer was the closed form's, 47.7."""
-    one = plan_of(Poisson(probability=0.01), steps=50)
+    one = plan_of(Poisson(probability=Fraction(1, 100)), steps=50)
     noises = (replace(one.phases[0].mechanism, noise_multiplier=1 + k / 100) for k in range(200))
     phases = tuple(replace(one.phases[0], name=f"p{k}", mechanism=noise) for k, noise in enumerate(noises))
     found = guarantee(replace(one, phases=phases))
@@ -355,7 +372,7 @@ def test_an_unfinished_lower_bound_takes_nothing_from_the_upper_one(without):
 @pytest.mark.heavy
 @pytest.mark.parametrize("names", [("RISK_WORK", "_COMPOSITION_WORK"), ("_MOMENT_WORK", "_COMPOSITION_WORK")])
 def test_bounds_on_attackers_that_take_too_much_work_are_looser_and_said(names, without):
-    plan = plan_of(Poisson(probability=0.1), noise=2.0, steps=50)
+    plan = plan_of(Poisson(probability=Fraction(1, 10)), noise=2.0, steps=50)
     sharp = risks.risk(plan)
     without("risk", *names)
     rough = risks.risk(plan)
