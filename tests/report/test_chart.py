@@ -292,7 +292,7 @@ def test_the_same_chart_gives_the_same_bytes(ending, start):
     assert picture == LOGARITHMIC.picture(ending)
 
 
-FORMULAS = ("=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3", "=", "@", "-", "+", "\t=1", "\r=1", "-x", "+1\r")
+FORMULAS = ("=1+1", "@SUM(A1)", "+cmd|' /C calc'!A0", "-2+3", "=", "@", "-", "+", "-x")
 
 
 def test_a_formula_in_a_cell_becomes_text(real, tmp_path):
