@@ -1,11 +1,13 @@
 """What fails beside a finished upper bound is left out and named; the upper bound stays or gives way to a looser."""
 
 import math
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import dpcalc
+from dpcalc.config.load import load
 from dpcalc.errors import ConvergenceError, OutOfTimeError, UnsupportedError
 from dpcalc.planner.compare import compare, cross_checks
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
@@ -105,6 +107,17 @@ def test_the_moments_give_a_delta_above_the_exact_one(broken, epsilon):
     assert found.method == "rdp"
     assert found.delta_lower is None or found.delta_lower <= exact
     assert exact <= found.delta <= min(1, 20 * exact)
+
+
+@pytest.mark.heavy
+def test_a_delta_far_out_is_below_that_of_the_moments(broken):
+    plan = load(str(Path(__file__).parents[2] / "sample_configs" / "mini_imagenet_5way_1shot.yaml")).plan
+    sharp = [delta_of(plan, epsilon=epsilon) for epsilon in (50.0, 100.0)]
+    broken(ConvergenceError("does not fit"), "evaluate.delta_bounds", "lower_end.delta_bounds")
+    for found in sharp:
+        moments = delta_of(plan, epsilon=found.epsilon)
+        assert (found.method, moments.method) == ("pld", "rdp")
+        assert 0 < found.delta < moments.delta
 
 
 def test_a_lower_end_above_the_upper_bound_is_no_tight_answer(monkeypatch):

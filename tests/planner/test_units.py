@@ -8,10 +8,11 @@ from fractions import Fraction
 import pytest
 
 from dpcalc.accountants import accountant_of
+from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency
 from dpcalc.planner.composition import composed, protected_units
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.sampling.schemes import All, Fixed, Poisson
+from dpcalc.sampling.schemes import All, Fixed, Poisson, RandomAllocation
 from dpcalc.sampling.trees import tree_of
 from tests.runs import of_tree, run_of
 
@@ -92,3 +93,10 @@ def test_held_draws_of_two_rhythms_above_a_group():
         ((1, 1),): ((half, 6), (both, 2)),
         ((1,), (1,)): ((Fraction(3, 4), 6), (both, 2)),
     }
+
+
+def test_a_run_has_one_set_of_data_and_no_step_beyond_those_that_units_choose_among():
+    with pytest.raises(InputError, match="same levels and counts"):
+        phases_of(*(run(tree_of(tree, NAMES), (ONE, ONE, ONE)) for tree in ([[4, 2], [4, 5]], [[4, 2], [5, 5]])))
+    with pytest.raises(InputError, match="steps: expected at most 16"):
+        run_of((60_000, RandomAllocation(times=2, steps=16)), steps=17)
