@@ -14,8 +14,10 @@ import dpcalc
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.planner.compare import cross_checks, gdp_row, tool_rows
+from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.statement import statement
+from dpcalc.planner.words import phase_summaries
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
 
@@ -55,6 +57,11 @@ class Cost(float):
     @property
     def checks(self):
         return cross_checks(self.plan)
+
+    @property
+    def sampling(self):
+        """The draws of the first phase in words."""
+        return phase_summaries(composed(self.plan), "")[0].sampling
 
     @property
     def said(self):
