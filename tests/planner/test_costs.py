@@ -16,6 +16,7 @@ from dpcalc.errors import InputError
 from dpcalc.planner.compare import cross_checks, gdp_row, tool_rows
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
+from dpcalc.planner.published import strong_composition_row
 from dpcalc.planner.statement import statement
 from dpcalc.planner.words import phase_summaries
 from tests.oracles.exact_gaussian import exact_epsilon
@@ -47,8 +48,8 @@ class Cost(float):
 
     def tool(self, *names):
         """The row of what a tool prints, or of the central limit, with this method or bound, or both."""
-        found = [row for row in (*tool_rows(self.plan), gdp_row(self.plan)) if {*names} <= {row.method, row.bound}]
-        return found[0]
+        rows = (*tool_rows(self.plan), gdp_row(self.plan), strong_composition_row(self.plan))
+        return next(row for row in rows if {*names} <= {row.method, row.bound})
 
     @cached_property
     def statement(self):
@@ -141,4 +142,4 @@ def test_costs(row, tried):
 def test_refusals(name):
     row = REFUSED[name]
     with pytest.raises(InputError, match=row["words"]):
-        eval(row.get("ask", "cost"), {"cost": Cost(planned(row["config"], row["set"]))})  # noqa: S307  our own
+        eval(row.get("ask", "cost"), {"cost": Cost(planned(row["config"], row["set"])), "dpcalc": dpcalc})  # noqa: S307  our own

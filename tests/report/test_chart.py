@@ -306,3 +306,6 @@ def test_a_formula_in_a_cell_becomes_text(real, tmp_path):
     assert [cell[:1] for cell in cells] == ["'"] * len(FORMULAS) + ["a", "1"]
     assert all(cell.isprintable() for cell in header)
     assert all(float(number) >= 0 for number in row)
+    (tmp_path / "a.yaml").write_text(json.dumps(RUN | {"name": "-1"}), encoding="utf-8")
+    header, row = csv.reader(real("epsilon", "a.yaml", "--format", "csv").out.splitlines())
+    assert dict(zip(header, row, strict=True))["name"] == "-1"
