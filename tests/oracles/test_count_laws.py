@@ -8,7 +8,7 @@ import mpmath
 import pytest
 from scipy.stats import binom
 
-from dpcalc.amplification.groups import large_group
+from dpcalc.amplification.groups import contexts, large_group, members_in_batch, placements
 from dpcalc.sampling.counts import (
     binomial,
     binomial_lower,
@@ -21,7 +21,7 @@ from dpcalc.sampling.counts import (
     hypergeometric,
 )
 from dpcalc.sampling.paths import Path
-from dpcalc.sampling.schemes import Poisson, WithReplacement
+from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
 from tests.thinning import thinned
 
@@ -275,3 +275,17 @@ def test_large_groups_without_exact_probabilities():
             exact = min(Fraction(1), comb(members, j) * rate**j)
             assert below >= exact - Fraction(1, 2**1200)
             assert float(below) <= float(exact) * (1 + 1e-12) + 1e-300
+
+
+@pytest.mark.parametrize("placement", placements(4, (9, 9)))
+def test_a_large_group_is_drawn_no_less_than_any_placement(placement):
+    """Given that any parent is drawn, and revealed, the bound on the tails holds."""
+    rate, eta = Fraction(1, 4), Fraction(1, 5)
+    schemes = [Poisson(probability=eta), Fixed(size=3)]
+    ((drawn, law),) = large_group(4, eta, rate)
+    told = contexts(placement, schemes, [9, 12])
+    assert sum(chance for context, chance in told.items() if context) <= drawn
+    for context in told:
+        inside = members_in_batch(context, schemes[-1], 12)
+        for j in range(1, 5):
+            assert sum(p for h, p in inside.items() if h >= j) <= sum(p for h, p in law.items() if h >= j)
