@@ -91,6 +91,6 @@ def test_the_phase_is_named():
 def test_the_gate_counts_the_best_of_several_runs(real, file):
     sections = {"training": "{steps: 500}", "mechanism": "{noise_multiplier: 2}", "tuning": "{mean: 10}"}
     path = str(file(flat(sections)))
-    assert real("check", path, "--max-epsilon", "0.8").code == 1
+    assert real("check", path, "--max-epsilon", "0.5").code == 1
     Path(path).write_text(flat(sections | {"tuning": None}), encoding="utf-8")
-    assert real("check", path, "--max-epsilon", "0.8").code == 0
+    assert real("check", path, "--max-epsilon", "0.5").code == 0
