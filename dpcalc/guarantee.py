@@ -106,7 +106,7 @@ apart; at ten times the value a lower bound that is 1 % lower would be called ti
 MAX_REGRET = 0.01
 """Regret below which mu-GDP sums a run up (2503.10945): a hundredth of an error rate that a run may hide more than mu.
 
-At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/planner/test_gdp.py)."""
+At ten times the value Laplace noise, of which mu says little, would count as summed up (tests/oracles/test_gdp.py)."""
 
 CONDITIONAL = "conditional: "
 """Begins the note of a guarantee that holds if another library keeps its word; what it must keep follows."""

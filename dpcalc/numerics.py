@@ -19,7 +19,7 @@ Complex = NDArray[np.complex128]
 # Log-space sums, the standard normal distribution and Gauss-Legendre quadrature.
 # scipy.special has most of this. Functions of arrays that only PATE and lower bounds without a grid need are SciPy's;
 # the others are on the start-up path of `dpcalc epsilon`, where importing scipy.special takes longer than all the rest.
-# tests/numerics/test_normal.py compares them with SciPy and mpmath.
+# tests/oracles/test_normal.py compares them with SciPy and mpmath.
 
 
 # Sums and differences of positive numbers that are given by their logarithms.
@@ -181,7 +181,7 @@ def gauss_legendre_panels(edges: Array, *, order: int) -> tuple[Array, Array]:
 
 
 # Longest extrapolations of `falling_root`; its variable is a logarithm, so at most half and eight times the value. Ten
-# times longer steps to the left end where moments are expensive; tests/numerics/test_roots.py bounds the evaluations.
+# times longer steps to the left end where moments are expensive.
 _MAX_STEP_LEFT, _MAX_STEP_RIGHT = -math.log(2), math.log(8)
 
 

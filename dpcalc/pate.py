@@ -6,7 +6,7 @@ import warnings
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable
-from typing import SupportsInt
+from typing import BinaryIO, SupportsInt
 
 import numpy as np
 from numpy.lib import format as npy
@@ -15,8 +15,8 @@ from scipy.ndimage import maximum_filter
 
 from dpcalc.accountants.closed_forms import equal_steps, gaussian_epsilon
 from dpcalc.accountants.rdp import log_peak
-from dpcalc.config.source import ConfigError, open_regular, visible
-from dpcalc.errors import InputError, UnsupportedError, require_positive, system_message
+from dpcalc.config.source import readable, visible
+from dpcalc.errors import InputError, UnsupportedError, require_positive
 from dpcalc.guarantee import Adjacency, Guarantee, Kind, Row
 from dpcalc.mechanisms.black_box import (
     MIN_MASS,
@@ -55,12 +55,8 @@ def read_votes(
     """
     if not path.lower().endswith(_ENDINGS):
         raise InputError(f"{path}: expected a file *{', *'.join(_ENDINGS)}, got another ending")
-    try:
-        table = _npy_table(path) if path.lower().endswith(".npy") else _csv_table(path)
-    except ConfigError as error:
-        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
+    with readable(path) as (_, stream):
+        table = _npy_table(path, stream) if path.lower().endswith(".npy") else _csv_table(path, stream)
     _refuse_cells(path, (table < 0) | (table > _MAX_TEACHERS), table, _COUNT)
 
     counts = table
@@ -97,23 +93,22 @@ def read_votes(
     return Votes(counts=counts, teachers=expected)
 
 
-def _npy_table(path: str) -> IntArray:
+def _npy_table(path: str, stream: BinaryIO) -> IntArray:
     """Return the whole numbers in a .npy file, whose header is untrusted.
 
     Type, shape and size are checked before NumPy allocates or unpickles anything.
     """
     damaged = InputError(f"{path}: expected a NumPy array of whole numbers, got a damaged one")
-    with open_regular(path) as stream:
-        if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
-            raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
-        stream.seek(0)
-        try:
-            read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # of headers that Python 2 wrote
-                shape, _, dtype = read(stream)
-        except Exception as error:  # NumPy reads it with Python's own parser, which raises many exceptions
-            raise damaged from error
+    if stream.read(len(_NPY_MAGIC)) != _NPY_MAGIC:
+        raise InputError(f"{path}: expected a NumPy array of whole numbers, got something else")
+    stream.seek(0)
+    try:
+        read = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of headers that Python 2 wrote
+            shape, _, dtype = read(stream)
+    except Exception as error:  # NumPy reads it with Python's own parser, which raises many exceptions
+        raise damaged from error
     if dtype.hasobject:
         raise InputError(f"{path}: expected a NumPy array of whole numbers, got Python objects, which are not loaded")
     if dtype.kind not in "iuf":
@@ -137,41 +132,40 @@ def _npy_table(path: str) -> IntArray:
     return table
 
 
-def _csv_table(path: str) -> IntArray:
+def _csv_table(path: str, stream: BinaryIO) -> IntArray:
     """Return the whole numbers of a CSV file, without blank lines and a header, a first line without numbers."""
     # Rows as arrays of four bytes a number: lists of Python's numbers take several times the memory.
     rows: list[NDArray[np.int32]] = []
     delimiter, columns, number = "", 0, 0
-    with open_regular(path) as stream:
-        while line := stream.readline(_MAX_LINE_BYTES):
-            number += 1
-            if len(line) == _MAX_LINE_BYTES:  # a file without line ends is refused before it fills the memory
-                raise InputError(f"{path}: row {number}: expected at most {_MAX_LINE_BYTES} characters, got more")
-            try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise InputError(f"{path}: row {number}: expected UTF-8 text, got other bytes") from None
-            if not text.strip():
-                continue
-            text = text.rstrip("\r\n")
-            delimiter = delimiter or max(_DELIMITERS, key=text.count)
-            words = text.split(delimiter)
-            is_first, columns = not columns, columns or len(words)
-            if len(words) != columns:
-                raise InputError(f"{path}: row {number}: expected {columns} columns, got {len(words)}")
-            if is_first and all(_as_number(word) is None for word in words):
-                continue
-            try:
-                # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
-                rows.append(np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32))
-            except (ValueError, OverflowError):  # "3.0" is a whole number too
-                values = [_as_number(word) for word in words]
-                for column, (value, word) in enumerate(zip(values, words, strict=True)):
-                    if value is None or not (value.is_integer() and abs(value) <= _MAX_TEACHERS):
-                        got = word.strip()[:40] or "nothing"
-                        raise _cell_error(path, number - 1, column, _COUNT, got) from None
-                rows.append(np.array(values, dtype=np.float64).astype(np.int32))
-            _refuse_huge(path, len(rows) * columns)
+    while line := stream.readline(_MAX_LINE_BYTES):
+        number += 1
+        if len(line) == _MAX_LINE_BYTES:  # a file without line ends is refused before it fills the memory
+            raise InputError(f"{path}: row {number}: expected at most {_MAX_LINE_BYTES} characters, got more")
+        try:
+            text = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError:
+            raise InputError(f"{path}: row {number}: expected UTF-8 text, got other bytes") from None
+        if not text.strip():
+            continue
+        text = text.rstrip("\r\n")
+        delimiter = delimiter or max(_DELIMITERS, key=text.count)
+        words = text.split(delimiter)
+        is_first, columns = not columns, columns or len(words)
+        if len(words) != columns:
+            raise InputError(f"{path}: row {number}: expected {columns} columns, got {len(words)}")
+        if is_first and all(_as_number(word) is None for word in words):
+            continue
+        try:
+            # int() would read 1_000 as 1000; with the underscore replaced it refuses it.
+            rows.append(np.array([int(word.replace("_", "-")) for word in words], dtype=np.int32))
+        except (ValueError, OverflowError):  # "3.0" is a whole number too
+            values = [_as_number(word) for word in words]
+            for column, (value, word) in enumerate(zip(values, words, strict=True)):
+                if value is None or not (value.is_integer() and abs(value) <= _MAX_TEACHERS):
+                    got = word.strip()[:40] or "nothing"
+                    raise _cell_error(path, number - 1, column, _COUNT, got) from None
+            rows.append(np.array(values, dtype=np.float64).astype(np.int32))
+        _refuse_huge(path, len(rows) * columns)
     if not rows:
         raise InputError(f"{path}: expected a row for each query, got none")
     return np.stack(rows).astype(np.int64)

@@ -20,7 +20,7 @@ from dpcalc.config.data_files import MAX_TREE_BYTES
 from dpcalc.config.expand import quoted
 from dpcalc.config.readers import json_content
 from dpcalc.config.scalars import LEVEL_NAME
-from dpcalc.config.source import ConfigError, open_regular, visible
+from dpcalc.config.source import readable, visible
 from dpcalc.errors import InputError, system_message
 from dpcalc.keys import WrongValueError
 from dpcalc.records import dataclass
@@ -196,13 +196,8 @@ def manifest_counts(
                 on_progress(min(1.0, stream.tell() / size))
             yield key
 
-    try:
-        with open_regular(path) as stream:
-            counts = Counter(keys(stream))  # keys are held in memory, rows are not
-    except ConfigError as error:
-        raise InputError(f"{path}: {error.diagnostics[0].message}; give a regular file") from None
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read: {system_message(error)}") from error
+    with readable(path) as (_, stream):
+        counts = Counter(keys(stream))  # keys are held in memory, rows are not
     if not counts:
         raise InputError(f"{path}: expected a row for each record, got none")
     if distinct:

@@ -1,9 +1,14 @@
 """A training run of one phase for the tests, from what differs between them."""
 
+from fractions import Fraction
+
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.planner.plan import Phase, Plan
 from dpcalc.sampling.hierarchy import Hierarchy, Level
+from dpcalc.sampling.schemes import Poisson
+
+HUNDREDTH = Poisson(probability=Fraction(1, 100))
 
 
 def run_of(*levels, mechanism=None, noise=4.0, unit=None, clip=None, steps=1000, adjacency="add-remove", **asked):
@@ -23,6 +28,11 @@ def run_of(*levels, mechanism=None, noise=4.0, unit=None, clip=None, steps=1000,
     phase = Phase(name="training", hierarchy=hierarchy, mechanism=noise, clip=clip, steps=steps)
     asked = {"unit": unit or hierarchy.depth, "adjacency": Adjacency(adjacency), "delta": 1e-5} | asked
     return Plan(phases=(phase,), **asked)
+
+
+def plan_of(scheme, **more):
+    """A run over 60,000 examples."""
+    return run_of(Level(name="example", count=60_000, scheme=scheme), **more)
 
 
 def of_tree(tree, names, schemes):

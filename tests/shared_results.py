@@ -3,7 +3,6 @@
 import functools
 import importlib
 
-from dpcalc.accountants import pld, rdp
 from dpcalc.work import cached_with_cost
 
 
@@ -18,13 +17,14 @@ def _shared(function):
     return call
 
 
-SHARED = [
-    (module, name, _shared(getattr(module, name)))
-    for module, name in [(pld, "grid_epsilon_bounds"), (rdp, "_best_order")]
-]
-for name in ("evaluate", "compare", "statement", "risk"):
-    module = importlib.import_module(f"dpcalc.planner.{name}")
-    SHARED.append((module, name, functools.lru_cache(64)(getattr(module, name))))
+SHARED = []
+for place, name, share in [
+    ("accountants.pld", "grid_epsilon_bounds", _shared),
+    ("accountants.rdp", "_best_order", _shared),
+    *((f"planner.{name}", name, functools.lru_cache(64)) for name in ("evaluate", "compare", "statement", "risk")),
+]:
+    module = importlib.import_module(f"dpcalc.{place}")
+    SHARED.append((module, name, share(getattr(module, name))))
 
 
 def install(put):

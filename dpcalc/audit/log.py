@@ -6,9 +6,7 @@ The log is untrusted: every cell is checked, lines are bounded, and memory does 
 import io
 import json
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from dataclasses import field
 from functools import cached_property
 from itertools import chain, starmap
@@ -17,8 +15,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dpcalc.config.source import STDIN, ConfigError, open_regular, visible
-from dpcalc.errors import InputError, counted, system_message
+from dpcalc.config.source import readable, visible
+from dpcalc.errors import InputError, counted
 from dpcalc.mechanisms.matrix_factorization import Participation
 from dpcalc.numerics import IntArray
 from dpcalc.records import dataclass
@@ -30,6 +28,7 @@ MAX_LINE = 64 * 1024 * 1024
 _BLOCK_ROWS = 500_000  # indices in a block, more only if one step has more
 _BLOCK_STEPS = 100_000  # steps in a block
 DELIMITERS = ",;\t"
+REGULAR = "give a regular file, or - for standard input"
 _INDEX = re.compile(r"\s*[0-9]{1,18}\s*")
 
 
@@ -51,7 +50,7 @@ def read_blocks(
 
     `names` are those of the columns of a path, outermost first: one for each level.
     """
-    with opened(path) as (name, stream):
+    with readable(path, hint=REGULAR) as (name, stream):
         pieces = text_pieces(name, stream)
         # By content, not by name: standard input has none.
         first = next(((at, text) for at, text in pieces if text.strip()), (1, ""))
@@ -60,25 +59,6 @@ def read_blocks(
         for block in blocks(name, chain([first], pieces), names, steps):
             yield block
             on_progress(block.end / steps)
-
-
-@contextmanager
-def opened(path: str) -> Iterator[tuple[str, BinaryIO]]:
-    """Context manager of (name, stream) of a file, "-" for standard input; InputError if it cannot be read."""
-    name = STDIN if path == "-" else path
-    if path == "-" and sys.stdin is None:
-        raise InputError(f"{STDIN}: expected a log, got a closed standard input")
-    try:
-        with open_regular(path) if path != "-" else nullcontext(sys.stdin.buffer) as stream:
-            yield name, stream
-    except ConfigError as error:
-        raise InputError(
-            f"{name}: {error.diagnostics[0].message}; give a regular file, or - for standard input"
-        ) from None
-    except InputError:
-        raise  # it is a ValueError too
-    except (OSError, ValueError) as error:
-        raise InputError(f"{name or repr(name)}: cannot be read: {system_message(error)}") from error
 
 
 def text_pieces(name: str, stream: BinaryIO) -> Iterator[tuple[int, str]]:

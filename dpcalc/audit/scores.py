@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpcalc.audit.laws import FALSE_ALARM, Alarms, Count, Guesses, PrivacyCurve, log_tail
-from dpcalc.audit.log import DELIMITERS, opened, plain_table, short, split_rows, text_pieces, unquoted
+from dpcalc.audit.log import DELIMITERS, REGULAR, plain_table, short, split_rows, text_pieces, unquoted
+from dpcalc.config.source import readable
 from dpcalc.errors import InputError
 from dpcalc.guarantee import Adjacency, Guarantee
 from dpcalc.numerics import Array, IntArray
@@ -44,7 +45,7 @@ class Scores:
 
 def read_scores(path: str) -> Scores:
     """Return the scores of canaries in a CSV file, "-" for standard input; InputError, with the line, for a bad one."""
-    with opened(path) as (name, stream):
+    with readable(path, hint=REGULAR) as (name, stream):
         pieces = text_pieces(name, stream)
         start, text = next(((line, text) for line, text in pieces if text.strip()), (1, ""))
         blank = len(text) - len(text.lstrip("\n"))

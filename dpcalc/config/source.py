@@ -7,7 +7,7 @@ import stat
 import sys
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import field, replace
 from difflib import get_close_matches
 from enum import StrEnum
@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
-from dpcalc.errors import LOG_COMMAND, system_message
+from dpcalc.errors import LOG_COMMAND, InputError, system_message
 from dpcalc.errors import ConfigError as ConfigError
 from dpcalc.records import dataclass
 
@@ -279,6 +279,23 @@ def open_regular(path: str) -> Iterator[BinaryIO]:
             yield stream
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def readable(path: str, *, hint: str = "give a regular file") -> Iterator[tuple[str, BinaryIO]]:
+    """Context manager of (name, stream) of a file that is no config, "-" for standard input; InputError if it fails."""
+    name = STDIN if path == "-" else path
+    if path == "-" and sys.stdin is None:
+        raise InputError(f"{STDIN}: expected a file, got a closed standard input")
+    try:
+        with open_regular(path) if path != "-" else nullcontext(sys.stdin.buffer) as stream:
+            yield name, stream
+    except ConfigError as error:
+        raise InputError(f"{name}: {error.diagnostics[0].message}; {hint}") from None
+    except InputError:
+        raise  # it is a ValueError too
+    except (OSError, ValueError) as error:
+        raise InputError(f"{name or repr(name)}: cannot be read: {system_message(error)}") from error
 
 
 def _too_large_error(path: str, limit: int) -> ConfigError:

@@ -36,7 +36,7 @@ from dpcalc.work import ELEMENT, TURN, spend
 # with all that is narrower, widened to it.
 
 # Spacings: the width of the certified interval falls with the square of the number of points. With half as many the
-# golden values of tests/amplification/test_allocation.py are no longer certified to 1e-5.
+# golden values of tests/oracles/test_allocation.py are no longer certified to 1e-5.
 _LOG_POINTS = 10  # log2 of the points of a row: spacing is at most 2^-9 of the distance from 0 or the bulk
 _OCTAVES = 60  # powers of 2 that ratios range over for which a row holds one more of them
 _MOST_OF_A_ROW = 4  # powers of 2 in a row, at most

@@ -11,7 +11,6 @@ import pytest
 import yaml
 from scipy.stats import binom
 
-from dpcalc.audit import log as draws
 from dpcalc.audit.audit import audit_log
 from dpcalc.config.load import load_text
 from tests.audit import loaders
@@ -101,6 +100,23 @@ HONEST = {
         nested_config("{scheme: all}", "{scheme: balls-in-bins, bins: 5}", tasks=7),
         lambda rng: tasks_of_bins(rng, 7, 12, 5),
     ),
+    **{
+        f"{name} of tasks of unequal sizes": (
+            nested_config(scheme, "{scheme: poisson, rate: 0.1}", tree=TREE, steps=steps),
+            lambda rng, name=name, more=more: (
+                [[task, int(example)] for task in batch for example in draw("poisson", TREE[task], 0.1)(rng)]
+                for batch in getattr(loaders, name)(rng, units=60, **more)
+            ),
+        )
+        for name, scheme, more, steps in [
+            ("balls_in_bins", "{scheme: balls-in-bins, bins: 11}", {"bins": 11}, NESTED_STEPS),
+            ("random_allocation", "{scheme: random-allocation, times: 9}", {"times": 9, "steps": 150}, 150),
+        ]
+    },
+    "several draws a step": (
+        flat_config("{scheme: poisson, rate: 1/100, draws: 3}", length=""),
+        lambda rng: summed(loaders.poisson(rng, rate=0.01), 3),
+    ),
     "all": (flat_config("all", units=20, length=""), lambda _: repeat(list(range(20)))),
     "tree": (
         nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 2}", tree=TREE),
@@ -154,56 +170,9 @@ def test_a_thousand_honest_logs_pass(audited, name):
     assert binom.sf(alarms - 1, 1000, 0.05) > 1e-6
 
 
-DISHONEST = {
-    **{
-        name: (scheme, partial(getattr(loaders, loader), **options), sentence)
-        for name, (scheme, loader, options, sentence) in ROWS["dishonest"].items()
-    },
-    "balls in bins, declared random allocation": (
-        "{scheme: random-allocation, times: 33}",
-        lambda rng: islice(loaders.balls_in_bins(rng), 1980),
-        "this is `balls-in-bins`, not `random-allocation`",
-    ),
-    "two workers with the same seed, all data": (
-        "poisson",
-        lambda rng: (batch * 2 for batch in loaders.poisson(rng, rate=BATCH / UNITS / 2)),
-        "each example of a batch stands 2 times in it: do 2 workers draw with the same seed?",
-    ),
-    "two workers, fixed halves": (
-        "fixed",
-        lambda rng: (
-            half + [index + UNITS // 2 for index in half] for half in loaders.fixed(rng, units=UNITS // 2, size=25)
-        ),
-        "do several workers draw with the same seed?",
-    ),
-    "two workers, every other example": (
-        "fixed",
-        lambda rng: (
-            [2 * i for i in half] + [2 * i + 1 for i in half] for half in loaders.fixed(rng, units=UNITS // 2, size=25)
-        ),
-        "neighbouring units of level example come together",
-    ),
-    "cut to the first ones, declared cut at random": (
-        "{scheme: poisson, max_batch_size: 50}",
-        lambda rng: (batch[:50] for batch in loaders.poisson(rng)),
-        "draws of one part of a frame",
-    ),
-    "one example drawn twice as often": (
-        "poisson",
-        lambda rng: (sorted({*batch, *([7] if rng.random() < 0.1 else [])}) for batch in loaders.poisson(rng)),
-        "example 7 is drawn",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", DISHONEST)
-def test_other_loaders_are_contradicted(audited, name):
-    scheme, loader, sentence = DISHONEST[name]
-    length = "" if "bins:" in scheme or "times:" in scheme else "batch_size: {batch}, "
-    result = audited(flat_config(scheme, length=length), loader(np.random.default_rng(5)))
-    assert not result.agrees
-    (finding,) = result.findings
-    assert sentence in finding
+def summed(batches, parts):
+    """Steps of several batches each, as accumulated gradients take them."""
+    return ([unit for batch in islice(batches, parts) for unit in batch] for _ in count())
 
 
 def seeded_passes(order):
@@ -212,40 +181,18 @@ def seeded_passes(order):
     return (one[begin : begin + 70] for one in orders for begin in range(0, UNITS, 70))
 
 
-def torch_order(number):
+def torch_order(number, units=UNITS):
     """Python's generator, seeded as PyTorch seeds its own, and PyTorch's way to shuffle."""
-    numbers, order = np.random.RandomState(number).randint(0, 2**32, UNITS - 1, dtype=np.uint32), list(range(UNITS))
+    numbers, order = np.random.RandomState(number).randint(0, 2**32, units - 1, dtype=np.uint32), list(range(units))
     for place, drawn in enumerate(numbers.tolist()):
-        other = place + drawn % (UNITS - place)
+        other = place + drawn % (units - place)
         order[place], order[other] = order[other], order[place]
     return order
 
 
-@pytest.mark.parametrize(
-    ("batches", "sentence"),
-    [
-        (
-            lambda: loaders.same_passes(np.random.default_rng(99), size=70),
-            "the order is not drawn anew for each pass",
-        ),
-        (lambda: seeded_passes(torch_order), "begin as torch.randperm does, seeded by the number of the pass"),
-        (
-            lambda: seeded_passes(lambda number: np.random.default_rng(number).permutation(UNITS)),
-            "begin as numpy.random.default_rng does",
-        ),
-    ],
-)
-def test_orders_that_are_not_secret(audited, batches, sentence):
-    result = audited(flat_config("{scheme: shuffle, order: secret}", batch=70), batches())
-    (finding,) = result.findings
-    assert sentence in finding
-    assert audited(flat_config("shuffle", batch=70), batches()).agrees
-
-
 def test_the_order_of_pytorch():
     # As its documentation prints it: torch.manual_seed(0); torch.randperm(10)
-    orders = dict(draws._public_orders(10, 10, 0))
-    assert orders["torch.randperm"].tolist() == [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
+    assert torch_order(0, 10) == [4, 1, 7, 5, 3, 9, 0, 8, 6, 2]
 
 
 def delayed(rng):
@@ -254,44 +201,118 @@ def delayed(rng):
     return chain(batches, [[]], cycle(batches))
 
 
-CORRELATED = {
+def bucketed(rng):
+    """Random batches of 20 to 80, as batches by length are."""
+    while True:
+        yield rng.choice(UNITS, rng.integers(20, 81), replace=False).tolist()
+
+
+def varied_passes(rng):
+    """Passes of batches whose sizes vary."""
+    while True:
+        for batch in np.split(rng.permutation(UNITS), np.unique(rng.integers(1, UNITS // 10, 60)) * 10):
+            yield batch.tolist()
+
+
+def weighted(rng):
+    """Neighbours of one class have one weight."""
+    weights = np.repeat(0.4 + rng.exponential(size=UNITS // 2), 2)
+    return (rng.choice(UNITS, BATCH, p=weights / weights.sum()).tolist() for _ in count())
+
+
+def halves(join):
+    """Two workers that draw fixed batches of the same numbers, each from its own part of the data."""
+    return lambda rng: (join(half) for half in loaders.fixed(rng, units=UNITS // 2, size=25))
+
+
+def of_loader(declared, loader, *sentences, **options):
+    """A config of one level; bins and times state the length of a batch."""
+    length = {"length": ""} if "bins:" in declared or "times:" in declared else {}
+    return flat_config(declared, **{**length, **options}), loader, *sentences
+
+
+UNNAMED = ("excludes that", "!this is `")
+FILES = (
+    (lambda rng: loaders.shuffled(rng, units=5000, size=50)),
+    "once per pass of about 100 batches: this is `shuffle`",
+)
+LARGE = {"units": 5000, "steps": 1000}
+OTHERS = {
+    **{
+        name: of_loader(scheme, partial(getattr(loaders, loader), **options), sentence)
+        for name, (scheme, loader, options, sentence) in ROWS["dishonest"].items()
+    },
     **declared("beyond limits"),
-    "not at its place": (
-        correlated("any-order", FIXED_EPOCHS),
-        delayed,
-        "is not at its place of the epoch before",
+    **nested_ones("dishonest nested"),
+    "balls in bins, declared random allocation": of_loader(
+        "{scheme: random-allocation, times: 33}",
+        lambda rng: islice(loaders.balls_in_bins(rng), 1980),
+        "this is `balls-in-bins`, not `random-allocation`",
     ),
+    "two workers with the same seed, all data": of_loader(
+        "poisson",
+        lambda rng: (batch * 2 for batch in loaders.poisson(rng, rate=BATCH / UNITS / 2)),
+        "each example of a batch stands 2 times in it: do 2 workers draw with the same seed?",
+    ),
+    "two workers, fixed halves": of_loader(
+        "fixed",
+        halves(lambda half: half + [index + UNITS // 2 for index in half]),
+        "do several workers draw with the same seed?",
+    ),
+    "two workers, every other example": of_loader(
+        "fixed",
+        halves(lambda half: [2 * i for i in half] + [2 * i + 1 for i in half]),
+        "neighbouring units of level example come together",
+    ),
+    "cut to the first ones, declared cut at random": of_loader(
+        "{scheme: poisson, max_batch_size: 50}",
+        lambda rng: (batch[:50] for batch in loaders.poisson(rng)),
+        "draws of one part of a frame",
+    ),
+    "one example drawn twice as often": of_loader(
+        "poisson",
+        lambda rng: (sorted({*batch, *([7] if rng.random() < 0.1 else [])}) for batch in loaders.poisson(rng)),
+        "example 7 is drawn",
+    ),
+    "the same order in every pass": of_loader(
+        "{scheme: shuffle, order: secret}",
+        lambda _: loaders.same_passes(np.random.default_rng(99), size=70),
+        "the order is not drawn anew for each pass",
+        batch=70,
+    ),
+    "the orders of seeds of PyTorch": of_loader(
+        "{scheme: shuffle, order: secret}",
+        lambda _: seeded_passes(torch_order),
+        "begin as torch.randperm does, seeded by the number of the pass",
+        batch=70,
+    ),
+    "the orders of seeds of NumPy": of_loader(
+        "{scheme: shuffle, order: secret}",
+        lambda _: seeded_passes(lambda number: np.random.default_rng(number).permutation(UNITS)),
+        "begin as numpy.random.default_rng does",
+        batch=70,
+    ),
+    "not at its place": (correlated("any-order", FIXED_EPOCHS), delayed, "is not at its place of the epoch before"),
     "not cut": (
         correlated(CUT_GROUPS, "", units=600),
         lambda rng: loaders.cut(rng, loaders.cyclic_poisson(rng, groups=7, rate=0.1, units=600), cap=12),
         "draws hold more than `max_batch_size: 10`",
     ),
-}
-
-
-@pytest.mark.parametrize("name", CORRELATED)
-def test_limits_of_correlated_noise_that_are_not_kept(audited, name):
-    config, loader, sentence = CORRELATED[name]
-    (finding,) = audited(config, loader(np.random.default_rng(5))).findings
-    assert sentence in finding
-
-
-def test_passes_that_leave_out_the_last_batch(audited):
-    config = flat_config("poisson", batch=70)
-    result = audited(config, loaders.shuffled(np.random.default_rng(1), size=70, drop_last=True))
-    assert "each example once per pass of about 43 batches: this is `shuffle`" in result.findings[0]
-    config = flat_config("shuffle", batch=70)
-    result = audited(config, loaders.shuffled(np.random.default_rng(1), size=70, drop_last=True))
-    assert result.findings == (
+    "a pass without its last batch, declared poisson": of_loader(
+        "poisson",
+        lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
+        "each example once per pass of about 43 batches: this is `shuffle`",
+        batch=70,
+    ),
+    "a pass without its last batch": of_loader(
+        "shuffle",
+        lambda rng: loaders.shuffled(rng, size=70, drop_last=True),
         "no batch is smaller than the others: the loader leaves out the end of a pass, `drop_last: true`",
-    )
-    config = flat_config("{scheme: shuffle, drop_last: true}", batch=70)
-    result = audited(config, loaders.shuffled(np.random.default_rng(1), size=70))
-    assert "`drop_last: false`" in result.findings[0]
-
-
-NESTED = {
-    **nested_ones("dishonest nested"),
+        batch=70,
+    ),
+    "a pass with its last batch": of_loader(
+        "{scheme: shuffle, drop_last: true}", lambda rng: loaders.shuffled(rng, size=70), "`drop_last: false`", batch=70
+    ),
     "the same examples of a task": (
         nested_config("{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 5}"),
         nested_loader(draw("poisson", 60, 0.1), lambda _, task: [(task + k) % 12 for k in range(5)]),
@@ -301,21 +322,52 @@ NESTED = {
         nested_config("{scheme: fixed, size: 6}", "{scheme: poisson, rate: 0.25}"),
         nested_loader(draw("fixed", 60, 6), lambda rng, _: np.flatnonzero(rng.random(12) < np.linspace(0.4, 0.1, 12))),
     ),
+    "two batches of one size a step": of_loader(
+        "fixed",
+        lambda rng: summed(loaders.fixed(rng, size=25), 2),
+        "2 batches of one size are added up in each step",
+    ),
+    **{
+        f"batches of a loader where {declared} steps are of {batch}": of_loader(
+            declared, *FILES, f", not `{declared}`", *told, batch=batch, **LARGE
+        )
+        for declared, batch, *told in [
+            *(
+                (scheme, batch, f"they hold 50 units, and {batch} are declared: are {batch // 50} of them one step?")
+                for scheme, batch in (("poisson", 200), ("fixed", 200), ("poisson", 150))
+            ),
+            ("with-replacement", 100),
+        ]
+    },
+    "a pass of other batches": of_loader("shuffle", lambda rng: loaders.shuffled(rng, size=200), *UNNAMED),
+    "a pass of batches that vary": of_loader("poisson", varied_passes, *UNNAMED),
+    "sizes that vary more than Poisson": of_loader("fixed", bucketed, *UNNAMED),
+    "sizes that vary more than Poisson, declared a pass": of_loader("shuffle", bucketed, *UNNAMED),
+    "entries of two workers, in part the same": of_loader(
+        "poisson", lambda rng: (batch + batch[: len(batch) // 2] for batch in loaders.poisson(rng)), *UNNAMED
+    ),
+    "weighted units": of_loader(
+        "with-replacement", weighted, "drawn with unequal probabilities, example", "are they weighted?"
+    ),
 }
 
 
-@pytest.mark.parametrize("name", NESTED)
-def test_other_nested_loaders_are_contradicted(audited, name):
-    config, loader, *sentences = NESTED[name]
-    result = audited(config, loader(np.random.default_rng(5)))
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_loaders_are_contradicted(audited, name):
+    """In one sentence, with some words and without those after `!`."""
+    config, loader, *sentences = OTHERS[name]
+    result = audited(
+        config, ([*map(int, batch)] if np.ndim(batch) == 1 else batch for batch in loader(np.random.default_rng(5)))
+    )
     assert not result.agrees
     (finding,) = result.findings
-    assert all(sentence in finding for sentence in sentences), finding
+    for words in sentences:
+        assert (words.removeprefix("!") in finding) is not words.startswith("!"), finding
 
 
-def summed(batches, parts):
-    """Steps of several batches each, as accumulated gradients take them."""
-    return ([unit for batch in islice(batches, parts) for unit in batch] for _ in count())
+@pytest.mark.parametrize("order", [torch_order, lambda number: np.random.default_rng(number).permutation(UNITS)])
+def test_orders_that_nobody_need_hide_are_honest(audited, order):
+    assert audited(flat_config("shuffle", batch=70), seeded_passes(order)).agrees
 
 
 @pytest.mark.parametrize(
@@ -324,77 +376,10 @@ def summed(batches, parts):
 )
 def test_accumulated_poisson_batches_are_named(audited, declared, parts):
     """Their sizes vary, as those of draws with replacement do not, and two entries are equal less often."""
-    rng = np.random.default_rng(parts)
-    log = summed(loaders.poisson(rng, rate=BATCH / UNITS / parts), parts)
+    log = summed(loaders.poisson(np.random.default_rng(parts), rate=BATCH / UNITS / parts), parts)
     (finding,) = audited(flat_config(declared), log).findings
     assert "with-replacement" not in finding
     if "repeats within a pass" in finding:  # what a declared pass excludes first
         return
     few, most = re.search(r"(\d+)(?: to (\d+)| or more)? `poisson` batches are added up in each step", finding).groups()
     assert int(few) <= parts <= int(most or (few if " or more" not in finding else parts))
-
-
-def test_accumulated_batches_of_one_size_are_no_draws_with_replacement(audited):
-    log = summed(loaders.fixed(np.random.default_rng(3), size=25), 2)
-    (finding,) = audited(flat_config("fixed"), log).findings
-    assert "2 batches of one size are added up in each step" in finding
-
-
-@pytest.mark.parametrize(
-    ("declared", "batch", "loader", "pass_length"),
-    [
-        ("poisson", 200, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
-        ("fixed", 200, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
-        ("poisson", 150, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
-        ("with-replacement", 100, lambda rng: loaders.shuffled(rng, units=5000, size=50), 100),
-    ],
-)
-def test_a_log_of_loader_batches_where_the_config_has_steps(audited, declared, batch, loader, pass_length):
-    config = flat_config(declared, units=5000, batch=batch, steps=1000)
-    (finding,) = audited(config, loader(np.random.default_rng(2))).findings
-    assert f"once per pass of about {pass_length} batches: this is `shuffle`, not `{declared}`" in finding
-    if declared != "with-replacement":
-        assert f"they hold 50 units, and {batch} are declared: are {batch // 50} of them one step?" in finding
-
-
-def bucketed(rng):
-    """Random batches of 20 to 80, as batches by length are."""
-    while True:
-        yield rng.choice(UNITS, rng.integers(20, 81), replace=False).tolist()
-
-
-UNNAMED = {
-    "a pass of other batches": ("shuffle", lambda rng: loaders.shuffled(rng, size=200)),
-    "a pass of batches that vary": (
-        "poisson",
-        lambda rng: (batch for order in repeat(None) for batch in np.split(rng.permutation(UNITS), cuts(rng))),
-    ),
-    "sizes that vary more than Poisson": ("fixed", bucketed),
-    "sizes that vary more than Poisson, declared a pass": ("shuffle", bucketed),
-    "entries of two workers, in part the same": (
-        "poisson",
-        lambda rng: (batch + batch[: len(batch) // 2] for batch in loaders.poisson(rng)),
-    ),
-}
-
-
-def cuts(rng):
-    return np.unique(rng.integers(1, UNITS // 10, 60)) * 10
-
-
-@pytest.mark.parametrize("name", UNNAMED)
-def test_no_scheme_is_named_that_the_log_does_not_show(audited, name):
-    scheme, loader = UNNAMED[name]
-    log = (list(map(int, batch)) for batch in loader(np.random.default_rng(11)))
-    (finding,) = audited(flat_config(scheme), log).findings
-    assert "this is `" not in finding, finding
-    assert "excludes that" in finding
-
-
-def test_weighted_units_are_no_blocks(audited):
-    rng = np.random.default_rng(8)
-    weights = np.repeat(0.4 + rng.exponential(size=UNITS // 2), 2)  # neighbours of one class have one weight
-    log = (rng.choice(UNITS, BATCH, p=weights / weights.sum()).tolist() for _ in count())
-    (finding,) = audited(flat_config("with-replacement"), log).findings
-    assert "drawn with unequal probabilities, example" in finding
-    assert "are they weighted?" in finding

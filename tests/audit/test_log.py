@@ -9,26 +9,20 @@ import numpy as np
 import pytest
 import yaml
 
-from dpcalc.audit import log as reader
-from dpcalc.audit.log import read_blocks
+from dpcalc.audit.audit import audit_log
+from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
-from tests.audit.loaders import jsonl
+from tests.audit.loaders import flat_config, jsonl, nested_config
 
 ROWS = yaml.safe_load(Path(__file__).with_name("files.yaml").read_text(encoding="utf-8"))
+FLAT = flat_config("fixed", units=5, batch=2, steps=4)
+NESTED = nested_config("{scheme: all}", "{scheme: poisson, rate: 0.5}", tasks=4, examples=3, steps=2)
 
-FLAT = ("example",), 4
-NESTED = ("task", "example"), 2
 
-
-def rows(path, form):
-    """Every entry as (step, path), and the steps that the blocks cover."""
-    blocks = list(read_blocks(str(path), *form, on_progress=lambda _: None))
-    entries = [
-        (int(step), *map(int, indices))
-        for block in blocks
-        for step, indices in zip(block.steps, block.paths, strict=True)
-    ]
-    return entries, [(block.first, block.end) for block in blocks]
+def audited(path, config=FLAT):
+    """Entries, and all statistics of a log."""
+    found = audit_log(load_text(config, path="run.yaml").plan, str(path), on_progress=lambda _: None)
+    return found.entries, found.tests
 
 
 @pytest.fixture
@@ -42,24 +36,33 @@ def log(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "form"),
+    ("config", "entries", "texts"),
     [
-        ("[3, 1]\n[]\n[0]\n[2]\n", FLAT),
-        ("\ufeff[3,1]\r\n\r\n[]\r\n[0]\r\n[2]", FLAT),
-        ("step,index\n0,3\n0,1\n2,0\n3,2\n", FLAT),
-        ("step;example\r\n0;3\r\n0; 1\r\n1;\r\n2;00\r\n3;2", FLAT),
-        ("[[3, 1], [0, 0]]\n[[2, 2]]\n", NESTED),
-        ("step,task,example\n0,3,1\n0,0,0\n1,2,2\n", NESTED),
-        ("step\ttask\texample\n0\t3\t1\n0\t0\t0\n\n1\t2\t2", NESTED),
+        (
+            FLAT,
+            4,
+            [
+                "[3, 1]\n[]\n[0]\n[2]\n",
+                "\ufeff[3,1]\r\n\r\n[]\r\n[0]\r\n[2]",
+                "step,index\n0,3\n0,1\n2,0\n3,2\n",
+                "step;example\r\n0;3\r\n0; 1\r\n1;\r\n2;00\r\n3;2",
+            ],
+        ),
+        (
+            NESTED,
+            3,
+            [
+                "[[3, 1], [0, 0]]\n[[2, 2]]\n",
+                "step,task,example\n0,3,1\n0,0,0\n1,2,2\n",
+                "step\ttask\texample\n0\t3\t1\n0\t0\t0\n\n1\t2\t2",
+            ],
+        ),
     ],
 )
-def test_both_formats(log, text, form):
-    entries, covered = rows(log(text), form)
-    if form is FLAT:
-        assert entries == [(0, 3), (0, 1), (2, 0), (3, 2)]
-    else:
-        assert entries == [(0, 3, 1), (0, 0, 0), (1, 2, 2)]
-    assert (covered[0][0], covered[-1][1]) == (0, form[1])
+def test_both_formats_say_the_same(log, config, entries, texts):
+    first, *others = (audited(log(text), config) for text in texts)
+    assert first[0] == entries
+    assert all(each == first for each in others)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +78,7 @@ def test_unusable_logs(log, monkeypatch, text, message):
     path = log(text)
     monkeypatch.chdir(path.parent)
     with pytest.raises(InputError) as caught:
-        rows("log", FLAT)
+        audited("log")
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)
 
@@ -83,7 +86,7 @@ def test_unusable_logs(log, monkeypatch, text, message):
 @pytest.mark.parametrize(("text", "message"), ROWS["wrong nested logs"])
 def test_unusable_nested_logs(log, text, message):
     with pytest.raises(InputError) as caught:
-        rows(log(text), NESTED)
+        audited(log(text), NESTED)
     assert message in str(caught.value)
 
 
@@ -91,48 +94,36 @@ def test_small_pieces_and_blocks_read_the_same(log, monkeypatch):
     """Pieces of few bytes and blocks of few entries, as if the log were huge."""
     rng = np.random.default_rng(4)
     batches = [rng.integers(0, 1000, rng.integers(0, 9)).tolist() for _ in range(300)]
-    form = ("example",), 300
+    config = flat_config("{scheme: poisson, rate: 0.004}", units=1000, length="", steps=300)
     lines = "".join(f"{step},{index}\n" for step, batch in enumerate(batches) for index in batch)
     lines += "299,\n" if not batches[-1] else ""
-    expected = [(step, index) for step, batch in enumerate(batches) for index in batch]
     paths = [log(jsonl(batches), "a"), log(f"step,index\n{lines}", "b")]
+    whole = audited(paths[0], config)
+    assert whole[0] == sum(map(len, batches))
     for piece, block in ((1 << 22, 500_000), (50, 20), (7, 1)):
-        monkeypatch.setattr(reader, "_CHUNK", piece)
-        monkeypatch.setattr(reader, "_BLOCK_ROWS", block)
-        for path in paths:
-            entries, covered = rows(path, form)
-            assert entries == expected
-            assert [first for first, _ in covered[1:]] == [end for _, end in covered[:-1]]
+        monkeypatch.setattr("dpcalc.audit.log._CHUNK", piece)
+        monkeypatch.setattr("dpcalc.audit.log._BLOCK_ROWS", block)
+        assert all(audited(path, config) == whole for path in paths)
 
 
 def test_a_line_without_end_is_refused(log, monkeypatch):
-    monkeypatch.setattr(reader, "_CHUNK", 100)
-    monkeypatch.setattr(reader, "MAX_LINE", 1000)
+    monkeypatch.setattr("dpcalc.audit.log._CHUNK", 100)
+    monkeypatch.setattr("dpcalc.audit.log.MAX_LINE", 1000)
     with pytest.raises(InputError, match="expected at most 1000 characters in a line, got more"):
-        rows(log("[" + "1," * 2000), FLAT)
+        audited(log("[" + "1," * 2000))
 
 
 def test_what_is_no_regular_file(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path, tmp_path / "pipe", "/dev/zero", tmp_path / "missing", "", "a\0b"):
         with pytest.raises(InputError) as caught:
-            rows(path, FLAT)
+            audited(path)
         assert "\n" not in str(caught.value)
-
-
-CONFIG = """\
-version: 1
-data: {examples: 5}
-sampling: {scheme: fixed}
-mechanism: {noise_multiplier: 2}
-training: {batch_size: 2, steps: 4}
-privacy: {adjacency: add-remove, delta: 1e-6}
-"""
 
 
 @pytest.mark.heavy
 def test_standard_input(log):
-    config = log(CONFIG, "run.yaml")
+    config = log(FLAT, "run.yaml")
     command = [sys.executable, "-m", "dpcalc", "audit-sampler", str(config), "-"]
     text = "step,index\n0,0\n0,1\n1,2\n1,3\n2,0\n2,4\n3,1\n3,2\n"
     ended = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, check=False)

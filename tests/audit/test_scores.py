@@ -13,7 +13,7 @@ import yaml
 from scipy.stats import binom
 
 from dpcalc.audit.laws import Guesses, PrivacyCurve
-from dpcalc.audit.scores import MAX_ROWS, Scores, audit_scores, read_scores
+from dpcalc.audit.scores import Scores, audit_scores, read_scores
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.planner.composition import composed
@@ -272,8 +272,8 @@ def test_what_is_wrong_in_a_file(read, text, words):
 @pytest.mark.slow
 def test_a_huge_file_is_refused_in_time(read):
     start = time.process_time()
-    with pytest.raises(InputError, match=f"expected at most {MAX_ROWS:,} rows"):
-        read(b"member,score\n" + b"1,1\n" * (MAX_ROWS + 1))
+    with pytest.raises(InputError, match="expected at most 2,000,000 rows"):
+        read(b"member,score\n" + b"1,1\n" * 2_000_001)
     assert time.process_time() - start < 20
 
 

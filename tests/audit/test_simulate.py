@@ -1,118 +1,40 @@
 """Every scheme drawn index by index against its computed law: with and without groups, held, shuffled, built."""
 
-from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc.audit import simulate
-from dpcalc.audit.simulate import simulate_plan
 from dpcalc.errors import UnsupportedError
-from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms.matrix_factorization import MatrixFactorization, Toeplitz
-from dpcalc.sampling.hierarchy import Episodes, Hierarchy, Level, tree_of
-from dpcalc.sampling.schemes import (
-    All,
-    AnyOrder,
-    BallsInBins,
-    CyclicPoisson,
-    Fixed,
-    Poisson,
-    Shuffle,
-    WithReplacement,
-)
-from tests.runs import of_tree, run_of
+from tests.planner.test_costs import planned
 from tests.thinning import thinned
 
-NAMES = ("user", "session", "example")
-HALF, FIFTH = Poisson(probability=Fraction(1, 2)), Poisson(probability=Fraction(1, 5))
-TWO, THREE = Fixed(size=2), Fixed(size=3)
-AGAIN = WithReplacement(size=3)
+PLANS = yaml.safe_load(Path(__file__).with_name("simulate.yaml").read_text(encoding="utf-8"))
 
 
-def levels(*draws):
-    """Levels of (count, scheme) or (count, scheme, steps for which it is held)."""
-    return tuple(
-        Level(name=name, count=count, scheme=scheme, redraw_every=held[0] if held else 1)
-        for name, (count, scheme, *held) in zip(NAMES, draws, strict=False)
-    )
+def simulated(name, *changes, draws=4000):
+    config, settings = PLANS.get(name, (name, {}))
+    usual = {"steps": 60, "noise": 8, "delta": 1e-4, "adjacency": "replace-one"}
+    plan = planned(config, usual, settings, *changes)
+    return simulate.simulate_plan(plan, seed=11, draws=draws, on_progress=lambda _: None)
 
 
-def plan(levels, *, unit=1, steps=60, adjacency=Adjacency.REPLACE_ONE, **more):
-    run = levels if isinstance(levels, tuple) else (levels,)
-    return run_of(*run, unit=unit, steps=steps, adjacency=adjacency, noise=8.0, delta=1e-4, **more)
-
-
-def simulated(asked, *, draws=4000):
-    return simulate_plan(asked, seed=11, draws=draws, on_progress=lambda _: None)
-
-
-PLANS = {
-    "again": plan(levels((10, AGAIN))),
-    "again above": plan(levels((5, AGAIN), (4, TWO)), unit=2),
-    "again below": plan(levels((5, TWO), (4, AGAIN)), unit=2, adjacency=Adjacency.ADD_REMOVE),
-    "again twice": plan(levels((5, AGAIN), (4, AGAIN), (3, HALF)), unit=3),
-    "again, group": plan(levels((10, AGAIN)), group_size=4),
-    "fixed group": plan(levels((20, THREE)), group_size=5),
-    "poisson group": plan(levels((20, FIFTH)), group_size=5, adjacency=Adjacency.ADD_REMOVE),
-    "nested group": plan(levels((6, TWO), (8, THREE)), unit=2, group_size=4),
-    "nested poisson group": plan(levels((6, HALF), (8, FIFTH)), unit=2, group_size=3, adjacency=Adjacency.ZERO_OUT),
-    "large group": plan(levels((6, TWO), (30, THREE)), unit=2, group_size=20),
-    "group under draws with replacement": plan(levels((6, AGAIN), (8, TWO)), unit=2, group_size=3),
-    "held": plan(levels((10, TWO, 6), (5, TWO)), unit=2),
-    "held twice": plan(levels((10, HALF, 12), (5, TWO, 3), (4, FIFTH)), unit=3, clip=1),
-    "held itself": plan(levels((10, TWO, 6), (5, HALF, 6)), unit=2),
-    "held above the unit alone": plan(levels((10, TWO, 6), (5, TWO, 2)), unit=1, clip=1),
-    "shuffle": plan(levels((23, Shuffle(size=4)))),
-    "shuffle under all": plan(levels((3, All()), (10, Shuffle(size=4)), (3, TWO)), unit=2),
-    "unit under a shuffle": plan(levels((3, All()), (10, Shuffle(size=5)), (3, TWO)), unit=3),
-    "unit over a shuffle": plan(levels((3, All()), (10, Shuffle(size=5))), unit=1),
-    "at most, between": plan(
-        (
-            Level(name="user", count=6, scheme=TWO),
-            Level(name="session", min_count=2, count=9, scheme=Fixed(size=4, at_most=True)),
-        ),
-        unit=2,
-    ),
-    "at most, tree": plan(
-        of_tree(tree_of([1, 2, 5, 9], ("user", "file")), ("user", "file"), (TWO, Fixed(size=3, at_most=True))),
-        unit=2,
-        adjacency=Adjacency.ADD_REMOVE,
-    ),
-    "between": plan(
-        (Level(name="user", count=6, scheme=TWO), Level(name="session", min_count=3, count=9, scheme=AGAIN)), unit=2
-    ),
-}
-
-
-def built(tasks=3, ways=4, shots=1, queries=2):
-    return Hierarchy(
-        levels=levels((10, All()), (6, All())), episodes=Episodes(tasks=tasks, ways=ways, shots=shots, queries=queries)
-    )
-
-
-PLANS |= {
-    "record of built tasks": plan(built(), unit=2, clip=1),
-    "class of built tasks": plan(built(), unit=1, clip=1),
-    "group of classes": plan(built(), unit=1, clip=2, group_size=3),
-}
+def checks(name, draws=4000):
+    return {check["quantity"]: check for check in simulated(name, draws=draws)[0]}
 
 
 @pytest.mark.parametrize("name", thinned(PLANS, 6))
 def test_what_is_drawn_agrees_with_what_is_computed(name):
-    asked = PLANS[name]
-    found, notes = simulated(asked)
+    found, notes = simulated(name)
     assert notes == []
     assert [check for check in found if not check["agrees"]] == []
 
 
-def checks(asked, draws=4000):
-    return {check["quantity"]: check for check in simulated(asked, draws=draws)[0]}
-
-
 def test_held_draws_are_held():
-    found = checks(PLANS["held"], draws=60_000)
-    once, ever = found["inclusion of one session"], found["inclusion of one session in any of 6 steps"]
+    found = checks("held", draws=60_000)
+    once, ever = found["inclusion of one record"], found["inclusion of one record in any of 6 steps"]
     assert once["computed_lower"] == pytest.approx(2 / 10 * 2 / 5)
     assert ever["computed_lower"] == pytest.approx(2 / 10 * (1 - (3 / 5) ** 6))
     assert ever["draws"] == 10_000
@@ -120,24 +42,20 @@ def test_held_draws_are_held():
 
 
 def test_everything_has_its_turn_in_a_pass():
-    found = checks(PLANS["shuffle"])
-    assert found["inclusion of one user in a pass"]["observed"] == 1
-    batch = found["batch size (user)"]
+    found = checks("shuffle")
+    assert found["inclusion of one example in a pass"]["observed"] == 1
+    batch = found["batch size (example)"]
     assert (batch["note"], batch["observed"]) == ("from 3 to 4", pytest.approx(23 / 6))
 
 
 def test_a_batch_of_a_certain_size_is_that_number():
     """Others were 12.000000000000002, shown as 12.001."""
-    names, schemes = ("user", "file"), (Fixed(size=3), Fixed(size=2))
-    hierarchy = of_tree(tree_of([3, 9, 9, 9, 9, 7, 3], names), names, schemes)
-    batch = checks(plan(hierarchy, unit=2), draws=100)["batch size (file)"]
+    batch = checks("certain", draws=100)["batch size (record)"]
     assert (batch["computed_lower"], batch["computed_upper"]) == (6.0, 6.0)
 
 
 def test_records_of_the_smallest_class_are_in_most_tasks():
-    sizes = (Level(name="class", count=5, scheme=All()), Level(name="image", min_count=3, count=9, scheme=All()))
-    tasks = Episodes(tasks=3, ways=2, shots=1, queries=1)
-    found = checks(plan(Hierarchy(levels=sizes, episodes=tasks), unit=2, clip=1))
+    found = checks("smallest class")
     assert found["inclusion of one image"]["computed_lower"] == pytest.approx(1 - (1 - 2 / 5 * 2 / 3) ** 3)
     assert all(check["agrees"] for check in found.values())
 
@@ -152,40 +70,37 @@ def test_a_wrong_law_is_found(name, monkeypatch):
         return {count: p * (1 if count == 0 else Fraction(3, 4)) for count, p in law.items()}, *claimed
 
     monkeypatch.setattr(simulate, "member_distribution", rarer)
-    wrong = [check["quantity"] for check in simulated(PLANS[name], draws=90_000)[0] if not check["agrees"]]
+    wrong = [check["quantity"] for check in simulated(name, draws=90_000)[0] if not check["agrees"]]
     assert wrong
     assert wrong[0].startswith("inclusion of ")
 
 
 def test_shuffles_that_are_not_drawn():
-    uneven = (
-        Level(name="user", count=3, scheme=All()),
-        Level(name="session", min_count=3, count=9, scheme=Shuffle(size=3)),
-    )
+    uneven = {"counts": [3, {"min": 3, "max": 9}], "record": {"scheme": "shuffle", "size": 3}}
     with pytest.raises(UnsupportedError, match="one shuffle, of frames of one size"):
-        simulated(plan(uneven, unit=2))
+        simulated("pair", uneven)
 
 
-@pytest.mark.parametrize("scheme", [AGAIN, TWO, All()])
+@pytest.mark.parametrize("scheme", ["with-replacement, size: 3", "fixed, size: 2", "all"])
 def test_levels_that_no_round_reaches_contradict_nothing(scheme):
-    rare = Poisson(probability=Fraction(1, 10**9))
-    found, _ = simulated(plan(levels((10, rare), (6, scheme))), draws=100)
+    rare = {"counts": [10, 6], "user": {"scheme": "poisson", "rate": "1/1000000000"}, "unit": "user"}
+    found, _ = simulated("pair", rare, {"record": yaml.safe_load(f"{{scheme: {scheme}}}")}, draws=100)
     assert all(check["agrees"] for check in found)
     assert [check["observed"] for check in found if check["quantity"].startswith("batch size")] == [0.0]
 
 
 @pytest.mark.parametrize(
-    ("scheme", "limits", "why"),
+    ("scheme", "why"),
     [
-        (AnyOrder(), {"min_separation": 2}, "the config states limits alone"),
-        (CyclicPoisson(probability=Fraction(1, 5), groups=4), {}, "the training code splits the units into groups"),
-        (BallsInBins(bins=8, is_held=True), {}, ""),
+        ({"scheme": "any-order"}, "the config states limits alone"),
+        ({"scheme": "cyclic-poisson", "rate": "1/5", "groups": 4}, "the training code splits the units into groups"),
+        ({"scheme": "balls-in-bins", "bins": 8, "assignment": "held"}, ""),
     ],
 )
-def test_batches_are_drawn_where_the_scheme_says_who_is_in_a_step(scheme, limits, why):
-    asked = plan(levels((40, scheme)), steps=20, adjacency=Adjacency.ADD_REMOVE)
-    noise = MatrixFactorization(strategy=Toeplitz(coefficients=(1.0, 1.0)), noise_multiplier=1.5, **limits)
-    found, notes = simulated(replace(asked, phases=(replace(asked.phases[0], mechanism=noise),)), draws=300)
+def test_batches_are_drawn_where_the_scheme_says_who_is_in_a_step(scheme, why):
+    limits = {"mechanism.min_separation": 2} if scheme["scheme"] == "any-order" else {}
+    more = {"data": {"examples": 40}, "draw": scheme, "steps": 20, "adjacency": "add-remove"}
+    found, notes = simulated("correlated", more, limits, draws=300)
     assert all(check["agrees"] for check in found)
     assert bool(found) is not bool(why)
     assert notes == ([f"no batches of training are drawn: {why}; `audit-sampler` tests a log"] if why else [])

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpcalc.accountants.closed_forms import equal_steps, one_step_epsilon
+from dpcalc.accountants.closed_forms import equal_steps
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, epsilon_bounds
 from dpcalc.accountants.rdp import moments, rdp
@@ -86,6 +86,6 @@ def test_a_pair_put_together_is_never_below_its_masses(largest):
 def test_a_lower_end_where_delta_just_pays_for_what_is_infinite():
     """Then epsilon is the largest finite loss; read a hair lower delta would not suffice."""
     counts = {response(1.0, 0.01): 1}
-    lower, upper = (one_step_epsilon(counts, delta=0.01, is_upper=is_upper) for is_upper in (False, True))
+    lower, upper = epsilon_bounds(counts, delta=0.01, sides=(LOWER, UPPER))
     assert 1.0 * (1 - 1e-10) <= lower <= 1.0
     assert upper >= 1.0

@@ -9,6 +9,12 @@ from hypothesis import strategies as st
 
 from dpcalc.accountants.rdp import best_epsilon
 from dpcalc.losses.rdp_curve import RdpCurve, finite_points
+from dpcalc.mechanisms.black_box import RdpTable, Zcdp
+from dpcalc.planner.evaluate import guarantee
+from dpcalc.sampling.schemes import All, Fixed
+from tests.runs import HUNDREDTH, plan_of, run_of
+
+FEW = Fixed(size=50)
 
 
 def test_a_curve_is_composed_and_converted_like_any_loss():
@@ -43,3 +49,28 @@ def test_curves_are_above_the_divergences_they_are_made_from(weights, orders, or
 
     curve = RdpCurve(name="points", points=finite_points(exact, sorted(orders)))
     assert curve.rdp(order) >= exact(order) * (1 - 1e-9) - 1e-12
+
+
+@pytest.mark.parametrize(
+    ("scheme", "adjacency"), [(All(), "add-remove"), (HUNDREDTH, "add-remove"), (FEW, "replace-one")]
+)
+def test_a_curve_of_all_whole_orders_is_what_it_was_taken_from(scheme, adjacency):
+    curve = tuple((float(order), 0.1 * order) for order in range(2, 257))
+    table, zcdp, few = (
+        guarantee(run_of((1000, scheme), mechanism=each, steps=100, adjacency=adjacency)).epsilon
+        for each in (RdpTable(curve=curve), Zcdp(rho=0.1), RdpTable(curve=curve[:1] + curve[6:8]))
+    )
+    assert table == pytest.approx(zcdp, rel=1e-3)
+    assert few >= table * (1 - 1e-9)
+
+
+def test_the_factor_of_the_poisson_bound():
+    """Of Gaussian noise the odd moments are known, and the bound without the factor is exact: the golden pair."""
+    curve = tuple((float(order), order / 32) for order in range(2, 257))
+    unknown, known = (
+        guarantee(plan_of(HUNDREDTH, mechanism=RdpTable(curve=curve, odd_moments=said), steps=10_000)).epsilon
+        for said in ("unknown", "nonnegative")
+    )
+    exact = guarantee(plan_of(HUNDREDTH, steps=10_000), method="rdp").epsilon
+    assert exact <= known < unknown
+    assert known == pytest.approx(exact, rel=2e-3)

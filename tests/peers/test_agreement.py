@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from dp_accounting import dp_event
 from dp_accounting.pld import PLDAccountant
+from dp_accounting.pld import privacy_loss_distribution as google
 from dp_accounting.rdp import RdpAccountant
 
 from dpcalc.config.load import load
 from dpcalc.guarantee import Adjacency
 from dpcalc.losses.moments import composed_moments
+from dpcalc.mechanisms.additive import Laplace
+from dpcalc.mechanisms.black_box import RandomizedResponse
 from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Plan
@@ -189,6 +192,26 @@ def test_groups_under_one_poisson_draw_are_its_mixtures_of_gaussians(members, ra
     mine = evaluate(replace(plan(level, run=Flat(rate, sigma, steps, 1e-5)), group_size=members)).guarantee
     assert mine.tight
     assert mine.epsilon_lower <= theirs <= mine.epsilon * (1 + 1e-3)
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize(("sigma", "scale", "truth", "steps"), thinned([(5.0, 8.0, 0.6, 3), (20.0, 30.0, 0.55, 10)], 1))
+def test_three_mechanisms_exchanged_records(sigma, scale, truth, steps):
+    """Nothing sampled: sensitivities 2 and 2, and the answers; composed call by call, as some counts are forgotten."""
+    run = Flat("1", sigma, steps, 1e-5, Adjacency.REPLACE_ONE)
+    noises = None, Laplace(noise_multiplier=scale), RandomizedResponse(truth_probability=truth)
+    plans = [plan(Level(name="record", count=1000, scheme=All()), run=run, mechanism=noise) for noise in noises]
+    phases = tuple(replace(each.phases[0], name=f"{at}") for at, each in enumerate(plans))
+    grid, total = {"value_discretization_interval": 1e-5}, google.identity(value_discretization_interval=1e-5)
+    for part in (
+        google.from_gaussian_mechanism(sigma, sensitivity=2.0, **grid),
+        google.from_laplace_mechanism(scale, sensitivity=2.0, **grid),
+        google.from_randomized_response(2 * (1 - truth), 2, **grid),
+    ):
+        for _ in range(steps):
+            total = total.compose(part)
+    theirs = total.get_epsilon_for_delta(1e-5)
+    assert guarantee(replace(plans[0], phases=phases)).epsilon == pytest.approx(theirs, rel=1e-4)
 
 
 # Sample configs against numbers that others give, or that are known exactly.

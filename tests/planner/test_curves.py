@@ -19,7 +19,7 @@ from dpcalc.planner.plan import Budget
 from dpcalc.planner.tuning import TruncatedNegativeBinomial
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
 from tests.oracles.exact_gaussian import exact_epsilon
-from tests.planner.test_edges import HUNDREDTH, plan_of
+from tests.runs import HUNDREDTH, plan_of
 
 NORMAL = NormalDist()
 

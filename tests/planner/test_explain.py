@@ -5,7 +5,7 @@ import pytest
 from dpcalc.config.load import load_text
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import guarantee
-from dpcalc.planner.statement import other_choices, reasons
+from dpcalc.planner.statement import reasons
 from tests.thinning import thinned
 
 DRAWS = (
@@ -135,10 +135,11 @@ def test_nested(draw, unit, clip, adjacency):
         (TREE, "with twice the noise", "multiplier: 4", "multiplier: 8"),
     ],
 )
-def test_one_choice_made_otherwise(text, choice, old, new):
+def test_one_choice_made_otherwise(printed, file, text, choice, old, new):
     assert text.count(old) == 1
     changed = text.replace(old, new)
     if "amplification" in choice:  # the bound without amplification has the largest shift of a step, 2, in each
         changed = changed.replace("r: 4", "r: 2")
-    choices = dict(other_choices(composed(load_text(text, path="run").plan)))
-    assert choices[choice] == pytest.approx(guarantee(load_text(changed, path="changed").plan).epsilon, rel=1e-9)
+    otherwise = printed("epsilon", str(file(text)), "--explain")["explanation"]["otherwise"]
+    (found,) = (each["epsilon"] for each in otherwise if each["change"] == choice)
+    assert found == pytest.approx(guarantee(load_text(changed, path="changed").plan).epsilon, rel=1e-9)

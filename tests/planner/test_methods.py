@@ -1,11 +1,12 @@
 """Every accountant on every type of mechanism: a number, or one sentence in the words of the config."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from dpcalc import epsilon
-from dpcalc.accountants import METHODS
+from dpcalc.accountants import ACCOUNTANTS
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError
 from dpcalc.mechanisms.kinds import MECHANISMS
@@ -28,6 +29,7 @@ KEYS = {
     "pate-gnmax": "noise_multiplier: 40",
     "pate-confident-gnmax": "noise_multiplier: 40, threshold: 100, threshold_noise_multiplier: 60",
 }
+METHODS = ("auto", *ACCOUNTANTS)
 DRAWS = ("{scheme: all}", "{scheme: poisson, rate: 0.1}", "{scheme: fixed, size: 100}", "{scheme: any-order}")
 
 
@@ -83,3 +85,12 @@ def test_the_phase_is_named():
         epsilon(plan, method="basic")
     assert len(str(said.value)) < 300
     assert epsilon(plan, method="rdp").epsilon < 1
+
+
+@pytest.mark.heavy
+def test_the_gate_counts_the_best_of_several_runs(real, file):
+    sections = {"training": "{steps: 500}", "mechanism": "{noise_multiplier: 2}", "tuning": "{mean: 10}"}
+    path = str(file(flat(sections)))
+    assert real("check", path, "--max-epsilon", "0.5").code == 1
+    Path(path).write_text(flat(sections | {"tuning": None}), encoding="utf-8")
+    assert real("check", path, "--max-epsilon", "0.5").code == 0

@@ -15,7 +15,7 @@ from dpcalc.amplification.schedule import glued_profile
 from dpcalc.losses.moments import composed_moments
 from dpcalc.losses.pair import MixturePair
 from dpcalc.planner.compare import gdp_row, tool_rows
-from dpcalc.planner.composition import BACKWARD, FORWARD, composed
+from dpcalc.planner.composition import FORWARD, composed
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.published import flat_poisson_row, strong_composition_row, theorem_3_row
@@ -44,12 +44,9 @@ def _largest_distances(row, direction=""):
     """(K), whatever sharper bound there is."""
     (bound,) = {each_unit.choices[0][0].plain for each_unit in composed(row.plan).units}
     ahead = glued_profile(bound, noise_multiplier=row.plan.phases[0].noise_multiplier)
-    sides = {FORWARD: ahead, BACKWARD: ahead.swapped}
-    return max(
-        accountant_of(row.method)({side: row.plan.phases[0].steps}, delta=row.plan.delta).epsilon
-        for name, side in sides.items()
-        if direction in {"", name}
-    )
+    sides = [ahead] * (direction in {"", FORWARD}) + [ahead.swapped] * (direction != FORWARD)
+    steps = row.plan.phases[0].steps
+    return max(accountant_of(row.method)({side: steps}, delta=row.plan.delta).epsilon for side in sides)
 
 
 def _order(row):
@@ -106,7 +103,7 @@ def _data_set(row, *words):
     (path,) = composed(plan).likeliest.paths
     co_sampled = co_sampled_with(phase.hierarchy, path, clip=phase.clip)
     p, q = data_set_pair(co_sampled, adjacency=plan.adjacency, contributions=Contributions(signs))
-    if direction == BACKWARD:
+    if direction != FORWARD:
         p, q = q, p
     sigma = phase.mechanism.noise_multiplier
     if asks_delta:

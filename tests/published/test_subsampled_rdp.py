@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from dpcalc.charts import epsilon_by
-from dpcalc.losses.rdp_curve import fixed_size_lower, fixed_size_upper, poisson_upper
+from dpcalc import curve
+from dpcalc.losses.rdp_curve import fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.additive import Gaussian, Laplace
-from dpcalc.planner.published import LOWER, SIGNS_KNOWN, UPPER, published_rdp_bounds
+from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.schemes import Fixed, Poisson
 from tests.runs import run_of
 from tests.thinning import thinned
@@ -36,8 +36,14 @@ def run(kind, noise, scheme, steps=1):
     return run_of((10_000, scheme), mechanism=mechanism, steps=steps, adjacency=adjacency, delta=1e-8)
 
 
-def lines(kind, noise, scheme):
-    return {name: divergence for name, (_, divergence) in published_rdp_bounds(run(kind, noise, scheme)).items()}
+UPPER, LOWER = "general upper bound", "general lower bound"
+SIGNS_KNOWN = f"{UPPER}, odd moments nonnegative"
+
+
+def lines(kind, noise, scheme, steps=1, orders=ORDERS):
+    """The published bounds by name, each by order."""
+    series = curve(run(kind, noise, scheme, steps), "rdp", grid=[*map(float, orders)]).series
+    return {line.name: dict(zip(line.xs, line.ys, strict=True)) for line in series}
 
 
 FIXED, POISSON = Fixed(size=10), Poisson(probability=RATE)
@@ -84,36 +90,33 @@ def poisson(kind, noise, order, factor):
 def test_the_bounds_are_those_of_the_theorems(kind, noise, order):
     with mpmath.workdps(50):
         fixed, sampled = lines(kind, noise, FIXED), lines(kind, noise, POISSON)
-        assert fixed[UPPER](order) == pytest.approx(float(fixed_upper(kind, noise, order)), rel=1e-9)
-        assert fixed[LOWER](order) == pytest.approx(float(lower(kind, noise, order)), rel=1e-9)
-        assert sampled[UPPER](order) == pytest.approx(float(poisson(kind, noise, order, 3)), rel=1e-9)
-        assert sampled[SIGNS_KNOWN](order) == pytest.approx(float(poisson(kind, noise, order, 1)), rel=1e-9)
+        assert fixed[UPPER][order] == pytest.approx(float(fixed_upper(kind, noise, order)), rel=1e-9)
+        assert fixed[LOWER][order] == pytest.approx(float(lower(kind, noise, order)), rel=1e-9)
+        assert sampled[UPPER][order] == pytest.approx(float(poisson(kind, noise, order, 3)), rel=1e-9)
+        assert sampled[SIGNS_KNOWN][order] == pytest.approx(float(poisson(kind, noise, order, 1)), rel=1e-9)
 
 
 @pytest.mark.parametrize(("kind", "noise"), CASES)
 def test_what_the_figures_say(kind, noise):
     """Lower below upper, both at most the step without sampling but for constants; exact where signs are known."""
-    fixed, sampled = lines(kind, noise, FIXED), lines(kind, noise, POISSON)
+    fixed, sampled = (lines(kind, noise, scheme, orders=range(2, 65)) for scheme in (FIXED, POISSON))
     base = kind(noise_multiplier=noise).rdp
     for order in range(2, 65):
-        assert 0 < fixed[LOWER](order) < fixed[UPPER](order) < base(order) + math.log(4) / (order - 1)
-        assert sampled[SIGNS_KNOWN](order) == pytest.approx(fixed[LOWER](order), rel=1e-9)  # the bound is attained
-        excess = sampled[UPPER](order) - sampled[SIGNS_KNOWN](order)
+        assert 0 < fixed[LOWER][order] < fixed[UPPER][order] < base(order) + math.log(4) / (order - 1)
+        assert sampled[SIGNS_KNOWN][order] == pytest.approx(fixed[LOWER][order], rel=1e-9)  # the bound is attained
+        excess = sampled[UPPER][order] - sampled[SIGNS_KNOWN][order]
         assert excess >= -1e-12
         assert excess <= math.log(3) / (order - 1) + 1e-12  # the remark on large orders
-    assert sampled[UPPER](2) == pytest.approx(sampled[SIGNS_KNOWN](2), rel=1e-12)  # and the one on small orders
-    assert fixed[UPPER](2) < 5 * fixed[LOWER](2)
-    assert fixed[UPPER](2) < float(RATE) * base(2)  # amplified to second order in the rate
+    assert sampled[UPPER][2] == pytest.approx(sampled[SIGNS_KNOWN][2], rel=1e-12)  # and the one on small orders
+    assert fixed[UPPER][2] < 5 * fixed[LOWER][2]
+    assert fixed[UPPER][2] < float(RATE) * base(2)  # amplified to second order in the rate
 
 
-def test_zcdp_is_not_amplified_and_truncated_cdp_is():
-    """Of Gaussian noise, sigma = 5: rho = 1/50, which the sampled step comes back to at large orders only."""
-
-    def rdp(order):
-        return order / 50
-
-    assert fixed_size_lower(rdp, 0.001, 20_000) / 20_000 > 0.98 / 50
-    assert all(fixed_size_upper(rdp, 0.001, order) / order < 0.01 / 50 for order in range(2, 65))
+def test_zcdp_is_amplified_at_small_orders_only():
+    """Of Gaussian noise, sigma = 5: rho = 1/50, which the sampled step comes back to at large orders."""
+    found = lines(Gaussian, 5.0, FIXED, orders=(*range(2, 65), 20_000))
+    assert found[LOWER][20_000] / 20_000 > 0.98 / 50
+    assert all(fixed_size_upper(lambda a: a / 50, 0.001, order) / order < 0.01 / 50 for order in range(2, 65))
 
 
 def per_step(kind, noise, epsilon):
@@ -141,17 +144,14 @@ def advanced(kind, noise, steps, delta):
 @pytest.mark.parametrize("steps", thinned([10_000, 600_000], 1))
 def test_stronger_than_advanced_composition(kind, noise, steps, scheme):
     plan = run(kind, noise, scheme, steps)
-    found = epsilon_by(plan, "general-rdp")[0]
-    assert found < advanced(kind, noise, steps, plan.delta)
-    whole = lines(kind, noise, scheme)
-    divergence = whole.get(SIGNS_KNOWN, whole[UPPER])
+    ((found,),) = (line.ys for line in curve(plan, "steps", methods=("general-rdp",), grid=(steps,)).series)
+    assert guarantee(plan).epsilon < found < advanced(kind, noise, steps, plan.delta)
+    whole = lines(kind, noise, scheme, orders=range(2, 257))
     by_order = min(
-        steps * divergence(a) + math.log1p(-1 / a) - (math.log(plan.delta) + math.log(a)) / (a - 1)
-        for a in range(2, 257)
+        steps * bound + math.log1p(-1 / a) - (math.log(plan.delta) + math.log(a)) / (a - 1)
+        for a, bound in whole.get(SIGNS_KNOWN, whole[UPPER]).items()
     )
     assert 0.7 * by_order < found <= by_order * (1 + 1e-9)
-    exact = epsilon_by(plan, "pld")[0]
-    assert exact < found
 
 
 DISTRIBUTION = st.lists(st.floats(0.05, 1), min_size=3, max_size=3)

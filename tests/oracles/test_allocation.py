@@ -16,7 +16,7 @@ from dpcalc.losses.likelihood_ratio import Estimate
 from dpcalc.losses.pair import MixturePair
 from dpcalc.work import allowance
 from tests.few_losses import of_masses
-from tests.losses.test_likelihood_ratio import gaussian
+from tests.oracles.test_likelihood_ratio import gaussian
 from tests.thinning import thinned
 
 

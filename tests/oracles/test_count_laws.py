@@ -1,4 +1,4 @@
-"""Laws of counts against enumeration."""
+"""Laws of counts against enumeration, exact ones and those that stand in where these take too much work."""
 
 from fractions import Fraction
 from itertools import combinations, product
@@ -8,6 +8,7 @@ import mpmath
 import pytest
 from scipy.stats import binom
 
+from dpcalc.amplification.groups import contexts, large_group, members_in_batch, placements
 from dpcalc.sampling.counts import (
     binomial,
     binomial_lower,
@@ -19,7 +20,9 @@ from dpcalc.sampling.counts import (
     drop_rare_tail,
     hypergeometric,
 )
-from dpcalc.sampling.schemes import WithReplacement
+from dpcalc.sampling.paths import Path
+from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
+from dpcalc.sampling.sums import rough_count_distributions
 from tests.thinning import thinned
 
 
@@ -190,3 +193,99 @@ def test_sums_of_long_probabilities_are_rounded_towards_more():
     mean = Fraction(sum(count * weight for count, weight in lower.items()), unit)
     over = sum(count * chance for count, chance in law.items())
     assert mean < over < mean * Fraction(101, 100)
+
+
+# Rough laws, where exact ones take too much work
+
+
+def exact_law(counts, sizes):
+    """Copies of one unit by sums over all draws, level by level; no code of the product."""
+    law = {1: Fraction(1)}
+    for count, size in zip(counts, sizes, strict=True):
+        found = {}
+        for copies, chance in law.items():
+            trials = copies * size
+            for h in range(trials + 1):
+                one = comb(trials, h) * Fraction(1, count) ** h * Fraction(count - 1, count) ** (trials - h)
+                found[h] = found.get(h, Fraction(0)) + chance * one
+        law = found
+    return law
+
+
+def rough_tails(counts, schemes, members=1, contributions=1):
+    """By a number of copies, the least probability of as many that the rough law claims."""
+    ones = (1,) * len(counts)
+    path = Path(place=(), counts=counts, schemes=schemes, contributions=ones, siblings=ones)
+    rough = {h: chance for chance, one in rough_count_distributions(path, members, contributions) for h in one}
+    return rough, lambda at: sum((chance for h, chance in rough.items() if h >= at), Fraction(0))
+
+
+def exact_tail(law, at):
+    return sum((chance for h, chance in law.items() if h >= at), Fraction(0))
+
+
+@pytest.mark.parametrize(
+    ("counts", "sizes"), [((3,), (4,)), ((50,), (20,)), ((5, 4), (3, 4)), ((20, 10), (3, 5)), ((60, 2), (2, 30))]
+)
+def test_rough_laws_are_above_the_exact_ones(counts, sizes):
+    schemes = tuple(WithReplacement(size=size) for size in sizes)
+    law = exact_law(counts, sizes)
+    rough, tail = rough_tails(counts, schemes)
+    assert sum(rough.values()) <= min(1, (1 - law[0]) * Fraction(101, 100) + Fraction(1, 10**8))
+    _, in_step = rough_tails(counts, schemes, 3, 2)  # three members in step with one another, two contributions each
+    for h in range(1, max(law) + 1):
+        assert min(tail(h), in_step(6 * h)) >= exact_tail(law, h)
+
+    # Two records of one parent: every copy of the parent draws either with probability 2 / count.
+    count, total = counts[-1], {}
+    for copies, chance in exact_law(counts[:-1], sizes[:-1]).items():
+        trials = copies * sizes[-1]
+        for h in range(trials + 1):
+            part = comb(trials, h) * Fraction(2, count) ** h * Fraction(count - 2, count) ** (trials - h)
+            total[h] = total.get(h, Fraction(0)) + chance * part
+    _, of_two = rough_tails(counts, schemes, 2)
+    for h in range(1, max(total) + 1):
+        assert of_two(h) >= exact_tail(total, h)
+
+
+@pytest.mark.parametrize(
+    ("rate", "size"), [(Fraction(1, 100), 17_000), (Fraction(1, 50), 20_000), (Fraction(1, 10**6), 10**7)]
+)
+def test_rough_laws_hold_where_a_rare_parent_draws_many_copies(rate, size):
+    """More copies than the transform has points: they once wrapped round to small numbers (1e-9 for 1/100)."""
+    _, tail = rough_tails((1000, 1), (Poisson(probability=rate), WithReplacement(size=size)))
+    assert min(tail(h) for h in (1, 1000, size // 2, size)) >= rate
+
+
+@pytest.mark.parametrize("size", [25, 36, 47, 48])
+def test_rough_laws_leave_out_no_number_up_to_48(size):
+    """Of 26 to 47 numbers some were once left out, although all of them have a place."""
+    rough, _ = rough_tails((2,), (WithReplacement(size=size),))
+    assert [*rough][-12:] == list(range(size - 11, size + 1))
+
+
+def test_large_groups_without_exact_probabilities():
+    rate = Fraction(3, 1000)
+    for members in (65, 300):
+        ((chance, law),) = large_group(members, Fraction(1, 10**6), rate)
+        assert chance == Fraction(members, 10**6)
+        below = Fraction(0)
+        for j in range(members, 0, -1):
+            below += law.get(j, Fraction(0))
+            exact = min(Fraction(1), comb(members, j) * rate**j)
+            assert below >= exact - Fraction(1, 2**1200)
+            assert float(below) <= float(exact) * (1 + 1e-12) + 1e-300
+
+
+@pytest.mark.parametrize("placement", placements(4, (9, 9)))
+def test_a_large_group_is_drawn_no_less_than_any_placement(placement):
+    """Given that any parent is drawn, and revealed, the bound on the tails holds."""
+    rate, eta = Fraction(1, 4), Fraction(1, 5)
+    schemes = [Poisson(probability=eta), Fixed(size=3)]
+    ((drawn, law),) = large_group(4, eta, rate)
+    told = contexts(placement, schemes, [9, 12])
+    assert sum(chance for context, chance in told.items() if context) <= drawn
+    for context in told:
+        inside = members_in_batch(context, schemes[-1], 12)
+        for j in range(1, 5):
+            assert sum(p for h, p in inside.items() if h >= j) <= sum(p for h, p in law.items() if h >= j)

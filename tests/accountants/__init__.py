@@ -1,1 +1,0 @@
-"""Accountants by themselves."""
