@@ -169,11 +169,16 @@ def _unit_rule(order: int) -> tuple[Array, Array]:
     return (nodes + 1) / 2, 2 * np.log(np.abs(vectors[0]))
 
 
-def gauss_legendre_panels(edges: Array, *, order: int) -> tuple[Array, Array]:
-    """Return (nodes, log weights) of Gauss-Legendre quadrature with `order` nodes between neighbouring edges."""
+def gauss_legendre_panels(
+    edges: Array, *, order: int, inner: NDArray[np.bool_] | slice = slice(None)
+) -> tuple[Array, Array]:
+    """Return (nodes, log weights) of Gauss-Legendre quadrature with `order` nodes between neighbouring edges.
+
+    `inner` are the intervals that count.
+    """
     unit_nodes, log_weights = _unit_rule(order)
-    widths = np.diff(edges)
-    nodes = edges[:-1, None] + widths[:, None] * unit_nodes
+    widths = np.diff(edges)[inner]
+    nodes = edges[:-1][inner][:, None] + widths[:, None] * unit_nodes
     return nodes.ravel(), (np.log(widths)[:, None] + log_weights).ravel()
 
 

@@ -123,6 +123,18 @@ def question_of_its_own() -> Iterator[None]:
             outer.charged |= meter.charged
 
 
+class _Key(list[Hashable]):
+    """Arguments with their hash: that of many losses takes longer than a look-up."""
+
+    def __init__(self, arguments: tuple[Hashable, ...]) -> None:
+        """Take the hash once."""
+        super().__init__(arguments)
+        self._hash = hash(arguments)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return self._hash
+
+
 def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Return a decorator that caches the last results with their work; an allowance pays for each once, cached or not.
 
@@ -135,7 +147,7 @@ def cached_with_cost(max_entries: int) -> Callable[[Callable[Arguments, Result]]
 
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-            key = (args, tuple(sorted(kwargs.items())))
+            key = _Key((args, tuple(sorted(kwargs.items()))))
             meter = _METER.get() or Meter(math.inf, {})
             is_paid = (call, key) in meter.charged
             left = math.inf if is_paid else meter.left

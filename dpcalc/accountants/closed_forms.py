@@ -473,7 +473,7 @@ def _log_moment_of_steps(counts: Iterable[tuple[Curve, int]]) -> LogMoment:
     return lambda orders: sum((count * of_step(orders) for count, of_step in log_moments), np.zeros(orders.shape))
 
 
-@cached_with_cost(1024)
+@cached_with_cost(4096)
 def _log_moment(curve: Curve) -> LogMoment:
     """Return the closed-form upper bound on a step's K; TypeError for an unknown kind."""
     match curve:

@@ -67,9 +67,12 @@ def composed_loss(
     # Budgets are shared out before anything is discretized: rounding errors of steps and of their sum add up. What a
     # step does not get is for the sum.
     budget = settings.budget / ((2 if len(counts) == 1 else 4) * len(counts))
+    log_norms = [float(value[0]) for value, _ in moments.of_parts(np.array([settings.tilt]))]
     starts = [
-        _discretized(curve, of_step, count, replace(settings, budget=budget), sides)
-        for (curve, count), (of_step, _) in alike([*zip(counts.items(), moments.parts, strict=True)])
+        _discretized(curve, of_step, count, replace(settings, budget=budget, log_norm=log_norm), sides)
+        for (curve, count), (of_step, _), log_norm in alike(
+            [*zip(counts.items(), moments.parts, log_norms, strict=True)]
+        )
     ]
     composed = []
     for i, side in enumerate(sides):
@@ -87,23 +90,24 @@ def _discretized(
     curve: Curve, moments: Any, copies: int, settings: Resolution, sides: tuple[BoundSide, ...]
 ) -> list[tuple[Pmf, float]]:
     """Return one copy's (loss on a grid, log slack) for each side; steps under a public draw are composed first."""
+    # `settings` have the log moment of the step, whose work is charged here.
     if isinstance(curve, RdpCurve):
         raise UnsupportedError(
             f"pld: expected a loss distribution, of {curve.name} only Renyi divergences are known; use rdp"
         )
-    at = np.array([settings.tilt])
-    log_norm = float(moments.cumulants(at)[0][0])
+    spend(moments.work(1))
+    log_norm = settings.log_norm
     if isinstance(curve, PublicDraw):
         # The errors of the steps count with the tilted probability that the draw takes the unit.
         steps = replace(moments, rate=1.0)
-        inside = float(steps.cumulants(at)[0][0])
+        inside = float(steps.cumulants(np.array([settings.tilt]))[0][0])
         drawn = min(1.0, max(curve.rate * math.exp(min(inside - log_norm, 700.0)), 1e-300))
         within = replace(settings, budget=settings.budget / (2 * copies) / drawn)
         return [
             (with_public_draw(pmf, curve.rate, log_norm, side.sign).normalized(), slack * drawn)
             for side, (pmf, slack) in zip(sides, composed_loss(dict(curve.counts), steps, within, sides), strict=True)
         ]
-    aim = replace(settings, log_norm=log_norm, copies=copies)
+    aim = replace(settings, copies=copies)
     first = cells(curve, aim)
     results = []
     for side in sides:

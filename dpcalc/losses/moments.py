@@ -9,29 +9,32 @@ Source: docs/theory.md, Definition 3.4 and Theorem 2.7.
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpcalc.errors import ConvergenceError, TooLargeError
 from dpcalc.losses.loss import Loss, LossCurve, under_draw
-from dpcalc.losses.pair import Segment, length_scales, lower_quantile, rough_points, subdivided
+from dpcalc.losses.pair import PairsAtPoints, Segment, length_scales, lower_quantile, rough_points
 from dpcalc.losses.rdp_curve import RdpCurve
-from dpcalc.numerics import Array, Complex, gauss_legendre_panels
+from dpcalc.numerics import Array, Complex, IntArray, gauss_legendre_panels
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, alike, cached_with_cost, spend
 
-_Orders = TypeVar("_Orders", Array, Complex)
 _MAX_PANELS = 200_000  # of 8 nodes: 13 MB an array; more are refused with exit code 3
 _MANY_CENTERS = 256  # of a mixture; upper bounds have fewer, so that only the lower bound of a data set is given up
 _MAX_DENSITIES = 1 << 24  # of components at nodes, about 2 s
+_POINTS_AT_ONCE = 1 << 14  # of several segments
 _ELEMENTS_AT_ONCE = 1 << 16  # orders times nodes: 1 MB in the cache of a processor; larger arrays are slower
+_MAX_POINTS = 1 << 20  # of a segment, between panels: 100 MB in all
 _GAP = 4  # rough points without mass between ranges that are integrated separately
 _ROUND_OFF = 1e-15  # of a sum of masses: a smaller difference is no mass
 _SMALL = 0.5  # |x| below which e^x - 1 - x is summed as a series
+_SERIES, _SCALES = 16, 60  # its terms, down to round-off; halvings of a loss that are told apart, for orders to 1e18
 _PANELS_WORK = 600 * TURN  # of the panels of a segment with few centers
 _MIN_MOMENT = 1e-300  # so that a moment has a logarithm
 _LOG_NEGLIGIBLE = -46.0  # e^-46 = 1e-20: below the round-off of what is kept
@@ -54,54 +57,18 @@ class LossMoments:
         return int(self.loss.size)
 
     @cached_property
-    def _sorted(self) -> tuple[Array, Array, Array, Array]:
-        """(log P mass, loss, P mass) of the nodes by rising |loss|, and the sums that log moments near order 0 need."""
-        # Those are, for each i up to the number of losses of size below 0.5, the sum of the P mass times e^-L - 1 over
-        # all nodes, plus that of the P mass times L over the first i.
-        # For each order the nodes that need a series, or e^x - 1, are then the first ones.
-        by_size = np.argsort(np.abs(self.loss), kind="stable")
-        log_mass, loss = self.log_mass[by_size], self.loss[by_size]
-        mass, count = np.exp(log_mass), int(np.searchsorted(np.abs(loss), _SMALL))
-        from_node_on = np.cumsum(_mass_times_expm1(-loss, mass, np.exp(log_mass - loss))[::-1])[::-1]
-        back = np.append(from_node_on, 0.0)[: count + 1]
-        back[1:] += np.cumsum(mass[:count] * _exp_remainder(-loss[:count]))
-        return log_mass, loss, mass, back
+    def _alone(self) -> "StackedMoments":
+        return StackedMoments([self])
 
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return (K, K') at orders z, with K(z) = log E_P[e^{zL}; L < inf], accurate also near order 0."""
-        spend(1.5 * ELEMENT * (orders.size + 6) * (self.size + 200))
-        at_once = max(_ELEMENTS_AT_ONCE // max(self.size, 1), 1)
-        log_mass, loss, mass, back = self._sorted
-        # All orders of a block in one call: with the few hundred nodes of a usual step the calls cost more than the
-        # arithmetic. A block has t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)] over e^t.
-        blocks = [np.empty((4, 0))]
-        for start in range(0, orders.size, at_once):
-            z = orders[start : start + at_once]
-            exponent = z[:, None] * loss
-            raised = exponent + log_mass
-            top = raised.max(axis=1, initial=0.0)
-            tilted, scale = np.exp(raised - top[:, None]), np.exp(-top)
-            # E[e^{zL} - 1] without cancellation: of the smallest losses without its linear term, as a series; then by
-            # expm1, then as it is.
-            few = np.searchsorted(np.abs(loss), _SMALL / np.maximum(z, 1.0))
-            near = np.maximum(few, np.searchsorted(np.abs(loss), 1 / z))
-            grown = tilted - scale[:, None] * mass
-            for ends, function, bound in ((near, np.expm1, 1.0), (few, _exp_remainder, _SMALL)):
-                last = int(ends.max(initial=0))
-                exact = scale[:, None] * (mass[:last] * function(np.clip(exponent[:, :last], -bound, bound)))
-                np.copyto(grown[:, :last], exact, where=np.arange(last) < ends[:, None])
-            excess = grown.sum(axis=1) + scale * z * back[few]
-            blocks.append(np.array([top, tilted.sum(axis=1), (tilted * loss).sum(axis=1), excess]))
-        top, total, weighted, grown = np.concatenate(blocks, axis=1)
-        excess = grown - np.exp(-top) * self._surplus(orders)
-        moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
-        rough = (top > 0) | (moment < _SMALL)
-        log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
-        return log_moment, weighted / moment
+        spend(self.work(orders.size))
+        (value,), (slope,) = self._alone.cumulants(orders)
+        return value, slope
 
-    def _surplus(self, orders: _Orders) -> _Orders:
-        """Return by how much E[e^{zL} - 1 + z (e^-L - 1)] of the nodes exceeds E_P[e^{zL}; L < inf] - 1."""
-        return self.infinity_mass + orders * (self.infinity_mass - self.only_other)
+    def work(self, orders: int) -> float:
+        """Return the work of `cumulants` at so many orders."""
+        return 1.5 * ELEMENT * (orders + 6) * (self.size + 200)
 
     def tilted_moments(self, order: float) -> tuple[float, float]:
         """Return (variance, fourth cumulant) of the nodes' loss under the tilt e^{order L}."""
@@ -129,7 +96,114 @@ class LossMoments:
             turned = (turned * turn + turned + turn).astype(np.complex128)  # e^{i k angle} - 1
             rotated[k] = (turned * tilted).sum()
         moment = rotated + straight + orders * back
-        return np.asarray(np.log(math.exp(-top) * (1 - self._surplus(orders)) + moment) + top, dtype=np.complex128)
+        # By so much E[e^{zL} - 1 + z (e^-L - 1)] of the nodes exceeds E_P[e^{zL}; L < inf] - 1.
+        surplus = self.infinity_mass + orders * (self.infinity_mass - self.only_other)
+        return np.asarray(np.log(math.exp(-top) * (1 - surplus) + moment) + top, dtype=np.complex128)
+
+
+class StackedMoments:
+    """The nodes of several steps as rows of arrays, by rising |loss|, so that all steps have their log moments at once.
+
+    With the few hundred nodes of a usual step the calls would cost more than the arithmetic.
+    """
+
+    def __init__(self, steps: Sequence[LossMoments]) -> None:
+        """Sort the nodes and add up the powers of their small losses."""
+        shape = len(steps), max(1, *(step.size for step in steps))
+        self.steps, distance = steps, np.full(shape, math.inf)
+        log_mass, loss = np.full(shape, -math.inf), np.zeros(shape)
+        for row, step in enumerate(steps):
+            log_mass[row, : step.size], loss[row, : step.size] = step.log_mass, step.loss
+            distance[row, : step.size] = np.abs(step.loss)
+        by_size = np.argsort(distance, axis=1, kind="stable")
+        self.log_mass, self.loss, self.distance = (
+            np.take_along_axis(each, by_size, axis=1) for each in (log_mass, loss, distance)
+        )
+        self.mass = np.exp(self.log_mass)
+
+        # Losses of size below 2^-k, k = 1, 2, ..., of each step: their number, and the sums of P mass times L^i, by
+        # which orders z up to 2^(k - 1) have E[e^{zL}] of them as a series. All losses are below 2^0.
+        scale = np.where(self.loss == 0, _SCALES, np.clip(-np.frexp(self.loss)[1], 0, _SCALES))
+        places = (scale + (_SCALES + 1) * np.arange(len(steps))[:, None]).ravel()
+
+        def by_scale(values: Array) -> Array:
+            sums: Array = np.bincount(places, values.ravel(), (_SCALES + 1) * len(steps)).astype(np.float64)
+            return sums.reshape(len(steps), -1)
+
+        def below(values: Array) -> Array:
+            sums = by_scale(values)
+            return np.append(np.cumsum(sums[:, ::-1], axis=1)[:, ::-1], np.zeros((len(steps), 1)), axis=1)
+
+        self.number = below((self.distance < math.inf).astype(np.float64)).astype(np.int64)
+        power, sums = self.mass, [below(self.mass)]
+        for _ in range(_SERIES):
+            power = np.where(scale > 0, power * self.loss, 0.0)
+            sums.append(below(power))
+        self.sums = np.array(sums)
+        # The sum of P mass times e^-L - 1 over all nodes, plus that of P mass times L over the small losses.
+        others = by_scale(_mass_times_expm1(-self.loss, self.mass, np.exp(self.log_mass - self.loss)))
+        signs = np.array([(-1) ** k / math.factorial(k) for k in range(2, _SERIES)])
+        above = np.append(np.zeros((len(steps), 1)), np.cumsum(others, axis=1), axis=1)
+        self.back = above + np.tensordot(signs, self.sums[2:_SERIES], axes=1)
+
+    def cumulants(self, orders: Array) -> tuple[Array, Array]:
+        """Return (K, K') of each step at orders z, shape (steps, orders), as `LossMoments.cumulants`, uncharged."""
+        rows, width = self.loss.shape
+        at_once = max(_ELEMENTS_AT_ONCE // max(rows * width, 1), 1)
+        infinite, only_other = (
+            np.array([[value] for value in values])
+            for values in zip(*((step.infinity_mass, step.only_other) for step in self.steps), strict=True)
+        )
+        # Of the small losses only that of nearly all mass may raise the largest term.
+        heavy = np.argmax(self.log_mass, axis=1)[:, None]
+        heaviest, loss_of_heaviest = (np.take_along_axis(x, heavy, axis=1) for x in (self.log_mass, self.loss))
+        # A block has t and the nodes' E[e^{zL}], E[L e^{zL}] and E[e^{zL} - 1 + z (e^-L - 1)] over e^t.
+        blocks = [np.empty((4, rows, 0))]
+        for start in range(0, orders.size, at_once):
+            z = orders[start : start + at_once]
+            # E[e^{zL} - 1] without cancellation: of the smallest losses without its linear term, as a series; then by
+            # expm1, then as it is.
+            small = np.minimum(np.frexp(np.maximum(z, _SMALL))[1] + 1, _SCALES + 1)
+            few = self.number[:, small]
+            first, last = int(few.min()), int((self.distance < 1 / z.min()).sum(axis=1).max())
+            loss, mass = self.loss[:, None, first:], self.mass[:, None, first:]
+            exponent = z[:, None] * loss
+            raised = exponent + self.log_mass[:, None, first:]
+            top = np.maximum(raised.max(axis=2, initial=0.0), heaviest + z * loss_of_heaviest)
+            scale = np.exp(-top)
+            is_left = np.arange(first, width) >= few[:, :, None]
+            tilted = np.where(is_left, np.exp(raised - top[:, :, None]), 0.0)
+            grown = tilted - np.where(is_left, scale[:, :, None] * mass, 0.0)
+            if last > first:
+                near = exponent[:, :, : last - first]
+                exact = scale[:, :, None] * (mass[:, :, : last - first] * np.expm1(np.clip(near, -1.0, 1.0)))
+                np.copyto(
+                    grown[:, :, : last - first],
+                    exact,
+                    where=is_left[:, :, : last - first] & (np.abs(near) < 1),
+                )
+            sums, powers = self.sums[:, :, small], np.ones((_SERIES, 1, z.size))
+            for k in range(1, _SERIES):
+                powers[k] = powers[k - 1] * np.minimum(z, 2.0**_SCALES) / k
+            series = (powers[2:] * sums[2:_SERIES]).sum(axis=0)
+            blocks.append(
+                np.array(
+                    [
+                        top,
+                        tilted.sum(axis=2) + scale * (sums[0] + z * sums[1] + series),
+                        (tilted * loss).sum(axis=2) + scale * (powers * sums[1:]).sum(axis=0),
+                        grown.sum(axis=2) + scale * (series + z * self.back[:, small]),
+                    ]
+                )
+            )
+        top, total, weighted, grown = np.concatenate(blocks, axis=2)
+        # By so much the nodes' sum exceeds E_P[e^{zL}; L < inf] - 1.
+        surplus = infinite + orders * (infinite - only_other)
+        excess = grown - np.exp(-top) * surplus
+        moment = np.maximum(np.exp(-top) + excess, total + _MIN_MOMENT)  # next to all mass may be infinite
+        rough = (top > 0) | (moment < _SMALL)
+        log_moment = np.where(rough, np.log(moment) + top, np.log1p(np.maximum(excess, -_SMALL)))
+        return log_moment, weighted / moment
 
 
 def _log_largest_mass(log_mass: Array, loss: Array, order: float) -> Array:
@@ -156,72 +230,159 @@ def loss_moments(
     curve: LossCurve, *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
 ) -> LossMoments:
     """Return log moments for orders up to `max_order`; mass that P or Q alone has counts only if there are atoms."""
+    (moments,) = all_loss_moments([curve], max_order=max_order, truncated_mass=truncated_mass, frequency=frequency)
+    return moments
+
+
+def all_loss_moments(
+    curves: Sequence[LossCurve], *, max_order: float, truncated_mass: float = 0.0, frequency: float = 0.0
+) -> list[LossMoments]:
+    """Return the `loss_moments` of several steps, whose segments of one form share their calls of numpy."""
     # L * frequency grows by at most 4 in each panel, unless that takes more than 1000 parts of it. TooLargeError above
     # 2^24 densities.
-    losses, pieces = np.array(curve.losses), []
-    spend(_PANELS_WORK * len(curve.segments))
-    for segment in curve.segments:
-        runs, log_negligible = _smooth_panels(segment, max_order, truncated_mass)
-        if not runs:
-            continue
-        panels = []
-        for run in runs:
-            edges = run
-            if frequency:
-                _, loss = segment.log_density_and_loss(edges)
-                # Eight nodes integrate e^{ix} over 4 radians to round-off.
-                turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
-                below = np.concatenate([[0.0], np.cumsum(np.maximum(turns, 1.0))])
-                if below[-1] > _MAX_PANELS:
-                    raise ConvergenceError(f"quadrature: expected at most {_MAX_PANELS} panels, needs more; use pld")
-                edges = np.interp(np.arange(below[-1] + 1), below, edges)
-            panels.append(gauss_legendre_panels(edges, order=8))
-        y, log_weight = (np.concatenate([panel[i] for panel in panels]) for i in (0, 1))
-        if len(segment.pair.centers) > _MANY_CENTERS and y.size * len(segment.pair.centers) > _MAX_DENSITIES:
+    alike: dict[tuple[object, ...], list[tuple[int, int, Segment]]] = {}
+    for number, curve in enumerate(curves):
+        spend(_PANELS_WORK * len(curve.segments))
+        for place, segment in enumerate(curve.segments):
+            alike.setdefault(segment.pair.form, []).append((number, place, segment))
+    nodes: list[dict[int, tuple[Array, Array]]] = [{} for _ in curves]  # by place of the segment
+    for group in alike.values():
+        segments = tuple(segment for _, _, segment in group)
+        runs, log_negligible = _smooth_panels(segments, max_order, truncated_mass)
+        if frequency and runs.y.size:
+            _, loss = _log_density_and_loss(segments, runs)
+            # Eight nodes integrate e^{ix} over 4 radians to round-off.
+            turns = np.minimum(np.ceil(np.abs(np.diff(loss)) * frequency / 4), 1000)
+            runs = runs.cut(np.maximum(turns, 1.0), _MAX_PANELS)
+        panels = runs.intervals(len(group))
+        if 8 * panels.max(initial=0) * len(segments[0].pair.centers) > _MAX_DENSITIES and (
+            len(segments[0].pair.centers) > _MANY_CENTERS
+        ):
             raise TooLargeError(f"quadrature: expected at most {_MAX_DENSITIES} densities, needs more; use rdp")
-        log_density, loss = segment.log_density_and_loss(y)
+        y, log_weight = gauss_legendre_panels(runs.y, order=8, inner=runs.is_inner)
+        owner = np.repeat(np.arange(len(group)), 8 * panels)
+        log_density, loss = _log_density_and_loss(segments, Runs(y, owner, np.diff(owner) == 0))
         log_mass = log_density + log_weight
-        keep = _log_largest_mass(log_mass, loss, max_order) > log_negligible
-        pieces.append((log_mass[keep], loss[keep]))
-    log_mass, loss = (np.concatenate(each) for each in zip(*pieces, (np.array(curve.log_masses), losses), strict=True))
-    if not losses.size:
-        return LossMoments(log_mass, loss)
-    # Q mass where P has none: infinity_mass + P mass - Q mass of all nodes.
-    only_other = curve.infinity_mass - float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())
-    if only_other <= _ROUND_OFF:
-        only_other = 0.0
-    return LossMoments(log_mass, loss, infinity_mass=curve.infinity_mass, only_other=only_other)
+        keep = _log_largest_mass(log_mass, loss, max_order) > log_negligible[owner]
+        ends = np.cumsum(np.bincount(owner[keep], minlength=len(group)))[:-1]
+        for (number, place, _), *found in zip(
+            group, np.split(log_mass[keep], ends), np.split(loss[keep], ends), strict=True
+        ):
+            nodes[number][place] = found[0], found[1]
+    moments = []
+    for curve, of_curve in zip(curves, nodes, strict=True):
+        parts = [of_curve[place] for place in range(len(curve.segments))]
+        only_other = infinity_mass = 0.0
+        if curve.losses or not parts:
+            parts.append((np.array(curve.log_masses), np.array(curve.losses)))
+        log_mass, loss = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
+        if curve.losses:
+            # Q mass where P has none: infinity_mass + P mass - Q mass of all nodes.
+            infinity_mass = curve.infinity_mass
+            only_other = infinity_mass - float(np.exp(log_mass - loss).sum() - np.exp(log_mass).sum())
+            if only_other <= _ROUND_OFF:
+                only_other = 0.0
+        moments.append(LossMoments(log_mass=log_mass, loss=loss, infinity_mass=infinity_mass, only_other=only_other))
+    return moments
 
 
-@cached_with_cost(4)
-def _smooth_panels(segment: Segment, max_order: float, truncated_mass: float) -> tuple[tuple[Array, ...], float]:
-    """Return (runs of rising points, log of a mass that does not matter), cached."""
+class Runs(NamedTuple):
+    """Runs of rising points, one after the other."""
+
+    y: Array
+    owner: IntArray  # the number of the segment that each point lies on, rising
+    is_inner: NDArray[np.bool_]  # whether the interval after a point lies within a run, one less than points
+
+    def intervals(self, segments: int) -> IntArray:
+        """Return how many intervals each of `segments` has in its runs."""
+        return np.bincount(self.owner[:-1][self.is_inner], minlength=segments)
+
+    def cut(self, parts: Array, most: int) -> "Runs":
+        """Return the runs with each interval in so many equal parts, at most `most` for one segment."""
+        parts = np.where(self.is_inner, parts, 1.0)  # those between runs stay
+        if not np.bincount(self.owner[:-1], parts).max(initial=0.0) <= most:  # also for NaN
+            raise ConvergenceError(f"quadrature: expected at most {most} panels, needs more; use pld or rdp")
+        below = np.concatenate([[0.0], np.cumsum(parts)])
+        y = np.interp(np.arange(below[-1] + 1), below, self.y)
+        number = parts.astype(np.int64)
+        return Runs(y, np.append(np.repeat(self.owner[:-1], number), self.owner[-1:]), np.repeat(self.is_inner, number))
+
+
+def _log_density_and_loss(segments: Sequence[Segment], points: Runs) -> tuple[Array, Array]:
+    """Return (log of weight * P density, privacy loss) of segments of one form, at points of each."""
+    if len(segments) == 1:
+        return segments[0].log_density_and_loss(points.y)
+    blocks = [(np.zeros(0), np.zeros(0))]
+    pairs, log_weights = [each.pair for each in segments], np.log([each.weight for each in segments])
+    for start in range(0, points.y.size, _POINTS_AT_ONCE):
+        block = slice(start, start + _POINTS_AT_ONCE)
+        first, owner = int(points.owner[start]), points.owner[block]
+        at_points = PairsAtPoints(pairs[first : int(owner[-1]) + 1], owner - first)
+        log_p, loss = at_points.log_density_and_loss(points.y[block])
+        blocks.append((log_p + log_weights[owner], loss))
+    log_p, loss = (np.concatenate(each) for each in zip(*blocks, strict=True))
+    return log_p, loss
+
+
+def _rough_points(segments: Sequence[Segment], ends: Sequence[tuple[float, float]]) -> Runs:
+    """Return the `rough_points` of each segment between its two ends, none where these are not in order."""
+    each = [
+        rough_points(segment.pair, low, high) if low < high else np.zeros(0)
+        for segment, (low, high) in zip(segments, ends, strict=True)
+    ]
+    owner = np.repeat(np.arange(len(segments)), [y.size for y in each])
+    return Runs(np.concatenate(each), owner, np.diff(owner) == 0)
+
+
+@cached_with_cost(16)
+def _smooth_panels(segments: tuple[Segment, ...], max_order: float, truncated_mass: float) -> tuple[Runs, Array]:
+    """Return (runs of points, log of a mass that does not matter on each segment), of segments of one form, cached."""
     # A run is a stretch whose mass matters, cut into panels on which moments are smooth, or 50,000 wider ones.
-    low, high = reach(segment, max_order, truncated_mass)
-    if low >= high:
-        return (), _LOG_NEGLIGIBLE
     # K(z) / z increases with z from the divergence at 0 on: a node that is negligible against that divergence is so at
     # every order. A step that leaks next to nothing needs nodes for probabilities that are as small.
-    y = rough_points(segment.pair, low, high)
+    near = [reach(segment, max_order, truncated_mass) for segment in segments]
+    points = _rough_points(segments, near)
     # Losses near 0.5 count up to ten times too much, far ones too little: little beside 20 digits.
-    log_density, loss = segment.log_density_and_loss(y)
+    log_density, loss = _log_density_and_loss(segments, points)
     excess = np.minimum(np.where(np.abs(loss) < _SMALL, _exp_remainder(-np.clip(loss, -_SMALL, _SMALL)), 1.0), 1.0)
-    divergence = float(np.trapezoid(np.exp(np.minimum(log_density, 700.0)) * excess, y))  # 700: no overflow
-    log_divergence = min(0.0, max(math.log(divergence), _LOG_MIN_DIVERGENCE)) if divergence > 0 else _LOG_MIN_DIVERGENCE
-    log_negligible = _LOG_NEGLIGIBLE + log_divergence
-    y = rough_points(segment.pair, *reach(segment, max_order, truncated_mass, negligible=log_negligible))
-    log_density, loss = segment.log_density_and_loss(y)
-    log_mass = log_density + math.log(segment.pair.deviation)
-    used = np.flatnonzero(_log_largest_mass(log_mass, loss, max_order) > _LOG_NEGLIGIBLE + log_negligible)
+    height = np.exp(np.minimum(log_density, 700.0)) * excess  # 700: no overflow
+    areas = np.where(points.is_inner, np.diff(points.y) * (height[1:] + height[:-1]) / 2, 0.0)
+    divergence = np.bincount(points.owner[:-1], areas, len(segments))
+    log_divergence = np.log(np.maximum(divergence, math.exp(_LOG_MIN_DIVERGENCE)))
+    log_negligible: Array = _LOG_NEGLIGIBLE + np.minimum(log_divergence, 0.0)
+
+    far = [
+        reach(segment, max_order, truncated_mass, negligible=log_negligible[at]) if low < high else (0.0, 0.0)
+        for at, (segment, (low, high)) in enumerate(zip(segments, near, strict=True))
+    ]
+    points = _rough_points(segments, far)
+    log_density, loss = _log_density_and_loss(segments, points)
+    log_mass = log_density + np.log([segment.pair.deviation for segment in segments])[points.owner]
+    matters = _log_largest_mass(log_mass, loss, max_order) > _LOG_NEGLIGIBLE + log_negligible[points.owner]
     # With little noise, mass sits in a few places far apart: each run of points that matter, with its neighbours, has
     # panels of its own.
-    places = np.split(used, np.flatnonzero(np.diff(used) > _GAP) + 1)
-    runs = [y[max(run[0] - 1, 0) : run[-1] + 2] for run in places if run.size]
-    parts = [np.ceil(np.diff(run) / (0.75 * length_scales(segment.pair, run, order=max_order))) for run in runs]
-    total = sum(float(part.sum()) for part in parts)
-    if total > _MAX_PANELS / 4:
-        parts = [np.ceil(part * (_MAX_PANELS / 4 / total)) for part in parts]
-    return tuple(subdivided(run, part) for run, part in zip(runs, parts, strict=True)), log_negligible
+    used = np.flatnonzero(matters)
+    if not used.size:
+        return Runs(np.zeros(0), used, matters[:0]), log_negligible
+    is_last = np.append((np.diff(used) > _GAP) | (np.diff(points.owner[used]) > 0), True)
+    first, last = used[np.append(True, is_last[:-1])], used[is_last]
+    first -= (first > 0) & (points.owner[np.maximum(first - 1, 0)] == points.owner[first])
+    end = np.minimum(last + 1, points.y.size - 1)
+    last = np.where(points.owner[end] == points.owner[last], end, last)
+    lengths = last - first + 1
+    taken = np.repeat(first - np.append(0, np.cumsum(lengths)[:-1]), lengths) + np.arange(lengths.sum())
+    is_inner = np.ones(taken.size - 1, dtype=np.bool_)
+    is_inner[np.cumsum(lengths)[:-1] - 1] = False
+    runs = Runs(points.y[taken], points.owner[taken], is_inner)
+
+    pairs = [segment.pair for segment in segments]
+    at_points = pairs[0] if len(pairs) == 1 else PairsAtPoints(pairs, runs.owner)
+    parts = np.ceil(np.diff(runs.y) / (0.75 * length_scales(at_points, runs.y, order=max_order)))
+    total = np.bincount(runs.owner[:-1][is_inner], parts[is_inner], len(segments))
+    if (total > _MAX_PANELS / 4).any():
+        share = np.minimum(_MAX_PANELS / 4 / np.maximum(total, 1.0), 1.0)
+        parts = np.ceil(parts * share[runs.owner[:-1]])
+    return runs.cut(parts, _MAX_POINTS), log_negligible
 
 
 def reach(
@@ -251,6 +412,8 @@ def reach(
 
 # Steps together
 
+_STACKED = 1 << 13  # nodes of the steps whose log moments are computed at once
+_TOGETHER = 16  # steps whose losses are evaluated at once
 _LARGE = 30.0  # log moment above which log(1 - q + q e^K) is taken directly; below, by expm1 and log1p
 
 
@@ -282,11 +445,53 @@ class ComposedMoments:
     parts: tuple[tuple[Any, int], ...]
     rate: float = 1.0  # probability that the draw hits, in (0, 1]
 
+    @cached_property
+    def _leaves(self) -> list[LossMoments]:
+        """The moments of steps by quadrature, those under public draws too, in their order."""
+        own = ([part] if isinstance(part, LossMoments) else getattr(part, "_leaves", []) for part, _ in self.parts)
+        return [leaf for leaves in own for leaf in leaves]
+
+    @cached_property
+    def _stacks(self) -> list[tuple[list[int], StackedMoments]]:
+        """The places of leaves of about equal size, and them together."""
+        stacks: list[list[int]] = []
+        for place in sorted(range(len(self._leaves)), key=lambda at: self._leaves[at].size):
+            if stacks and (len(stacks[-1]) + 1) * self._leaves[place].size <= _STACKED:
+                stacks[-1].append(place)
+            else:
+                stacks.append([place])
+        return [(places, StackedMoments([self._leaves[at] for at in places])) for places in stacks]
+
+    def of_parts(self, orders: Array) -> list[tuple[Array, Array]]:
+        """Return the log moments of each part and their derivatives at orders z > 0; their `work` is not charged."""
+        found = np.empty((2, len(self._leaves), orders.size))
+        for places, stack in self._stacks:
+            found[0, places], found[1, places] = stack.cumulants(orders)
+        return self._of_parts(orders, zip(*found, strict=True))
+
+    def _of_parts(self, orders: Array, leaves: Iterator[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
+        return [
+            next(leaves)
+            if isinstance(moments, LossMoments)
+            else moments._mixed(moments._of_parts(orders, leaves))
+            if isinstance(moments, ComposedMoments)
+            else moments.cumulants(orders)
+            for moments, _ in self.parts
+        ]
+
     def cumulants(self, orders: Array) -> tuple[Array, Array]:
         """Return the log moments K(z) and their derivative K'(z) at orders z > 0."""
-        value, slope = np.zeros(orders.shape), np.zeros(orders.shape)
-        for moments, count in self.parts:
-            step_value, step_slope = moments.cumulants(orders)
+        spend(self.work(orders.size))
+        return self._mixed(self.of_parts(orders)) if self.parts else (np.zeros(orders.shape), np.zeros(orders.shape))
+
+    def work(self, orders: int) -> float:
+        """Return the work of `cumulants` at so many orders."""
+        return sum(leaf.work(orders) for leaf in self._leaves)
+
+    def _mixed(self, of_parts: list[tuple[Array, Array]]) -> tuple[Array, Array]:
+        """Return the log moments of all parts under the draw, and their derivatives, from those of each."""
+        value, slope = np.zeros(of_parts[0][0].shape), np.zeros(of_parts[0][0].shape)
+        for (step_value, step_slope), (_, count) in zip(of_parts, self.parts, strict=True):
             value, slope = value + count * step_value, slope + count * step_slope
         if self.rate == 1:
             return value, slope
@@ -397,11 +602,33 @@ def composed_moments(
 ) -> ComposedMoments:
     """Return the log moments of each step with its count, from quadrature that serves orders up to `max_order`."""
 
+    # Leaves, those under public draws too, share calls of numpy.
+    leaves = [*_leaves(counts)]
+    chunks = [leaves[at : at + _TOGETHER] for at in range(0, len(leaves), _TOGETHER)]
+    found = iter(
+        [
+            moments
+            for chunk in alike(chunks)
+            for moments in all_loss_moments(
+                chunk, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency
+            )
+        ]
+    )
+
     def log_moments(curve: Curve) -> LossMoments | ComposedMoments | RdpCurve:
         if isinstance(curve, RdpCurve):
             return curve
         if isinstance(curve, PublicDraw):
             return ComposedMoments(tuple((log_moments(step), count) for step, count in curve.counts), curve.rate)
-        return loss_moments(curve, max_order=max_order, truncated_mass=truncated_mass, frequency=frequency)
+        return next(found)
 
-    return ComposedMoments(tuple((log_moments(curve), count) for curve, count in alike(counts.items())))
+    return ComposedMoments(tuple((log_moments(curve), count) for curve, count in counts.items()))
+
+
+def _leaves(curves: Iterable[Curve]) -> Iterator[LossCurve]:
+    """Yield the steps whose losses are known, those under public draws too, in their order."""
+    for curve in curves:
+        if isinstance(curve, PublicDraw):
+            yield from _leaves(step for step, _ in curve.counts)
+        elif not isinstance(curve, RdpCurve):
+            yield curve

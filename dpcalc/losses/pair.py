@@ -1,6 +1,7 @@
 """Dominating pairs (P, Q) of Gaussian mixtures on the line, segments and half-lines on which their loss is read."""
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import ClassVar
@@ -8,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from dpcalc.errors import ConvergenceError, InputError
-from dpcalc.numerics import Array, bracket_root, normal_cdf, normal_log_cdf
+from dpcalc.numerics import Array, IntArray, bracket_root, normal_cdf, normal_log_cdf
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 
@@ -95,6 +96,17 @@ class MixturePair:
         """The whole line as one segment."""
         return (Segment(pair=self, max_loss=self.max_loss, min_loss=-self.swapped.max_loss),)
 
+    @property
+    def farthest(self) -> float:
+        """Distance of the farthest center from 0, in deviations."""
+        return max(-self.centers[0], self.centers[-1]) / self.deviation
+
+    @property
+    def form(self) -> tuple[object, ...]:
+        """What pairs have in common that are evaluated together: which weights are 0, and centers that are not far."""
+        weights = (*self.weights_p, *self.weights_q, *self.differences)
+        return len(self.centers), self.farthest <= _FAR or self, *(weight == 0 for weight in weights)
+
     def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
         """Return (log P(y), log P(y)/Q(y)), accurate also where P is near Q; ConvergenceError as in `log_densities`."""
         if y.size * len(self.centers) > _MAX_EXPONENTS and y.size > 1:
@@ -102,37 +114,78 @@ class MixturePair:
             log_p, loss = (np.concatenate([half[i] for half in halves]).reshape(y.shape) for i in (0, 1))
             return log_p, loss
         spend(3 * ELEMENT * (y.size + _CALL) * len(self.centers))
-        exponents, log_base = self.log_densities(y)
-        log_p, _ = _scaled_sum(exponents, self.weights_p)
-        # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
-        # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
-        log_q, top = _scaled_sum(exponents, self.weights_q)
-        gap = sum(d * np.exp(np.minimum(e - top, 700.0)) for d, e in zip(self.differences, exponents, strict=True) if d)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where it is large it is not used
-            relative = gap / np.exp(log_q - top)
-            near = np.log1p(relative)
-        return log_p + log_base, np.where(np.abs(relative) < 0.5, near, log_p - log_q)
+        return _log_density_and_loss(self, y)
 
     def log_densities(self, y: Array) -> tuple[list[Array], Array]:
         """Return (log densities of the components less a common log_base, it); ConvergenceError over 1e8 sigma."""
-        farthest = max(-self.centers[0], self.centers[-1]) / self.deviation
-        if farthest > _TOO_FAR:
-            raise ConvergenceError(f"privacy loss: expected centers within {_TOO_FAR:g} deviations, got {farthest:.3g}")
+        if self.farthest > _TOO_FAR:
+            raise ConvergenceError(
+                f"privacy loss: expected centers within {_TOO_FAR:g} deviations, got {self.farthest:.3g}"
+            )
         # Far from 0, y^2 and c^2 would cancel and leave no digit of (y - c)^2. Distances from a close center have all.
         anchor: Array | float = 0.0
-        if farthest > _FAR:
+        if self.farthest > _FAR:
             centers = np.array(self.centers)
             anchor = centers[np.searchsorted((centers[1:] + centers[:-1]) / 2, y)]
-        variance = self.deviation**2
-        from_anchor = y - anchor
-        exponents = [((c - anchor) * from_anchor - (c - anchor) ** 2 / 2) / variance for c in self.centers]
-        log_factor = math.log(self.deviation * math.sqrt(2 * math.pi))
-        return exponents, -from_anchor * from_anchor / (2 * variance) - log_factor
+        return _log_densities(self, y, anchor)
 
 
-def _scaled_sum(exponents: list[Array], weights: tuple[float, ...]) -> tuple[Array, Array]:
+class PairsAtPoints:
+    """Pairs of one `form`, each at points of its own, one after the other; weights that are 0 in all stay numbers."""
+
+    def __init__(self, pairs: Sequence[MixturePair], owner: IntArray) -> None:
+        """Take the pairs, and the place of its pair for each point."""
+        self.owner = owner
+
+        def at_points(values: Iterable[tuple[float, ...]]) -> tuple[Array | float, ...]:
+            columns = (np.array(column) for column in zip(*values, strict=True))
+            return tuple(column[owner] if column.any() else 0.0 for column in columns)
+
+        self.centers = at_points(pair.centers for pair in pairs)
+        self.weights_p = at_points(pair.weights_p for pair in pairs)
+        self.weights_q = at_points(pair.weights_q for pair in pairs)
+        self.differences = at_points(pair.differences for pair in pairs)
+        self.deviation = np.array([pair.deviation for pair in pairs])[owner]
+
+    def log_densities(self, y: Array) -> tuple[list[Array], Array]:
+        """Return `MixturePair.log_densities` of each point's pair."""
+        return _log_densities(self, y, 0.0)
+
+    def log_density_and_loss(self, y: Array) -> tuple[Array, Array]:
+        """Return `MixturePair.log_density_and_loss` of each point's pair."""
+        spend(3 * ELEMENT * (y.size + _CALL * (1 + self.owner.max(initial=0))) * len(self.centers))
+        return _log_density_and_loss(self, y)
+
+
+def _log_density_and_loss(pair: MixturePair | PairsAtPoints, y: Array) -> tuple[Array, Array]:
+    exponents, log_base = pair.log_densities(y)
+    log_p, _ = _scaled_sum(exponents, pair.weights_p)
+    # log P/Q is the difference of two logarithms, which cancels where P and Q nearly agree. There P/Q - 1 is summed
+    # from the exact differences of weights, relative to Q, and log1p keeps all of its digits.
+    log_q, top = _scaled_sum(exponents, pair.weights_q)
+    terms = zip(pair.differences, exponents, strict=True)
+    gap = sum(d * np.exp(np.minimum(e - top, 700.0)) for d, e in terms if not is_zero(d))
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # where it is large it is not used
+        relative = gap / np.exp(log_q - top)
+        near = np.log1p(relative)
+    return log_p + log_base, np.where(np.abs(relative) < 0.5, near, log_p - log_q)
+
+
+def _log_densities(pair: MixturePair | PairsAtPoints, y: Array, anchor: Array | float) -> tuple[list[Array], Array]:
+    from_anchor, variance = y - anchor, pair.deviation**2
+    exponents = [((c - anchor) * from_anchor - (c - anchor) ** 2 / 2) / variance for c in pair.centers]
+    log_factor = np.log(pair.deviation * math.sqrt(2 * math.pi))
+    return exponents, -from_anchor * from_anchor / (2 * variance) - log_factor
+
+
+def is_zero(weight: Array | float) -> bool:
+    """Return True if a weight is 0, of `PairsAtPoints` in all pairs."""
+    return not isinstance(weight, np.ndarray) and weight == 0
+
+
+def _scaled_sum(exponents: list[Array], weights: Sequence[Array | float]) -> tuple[Array, Array]:
     """Return (log of the weighted sum of e^x, largest x of positive weight) over the components, elementwise."""
-    used = [(w, e) for w, e in zip(weights, exponents, strict=True) if w]
+    used = [(w, e) for w, e in zip(weights, exponents, strict=True) if not is_zero(w)]
     top = used[0][1]
     for _, exponent in used[1:]:
         top = np.maximum(top, exponent)
@@ -150,9 +203,12 @@ def lower_quantile(pair: MixturePair, mass: float) -> float:
     low = pair.centers[0] - 40 * pair.deviation
     high = pair.centers[-1] + 40 * pair.deviation
     spend(_HALVINGS * TURN * len(pair.centers))
+    width = pair.deviation * math.sqrt(2)
+    terms = [(c, p / 2) for c, p in zip(pair.centers, pair.weights_p, strict=True) if p]
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if pair.mass_below(middle) <= mass else (low, middle)
+        below = sum([p * math.erfc((c - middle) / width) for c, p in terms])
+        low, high = (middle, high) if below <= mass else (low, middle)
     return low
 
 
@@ -268,32 +324,34 @@ def rough_points(pair: MixturePair, low: float, high: float) -> Array:
     return points[np.append(True, np.diff(points) > 1e-9 * pair.deviation)]
 
 
-def length_scales(pair: MixturePair, y: Array, *, order: float | None = None) -> Array:
+def length_scales(pair: MixturePair | PairsAtPoints, y: Array, *, order: float | None = None) -> Array:
     """Return, per interval of y, a length <= sigma on which P (P/Q)^z is smooth for z <= `order`; for None, P/Q too."""
     # Below 1 it may change faster than P and Q do. Where P and Q are one component each, every power times P is the
     # density of one normal variable, times a constant.
     # The logarithmic derivatives of a mixture differ by at most span / deviation^2, where the span is that of the
     # components that matter there; between two points those that matter at either.
-    spend(3 * ELEMENT * (y.size + 100) * len(pair.centers))
+    runs = 1 + pair.owner.max(initial=0) if isinstance(pair, PairsAtPoints) else 1
+    spend(3 * ELEMENT * (y.size + 100 * runs) * len(pair.centers))
     exponents, _ = pair.log_densities(y)
     # The lowest and highest center, of P and of Q, whose component is not negligible at an end of each interval.
     lows, highs = [], []
     for weights in (pair.weights_p, pair.weights_q):
         low, high, top = (np.full(y.shape, value) for value in (np.inf, -np.inf, -np.inf))
-        used = [(c, e + math.log(w)) for c, w, e in zip(pair.centers, weights, exponents, strict=True) if w]
+        used = [(c, e + np.log(w)) for c, w, e in zip(pair.centers, weights, exponents, strict=True) if not is_zero(w)]
         for _, log_density in used:
             np.maximum(top, log_density, out=top)
         for center, log_density in used:
             matters = log_density > top + _LOG_PRESENT
-            low[matters] = np.minimum(low[matters], center)
-            high[matters] = np.maximum(high[matters], center)
+            np.minimum(low, center, out=low, where=matters)
+            np.maximum(high, center, out=high, where=matters)
         lows.append(np.minimum(low[1:], low[:-1]))
         highs.append(np.maximum(high[1:], high[:-1]))
     together = np.maximum(*highs) - np.minimum(*lows)
     own = np.maximum(*(high - low for low, high in zip(lows, highs, strict=True)))
     if order is not None:
         together = np.where(own > 0, min(order, 1.0) * together, 0.0)
-    return pair.deviation**2 / np.maximum(np.maximum(own, together), pair.deviation)
+    deviation = pair.deviation if isinstance(pair, MixturePair) else pair.deviation[1:]
+    return deviation**2 / np.maximum(np.maximum(own, together), deviation)
 
 
 def subdivided(y: Array, parts: Array) -> Array:

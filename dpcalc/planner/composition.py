@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import permutations, product
 
-from dpcalc.accountants.pld import pld
+from dpcalc.accountants.pld import pld, worst_direction
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
@@ -55,6 +55,11 @@ BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
 _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
+_LOOSE_ORDER = 8.0  # of moments: below it losses are so large that moments may rank bounds in the wrong order
+_FEW_PHASES = 8  # of runs of which other choices are composed, where moments are loose
+_SECOND_LOOK_WORK = 1.0 * SECOND  # for them
+_WORTH_A_LOOK = 1e-4  # relative gain of another choice that is taken
+_CHOICES_WORK = 3.0 * SECOND  # of the choices at several deltas, after which no other one is begun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -266,8 +271,13 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     )
 
 
-def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBound:
-    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared."""
+def cheapest_bound(
+    plan: Plan, protected: ProtectedUnit, place: int, *, is_sharp: bool
+) -> tuple[PhaseBound, PhaseBound]:
+    """Return the bounds with the least epsilon for a phase alone by moments, and by pld where `is_sharp`.
+
+    The first one if they cannot be compared.
+    """
     # Each may take an equal share of the work that is left; one that needs more is not taken.
     phase = plan.phases[place]
     mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
@@ -277,10 +287,13 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
     is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
     is_noisy = phase.noise_multiplier or (has_secret and phase.noise_multiplier is None)  # None: a promise
     if len(choices) == 1 or not (is_noisy and phase.steps and is_known):
-        return first
+        return first, first
+    by_pld = phase.hierarchy.allocated > 0  # whose large losses are rare: moments would rank them wrongly
+    orders: dict[int, float] = {}  # of the moments that bound a choice, by its place
 
-    def cost(bound: PhaseBound) -> float:
-        """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
+    def cost(at: int, *, by_pld: bool) -> float:
+        """Return the costlier direction's epsilon by pld or by moments, more if joint."""
+        bound = choices[at]
         if has_secret:
             releases = releases_of(plan, protected, place, bound)
         elif isinstance(mechanism, BlackBox):
@@ -292,17 +305,30 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
             is_hopeless = any(curve.infinity_mass * number > 0.9 * plan.delta for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
-        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
-            return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
-        return max((trimmed_epsilon(each, delta=plan.delta).value for each in steps), default=0.0) / worth
+        if by_pld:
+            return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0) / worth
+        value, orders[at] = max(
+            ((best.value, best.order) for best in (trimmed_epsilon(each, delta=plan.delta) for each in steps)),
+            default=(0.0, math.inf),
+        )
+        return value / worth
 
     costs = [math.inf] * len(choices)
-    for at, bound in enumerate(choices):
+    for at in range(len(choices)):
         with suppress(ConvergenceError), share_of_work(len(choices) - at):  # too much work, or centers too far apart
-            costs[at] = cost(bound)
-    return choices[costs.index(min(costs))]
+            costs[at] = cost(at, by_pld=by_pld)
+    chosen = sharpest = costs.index(min(costs))
+    if is_sharp and orders.get(chosen, math.inf) < _LOOSE_ORDER:
+        # Moments of large losses are loose, each by its own factor: what is at most twice as far above pld is a rival.
+        with suppress(ArithmeticError, UnsupportedError):
+            least = cost(chosen, by_pld=True)
+            far = costs[chosen] * (costs[chosen] / least) ** 2 if least else 0.0
+            for at in sorted(set(range(len(choices))) - {chosen}, key=costs.__getitem__):
+                if costs[at] < far and (epsilon := cost(at, by_pld=True)) < least:
+                    least, sharpest = epsilon, at
+    return choices[chosen], choices[sharpest]
 
 
 def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
@@ -334,15 +360,21 @@ class Composition:
 
     def __init__(self, plan: Plan, *, relative: "Composition | None" = None) -> None:
         """Store the plan and its independent steps; share units and chosen bounds with `relative` if draws agree."""
+        # Bounds of a phase that is alone are ranked by pld where moments are loose.
         self.stated = plan
         self.plan = plan.independent()
+        knows_losses = plan.method in {"auto", "pld"} and plan.tuning is None and not plan.parts
+        self._may_be_sharp = knows_losses and len(self.plan.phases) <= _FEW_PHASES
+        self._is_sharp = self._may_be_sharp and len(self.plan.phases) == 1
         # Bounds depend on draws, protection and the kind of noise, not on its amount, steps or delta: a search over
         # those computes them once.
         shares = relative is not None and _unit_facts(self.plan) == _unit_facts(relative.plan)
         self._relative = relative if shares else None
-        self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
+        # The bound that is chosen for a phase, and the work that this took.
+        self._chosen: dict[tuple[int, Mechanism, int, float, bool], tuple[PhaseBound, float]] = (
             self._relative._chosen if self._relative is not None else {}
         )
+        self._choice_work = 0.0
         self._moment_bounds: dict[int, tuple[float, float]] = {}
 
     def changed(self, plan: Plan) -> "Composition":
@@ -361,6 +393,52 @@ class Composition:
         if composition is not self and composition._relative is not None and not composition.plan.parts:
             composition.bounds = self.bounds
         return composition
+
+    @cached_property
+    def ranked_sharply(self) -> "Composition | None":
+        """The composition with other bounds of some phases, by which epsilon is less; None if no such ones are found.
+
+        It is sought where moments are loose, for runs of a few phases.
+        """
+        has_choice = any(len(choices) > 1 for each_unit in self.units for choices in each_unit.choices)
+        if self._is_sharp or not self._may_be_sharp or not has_choice or is_noiseless(self.plan):
+            return None
+        best = self
+        with suppress(ArithmeticError, UnsupportedError), own_allowance(_SECOND_LOOK_WORK):
+            if self.costliest()[1] >= _LOOSE_ORDER:
+                return None
+            least, direction = self._epsilon_by_pld()
+            is_better = True
+            while is_better:
+                # Phases of the costliest unit take another bound: those of equal draws together, then each by itself.
+                at, is_better = self.units.index(self.by_direction[direction]), False
+                valid = [
+                    valid_bounds(self.plan, phase, choices)
+                    for phase, choices in zip(self.plan.phases, self.units[at].choices, strict=True)
+                ]
+                alike: dict[tuple[int, ...], tuple[int, ...]] = {}
+                for place, bounds in enumerate(valid):
+                    key = tuple(map(id, bounds))
+                    alike[key] = (*alike.get(key, ()), place)
+                for places in dict.fromkeys([*alike.values(), *((place,) for place in range(len(valid)))]):
+                    for bound in valid[places[0]]:
+                        if all(bound is best.bounds[at][place] for place in places):
+                            continue
+                        other, taken = Composition(self.stated, relative=self), [list(each) for each in best.bounds]
+                        for place in places:
+                            taken[at][place] = bound
+                        other.bounds = tuple(map(tuple, taken))
+                        epsilon, its_direction = other._epsilon_by_pld()
+                        if epsilon < least * (1 - _WORTH_A_LOOK):
+                            best, least, direction, is_better = other, epsilon, its_direction, True
+        return None if best is self else best
+
+    def _epsilon_by_pld(self) -> tuple[float, str]:
+        """Return (epsilon by pld, its direction), the costliest one."""
+        found, direction = worst_direction(
+            self.steps, pld, delta=self.plan.delta, moment_bound=lambda counts: self.moment_bound(counts)[0]
+        )
+        return found.epsilon, direction
 
     @cached_property
     def one_run(self) -> "Composition":
@@ -430,10 +508,11 @@ class Composition:
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
         units, chosen = self.units, list[tuple[PhaseBound, ...]]()
-        with own_allowance(_CHOICE_WORK):
+        with own_allowance(_CHOICE_WORK) as whole:
             for at, each_unit in enumerate(units):
                 with share_of_work(len(units) - at) as meter:
                     chosen.append(self._cheapest_bounds(each_unit, meter))
+        self._choice_work = min(whole.spent, whole.limit)
         return tuple(chosen)
 
     def _cheapest_bounds(self, protected: ProtectedUnit, meter: Meter) -> tuple[PhaseBound, ...]:
@@ -443,13 +522,19 @@ class Composition:
 
         def cheapest(place: int) -> PhaseBound:
             # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
-            key = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
-            if key not in self._chosen:
-                valid = valid_bounds(self.plan, phases[place], choices[place])
-                if len(valid) == 1 or not meter.left:
-                    return valid[0]
-                self._chosen[key] = cheapest_bound(self.plan, protected, place)
-            return self._chosen[key]
+            asked = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
+            key = (*asked, self._is_sharp)
+            valid = valid_bounds(self.plan, phases[place], choices[place])
+            if len(valid) == 1 or not meter.left:
+                return valid[0]
+            if key in self._chosen:  # which costs as much as anew: the answer may not depend on earlier ones
+                meter.spent += self._chosen[key][1]
+            else:
+                before = meter.spent
+                by_moments, sharpest = cheapest_bound(self.plan, protected, place, is_sharp=self._is_sharp)
+                self._chosen[(*asked, False)] = by_moments, meter.spent - before
+                self._chosen[key] = sharpest, meter.spent - before
+            return self._chosen[key][0]
 
         # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
         # is the cheapest changes once or not at all with the noise: where the ends of a run of phases agree, all
@@ -482,17 +567,22 @@ class Composition:
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
         """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
         # Each of them bounds the run at every epsilon; which is the smallest depends on the question. None is
-        # sought once the choices have taken the work of one.
+        # sought once the choices have taken the work of two.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
-        with own_allowance(math.inf) as meter:
+        work = 0.0
+        with own_allowance(math.inf):
             for delta, each in product((self.plan.delta, *deltas), self.statements):
                 is_other = delta != self.plan.delta and 0 < delta < 1 and not each.plan.parts
-                if is_other and meter.spent > _CHOICE_WORK:
+                if is_other and work > _CHOICES_WORK:
                     break
                 asked = each.changed(replace(each.stated, delta=delta)) if is_other else each
                 # A secret pass is bounded for one delta, which is worth its time if no other one is asked about.
                 aim = delta if len(deltas) == 1 and any(bound.secret for bound in asked.choice) else 0.0
                 found.setdefault((each, tuple(map(id, asked.choice)), aim), asked)
+                work += asked._choice_work
+                sharp = asked.ranked_sharply if not is_other or len(deltas) == 1 else None
+                if sharp is not None:
+                    found.setdefault((each, tuple(map(id, sharp.choice)), aim), sharp)
         return tuple(found.values())
 
     @cached_property

@@ -159,7 +159,8 @@ def guarantee(plan: Plan | Composition, *, method: str | None = None) -> Guarant
             bound = within_work(
                 stated.steps, name, delta=delta, moment_bound=lambda counts: stated.moment_bound(counts)[0]
             )
-            for other in composition.statements[1:] if name == "auto" else ():
+            sharp = composition.ranked_sharply if name in {"auto", "pld"} and not run.parts and not bound.note else None
+            for other in (*(composition.statements[1:] if name == "auto" else ()), *([sharp] if sharp else [])):
                 with suppress(ArithmeticError, UnsupportedError):
                     bound = min(
                         bound, within_work(other.steps, name, delta=delta), key=lambda each: each.result.epsilon
@@ -436,6 +437,9 @@ def _delta_within_work(steps: Mapping[str, Steps], epsilon: float, sharp_work: f
 def accountant_row(plan: Plan | Composition, name: str) -> Row:
     """Return one accountant's upper bound as a row; its epsilon is None, with the reason, if there is no answer."""
     composition = composed(plan)
+    if name not in NEED_LOSSES and not composition.plan.parts:  # by the bounds that rank cheapest by moments
+        asked = composition.changed(replace(composition.stated, method="rdp"))
+        composition = composition if [*map(id, asked.choice)] == [*map(id, composition.choice)] else asked
     row = Row(method=name, bound=BOUND, epsilon=None, kind=composition.stated.bound_kind, valid=False)
     try:
         with allowance(_MOMENT_WORK if name == "rdp" else _SHARP_WORK):

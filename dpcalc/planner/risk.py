@@ -211,7 +211,7 @@ def _bound_of_profile(profile: Profile, end: float, floor: float, *, is_rough: b
         if width <= _WIDE_INTERVAL and _chord_lies_below(left, right, mu):
             continue
         if width <= min(_NARROW_INTERVAL * mu, _WIDE_INTERVAL):
-            step = 1e-7
+            step = 1e-10
             while not _chord_lies_below(left, right, mu):
                 mu, step = mu * (1 + step), 2 * step
             continue
