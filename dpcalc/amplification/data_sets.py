@@ -193,9 +193,10 @@ def _counted_sum(law: CountDistribution, own: Mixture, each: Mixture, drawn: int
     # Counts ascend, so that the sum of own contributions grows from one to the next instead of being computed anew.
     total, own_sum, reached = Mixture(), {0: Fraction(1)}, 0
     for h, chance in sorted(law.items()):
-        spend(fraction_units(8 + 2 * len(total), 2 * _WEIGHT_BITS))
         own_sum, reached = to_whole_bits(convolve(own_sum, sum_of_draws(own, h - reached, bits=bits)), bits), h
-        for center, weight in convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum).items():
+        both = convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum)
+        spend(fraction_units(8 + 2 * len(both), 2 * _WEIGHT_BITS))
+        for center, weight in both.items():
             total[center] = total.get(center, Fraction(0)) + chance * weight
     return total
 

@@ -20,7 +20,6 @@ from dpcalc.sampling.counts import (
     drop_rare_tail,
     hypergeometric,
 )
-from dpcalc.sampling.paths import Path
 from dpcalc.sampling.schemes import Fixed, Poisson, WithReplacement
 from dpcalc.sampling.sums import rough_count_distributions
 from tests.thinning import thinned
@@ -214,9 +213,8 @@ def exact_law(counts, sizes):
 
 def rough_tails(counts, schemes, members=1, contributions=1):
     """By a number of copies, the least probability of as many that the rough law claims."""
-    ones = (1,) * len(counts)
-    path = Path(place=(), counts=counts, schemes=schemes, contributions=ones, siblings=ones)
-    rough = {h: chance for chance, one in rough_count_distributions(path, members, contributions) for h in one}
+    draws = [*zip(schemes, counts, strict=True)]
+    rough = {h: chance for chance, one in rough_count_distributions(draws, members, contributions) for h in one}
     return rough, lambda at: sum((chance for h, chance in rough.items() if h >= at), Fraction(0))
 
 

@@ -87,7 +87,7 @@ def test_a_row_that_fails_leaves_the_others(broken, whole, name):
 
 
 def test_a_drawn_lower_bound_and_a_cross_check_that_fail_are_left_out(broken):
-    broken(RecursionError(), "charts.curves.epsilon_lower", "compare.epsilon_bounds")
+    broken(RecursionError(), "charts.epsilon_lower", "compare.epsilon_bounds")
     assert dpcalc.curve(RUN, "steps", methods=("lower",), grid=(10,)).series[0].ys == (None,)
     assert cross_checks(RUN) == ()
 
