@@ -10,6 +10,7 @@ import zlib
 import pytest
 from hypothesis import settings
 
+import dpcalc.cli.commands
 from tests import shared_results
 from tests.cli import stand_in
 from tests.cli.running import CONFIG, STAND_IN, STEERING, environment, in_this_process

@@ -30,7 +30,6 @@ WITH_ACCOUNTING = (
     "dpcalc.imports.read",
     "dpcalc.planner.compare",
     "dpcalc.planner.solve",
-    "dpcalc.planner.solve",
     "dpcalc.planner.statement",
     "dpcalc.audit.simulate",
     "dpcalc.sweep",

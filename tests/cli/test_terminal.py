@@ -12,7 +12,6 @@ from subprocess import DEVNULL
 
 import pytest
 
-import dpcalc.cli.commands  # noqa: F401  before a test puts another function in the place of one that it imports
 from dpcalc._version import __version__
 from dpcalc.cli import options
 from dpcalc.cli.output import styled_text
