@@ -30,7 +30,6 @@ WITH_ACCOUNTING = (
     "dpcalc.imports.read",
     "dpcalc.planner.compare",
     "dpcalc.planner.solve",
-    "dpcalc.planner.solve",
     "dpcalc.planner.statement",
     "dpcalc.audit.simulate",
     "dpcalc.sweep",
@@ -117,6 +116,9 @@ class Here:
         for number, task in enumerate(tasks):
             if deadline > 0:
                 yield number, self.answer(task)
+
+    def answers(self, tasks, *, deadline):  # noqa: ARG002
+        return tuple(map(self.answer, tasks))
 
     def answer(self, task):
         try:

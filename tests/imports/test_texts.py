@@ -204,26 +204,3 @@ def test_an_option_that_would_have_no_effect_is_refused(real, tmp_path, text, op
     ended = real("import", str(tmp_path / "run.py"), "--delta", "1e-5", option, "0.5")
     assert (ended.code, ended.out) == (2, "")
     assert f"{option}: expected" in ended.err
-
-
-def test_a_target_is_given_by_an_option(dpcalc, tmp_path):
-    path = tmp_path / "train.py"
-    path.write_text("e.make_private_with_epsilon(epochs=60, target_epsilon=a.e, target_delta=1e-5)", encoding="utf-8")
-    options = ("--sample-rate", "1/235", "--target-eps", "3")
-    assert "budget: {epsilon: 3.0}" in dpcalc("import", str(path), *options).out
-    ended = dpcalc("import", str(path), *options, "--noise-multiplier", "1")
-    assert "--target-eps: expected it without --noise-multiplier" in ended.err
-
-
-def test_several_states_are_phases_of_one_run(dpcalc, tmp_path):
-    paths = [str(tmp_path / name) for name in ("first.json", "second.json", "train.py")]
-    calibrated = f"calibrate_noise_multiplier({DP_PARAMS}, num_updates=5, target_epsilon=2)"
-    histories = [[1.1, 0.01, 100], [2, 0.01, 50]], [[1.1, 0.01, 30]]
-    texts = [json.dumps({"history": history, "mechanism": "rdp"}) for history in histories]
-    for path, text in zip(paths, [*texts, calibrated], strict=True):
-        Path(path).write_text(text, encoding="utf-8")
-    ended = dpcalc("import", *paths[:2], "--delta", "1e-5")
-    assert "training: {steps: 130}" in ended.out
-    assert "the steps of each are added" in ended.out
-    assert "import it alone" in dpcalc("import", paths[0], paths[2], "--delta", "1e-5").err
-    assert "each file once" in dpcalc("import", paths[0], paths[0]).err
