@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dpcalc import errors
 from dpcalc.config.load import load
+from dpcalc.errors import ConvergenceError, OutOfMemoryError, OutOfTimeError, UnsupportedError
 from dpcalc.guarantee import Kind
 from dpcalc.planner import evaluate
 from tests.cli import stand_in
@@ -72,12 +72,12 @@ LOOSE = {"method": "rdp"}
         (5e11, LOOSE, "undecided", ["DPC901"]),
         (5e11, {"lower": TimeoutError()} | LOOSE, "undecided", ["DPC901"]),
         (math.inf, LOOSE, "failed", ["DPC205"]),
-        (errors.ConvergenceError("did not converge"), {}, "undecided", ["DPC901"]),  # an exception is never yes or no
-        (errors.UnsupportedError("not for shuffling"), {}, "invalid", ["DPC104"]),
+        (ConvergenceError("did not converge"), {}, "undecided", ["DPC901"]),  # an exception is never yes or no
+        (UnsupportedError("not for shuffling"), {}, "invalid", ["DPC104"]),
         (RecursionError("too deep"), {}, "undecided", ["DPC999"]),
         (MemoryError(), {}, "undecided", ["DPC904"]),
-        (errors.OutOfMemoryError("no answer within 4 GB of memory"), {}, "undecided", ["DPC904"]),
-        (errors.OutOfTimeError("no answer"), {}, "undecided", ["DPC902"]),
+        (OutOfMemoryError("no answer within 4 GB of memory"), {}, "undecided", ["DPC904"]),
+        (OutOfTimeError("no answer"), {}, "undecided", ["DPC902"]),
         (NotImplementedError(), {}, "undecided", ["DPC999"]),
     ],
 )

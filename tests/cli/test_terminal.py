@@ -12,8 +12,7 @@ from subprocess import DEVNULL
 
 import pytest
 
-import dpcalc.cli.commands  # noqa: F401  before a test puts another function in the place of one that it imports
-from dpcalc._version import __version__
+import dpcalc
 from dpcalc.cli import options
 from dpcalc.cli.output import styled_text
 from tests.cli.running import environment, on_a_terminal, shown_on
@@ -255,7 +254,7 @@ privacy: {delta: 1e-5, adjacency: add-remove}
 def plain(text):
     """A capture without escape sequences, trailing spaces and the version."""
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.replace("\r", ""))
-    text = re.sub(rf"(?<=  ){re.escape(__version__)}$", "VERSION", text, flags=re.MULTILINE)
+    text = re.sub(rf"(?<=  ){re.escape(dpcalc.__version__)}$", "VERSION", text, flags=re.MULTILINE)
     return "".join(f"{line.rstrip()}\n" for line in text.rstrip().splitlines())
 
 
