@@ -1,4 +1,4 @@
-"""`dpcalc simulate`: what it compares, and a wrong sampler is found; the laws of all schemes: `audit/test_simulate.py`."""
+"""`dpcalc simulate`: what it compares, a wrong sampler is found; laws of all schemes: `audit/test_simulate.py`."""
 
 import json
 from fractions import Fraction

@@ -16,18 +16,11 @@ from dpcalc.config.load import load_text
 from dpcalc.planner.compare import tool_rows
 from dpcalc.planner.evaluate import evaluate
 from tests.config.texts import flat, nested
+from tests.peers import settings
 from tests.peers.settings import Flat, google_rdp, prv
 from tests.thinning import thinned
 
-# whole best orders: at fractional ones dp_accounting's series is too large (test_disagreements)
-RUNS = [
-    Flat("1/100", 4, 10_000, 1e-5),
-    Flat("1/400", 1.3, 6_000, 1e-5),
-    Flat("1/10000", 2, 100_000, 1e-6),
-    Flat("1/1000", 5, 50_000, 1e-5),
-    Flat("1/1000", 100, 10, 1e-6),
-    Flat("1", 50, 100, 1e-5),
-]
+RUNS = [settings.flat(*row) for row in settings.ROWS["tools"]]
 
 
 def printed(run):
