@@ -266,34 +266,10 @@ def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, 
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("file", "text", "answers", "said", "written"),
-    [
-        (
-            "t.yaml",
-            "sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n",
-            ["poisson", "1000", "sigma", "", "3"],
-            ["missing: privacy.delta"],
-            ["budget:\n  epsilon: 3\n", "  delta: ???", '  noise_multiplier: "${t.yaml:sigma}"'],
-        ),
-        (  # what files state of the loader stands beside the question
-            "train.py",
-            TRAINING.format(loader=", shuffle=True", private=", poisson_sampling=False"),
-            ["opacus", "shuffle", "n", "", ""],
-            [
-                "calls.make_private.poisson_sampling = false (train.py, line 10)",
-                "Keras fit (fits)",
-                "its default: not what they state",
-                "expected a loader that draws as the files state",
-                "no budget",
-            ],
-            ["scheme: shuffle"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("file", "text", "answers", "said", "written"), ROWS["asked"])
 def test_what_files_lack_is_asked(tmp_path, monkeypatch, file, text, answers, said, written):
     monkeypatch.chdir(tmp_path)
-    Path(file).write_text(text)
+    Path(file).write_text(text if isinstance(text, str) else TRAINING.format(loader=text[0], private=text[1]))
     code, shown = answered(answers, "init", file)
     assert (code, [each for each in said if each not in shown]) == (0, [])
     assert all(each in Path("dpcalc.yaml").read_text() for each in written)
