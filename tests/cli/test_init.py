@@ -156,19 +156,7 @@ def test_what_is_found(real, file, text, words, lines, remarks):
     assert values == []
 
 
-TRAINING = """import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--batch-size", type=int, default=250)
-p.add_argument("--sigma", type=float, default=5.0)
-p.add_argument("--clip", type=float, default=2.0)
-p.add_argument("--poisson", action="store_true")
-p.add_argument("--steps", type=int, default=100)
-args = p.parse_args()
-loader = DataLoader(data, batch_size=args.batch_size{loader})
-engine.make_private(noise_multiplier=args.sigma, max_grad_norm=args.clip{private})
-n = 50_000
-delta = 1e-5
-"""
+TRAINING = ROWS["training"]
 DROPS = "--set=sampling.drop_last=false"
 
 

@@ -31,15 +31,7 @@ BATCHES = {"scheme": "poisson", "batch_size": 256, "dataset_size": 60_000, "nois
 SMALL = plan(sample_rate=0.1, noise_multiplier=2.0, steps=10, delta=1e-5)
 SMALL_FLAGS = ["--no-config", "--sample-rate", "0.1", "--noise-multiplier", "2", "--steps", "10", "--delta", "1e-5"]
 POISSON, FIXED = {"scheme": "poisson"}, {"scheme": "fixed"}
-CLINIC = {
-    "levels": {"task": 1200, "example": 20},
-    "sampling": {"task": {"scheme": "fixed", "size": 32}, "example": {"scheme": "fixed", "size": 5}},
-    "unit": "example",
-    "clip": "task",
-    "noise_multiplier": 6.0,
-    "steps": 10_000,
-    "delta": 1e-5,
-}
+CLINIC, TWO_FULL = ROWS["clinic"], ROWS["two phases"]
 CONFIG = {
     "version": 1,
     "data": {"examples": 1000},
@@ -48,17 +40,6 @@ CONFIG = {
     "training": {"steps": np.int64(10)},
     "privacy": {"delta": 1e-5, "adjacency": "add-remove"},
 }
-
-
-TWO_FULL = """\
-version: 1
-data: {examples: 100}
-sampling: {scheme: all}
-phases:
-  - {name: loud, mechanism: {noise_multiplier: 10}, training: {steps: 4}}
-  - {name: quiet, mechanism: {noise_multiplier: 20}, training: {steps: 8}}
-privacy: {adjacency: add-remove, delta: 1e-6}
-"""
 
 
 def sample(name):
