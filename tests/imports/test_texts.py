@@ -17,7 +17,6 @@ from dpcalc.planner.evaluate import guarantee
 
 ROWS = yaml.safe_load(Path(__file__).with_name("texts.yaml").read_text(encoding="utf-8"))
 JAX = "train_size=50_000, clipping_norm=1.0, batch_size=250, train_steps=1000, delta=1e-5, epsilon=2"
-DP_PARAMS = "noise_multipliers=1.2, batch_size=250, num_samples=50_000, delta=1e-5"
 
 
 def terms_of(given):
