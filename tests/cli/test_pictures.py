@@ -18,7 +18,6 @@ from rich.padding import Padding
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from dpcalc.charts import chart_picture
 from tests.cli.repository import Repository
 
 ROOT = Path(__file__).parents[2]
@@ -148,8 +147,8 @@ def test_the_loaders(current):
     spec = importlib.util.spec_from_file_location("draw", path)
     figures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(figures)
-    current(chart_picture(figures.loaders(16), "svg").decode(), PICTURES / "samplers.svg")
-    current(chart_picture(figures.secret_order(16), "svg").decode(), PICTURES / "secret-order.svg")
+    current(figures.loaders(16).picture("svg").decode(), PICTURES / "samplers.svg")
+    current(figures.secret_order(16).picture("svg").decode(), PICTURES / "secret-order.svg")
 
 
 def test_every_picture_is_drawn_here_and_shown_somewhere():

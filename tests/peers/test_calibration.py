@@ -21,7 +21,7 @@ from prv_accountant.dpsgd import DPSGDAccountant, find_noise_multiplier
 from scipy import optimize
 
 from dpcalc.errors import InputError
-from dpcalc.planner.calibration import LIBRARIES, Calibration
+from dpcalc.planner import calibration
 from tests.peers.settings import ROWS
 from tests.thinning import thinned
 
@@ -40,7 +40,7 @@ ACCOUNTANTS = {
 
 def asked(run, by):
     target, delta, rate, steps = run
-    return Calibration(epsilon=target, delta=delta, by=by, rate=Fraction(rate), steps=steps)
+    return calibration.Calibration(epsilon=target, delta=delta, by=by, rate=Fraction(rate), steps=steps)
 
 
 def event(run, noise):
@@ -110,7 +110,7 @@ def found(by, run):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("by", [by for by in LIBRARIES if LIBRARIES[by].orders])
+@pytest.mark.parametrize("by", [by for by, library in calibration.LIBRARIES.items() if library.orders])
 def test_no_noise_found_by_orders_is_below_the_bound(by):
     ratios = []
     for run in RUNS:
@@ -127,7 +127,8 @@ def test_no_noise_found_by_orders_is_below_the_bound(by):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("by", "run"), thinned([(by, run) for by in LIBRARIES if not LIBRARIES[by].orders for run in BY_LOSSES], keep=4)
+    ("by", "run"),
+    thinned([(by, run) for by, each in calibration.LIBRARIES.items() if not each.orders for run in BY_LOSSES], keep=4),
 )
 def test_no_noise_found_by_losses_is_below_the_bound(by, run):
     ratio = found(by, run) / asked(run, by).noise
