@@ -100,7 +100,6 @@ def dpcalc(monkeypatch, capsys):
     """Run a command in this process."""
     for name in STEERING:
         monkeypatch.delenv(name, raising=False)
-    stand_in.keep_real_accounting()
     stand_in.install(monkeypatch.setattr)
     return in_this_process(capsys)
 

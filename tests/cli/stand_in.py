@@ -10,10 +10,6 @@ import time
 from fractions import Fraction
 from types import SimpleNamespace
 
-import dpcalc.gate.workers
-import dpcalc.planner.compare
-import dpcalc.planner.evaluate
-import dpcalc.planner.solve  # which takes the real accounting along
 from dpcalc.__main__ import main
 from dpcalc.errors import ConvergenceError
 from dpcalc.guarantee import Guarantee, Kind, Row
@@ -117,6 +113,9 @@ class Here:
             if deadline > 0:
                 yield number, self.answer(task)
 
+    def answers(self, tasks, *, deadline):  # noqa: ARG002
+        return tuple(map(self.answer, tasks))
+
     def answer(self, task):
         try:
             return self.function(task)
@@ -135,12 +134,17 @@ def keep_real_accounting():
 
 def install(patch):
     """Put the arithmetic in place; `patch(module, name, value)`."""
-    patch(dpcalc.planner.evaluate, "guarantee", guarantee)
-    patch(dpcalc.planner.evaluate, "evaluate", evaluate)
-    patch(dpcalc.planner.evaluate, "with_lower_bound", lambda _, main: main)
-    patch(dpcalc.planner.compare, "compare", compare)
-    patch(dpcalc.planner.solve, "solve", solve)
-    patch(dpcalc.gate.workers, "Workers", Here)  # a process of its own would have the real accounting
+    keep_real_accounting()
+    for name, stand_in in {
+        "planner.evaluate.guarantee": guarantee,
+        "planner.evaluate.evaluate": evaluate,
+        "planner.evaluate.with_lower_bound": lambda _, main: main,
+        "planner.compare.compare": compare,
+        "planner.solve.solve": solve,
+        "gate.workers.Workers": Here,  # a process of its own would have the real accounting
+    }.items():
+        module, _, attribute = f"dpcalc.{name}".rpartition(".")
+        patch(importlib.import_module(module), attribute, stand_in)
 
 
 if __name__ == "__main__":

@@ -4,32 +4,18 @@ import json
 import subprocess
 import sys
 from itertools import chain, islice
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 from dpcalc.config.load import load_text
 from tests.audit import loaders
 from tests.audit.loaders import flat_config, jsonl, nested, nested_config
 from tests.cli.running import environment
 
-PHASES = """\
-version: 1
-data: {examples: 3000}
-mechanism: {noise_multiplier: 2}
-privacy: {adjacency: add-remove, delta: 1e-6}
-phases:
-  - {name: warm-up, sampling: {scheme: fixed, size: 60}, training: {steps: 200}}
-  - {name: main, sampling: {scheme: poisson, expected: 50}, training: {steps: 600}}
-"""
-EPISODES = """\
-version: 1
-data: {levels: [{name: class, count: 20}, {name: image, count: 30}]}
-sampling: {episodes: {tasks: 4, ways: 5, shots: 1, queries: 2}}
-mechanism: {noise_multiplier: 20, clip: task}
-training: {steps: 200}
-privacy: {unit: image, adjacency: add-remove, delta: 1e-3}
-"""
+PHASES, EPISODES = yaml.safe_load(Path(__file__).with_name("audit.yaml").read_text(encoding="utf-8")).values()
 
 
 @pytest.fixture

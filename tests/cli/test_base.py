@@ -17,24 +17,8 @@ from tests.cli.stand_in import guarantee
 
 HERE = Path(__file__).parent
 CHANGES = yaml.safe_load((HERE / "changes.yaml").read_text(encoding="utf-8"))
-CONFIG = """\
-version: 1
-data: {{examples: 60_000}}
-sampling: {{scheme: poisson, rate: 0.004}}
-mechanism: {{noise_multiplier: {noise}}}
-training: {{steps: {steps}}}
-privacy: {{unit: example, adjacency: {adjacency}, delta: {delta}}}
-{more}
-"""
+CONFIG, NESTED = yaml.safe_load((HERE / "base.yaml").read_text(encoding="utf-8")).values()
 SECTION = "train: {{lr: 0.1}}\ndpcalc:\n" + "".join(f"  {line}\n" for line in CONFIG.splitlines())
-NESTED = """\
-version: 1
-data: {{levels: [{levels}]}}
-sampling: {{{sampling}}}
-mechanism: {{noise_multiplier: 6}}
-training: {{steps: 100}}
-privacy: {{unit: {unit}, adjacency: add-remove, delta: 1e-5}}
-"""
 TASKS = "{name: task, count: 1200}, {name: example, count: 20}"
 
 

@@ -156,19 +156,7 @@ def test_what_is_found(real, file, text, words, lines, remarks):
     assert values == []
 
 
-TRAINING = """import argparse
-p = argparse.ArgumentParser()
-p.add_argument("--batch-size", type=int, default=250)
-p.add_argument("--sigma", type=float, default=5.0)
-p.add_argument("--clip", type=float, default=2.0)
-p.add_argument("--poisson", action="store_true")
-p.add_argument("--steps", type=int, default=100)
-args = p.parse_args()
-loader = DataLoader(data, batch_size=args.batch_size{loader})
-engine.make_private(noise_multiplier=args.sigma, max_grad_norm=args.clip{private})
-n = 50_000
-delta = 1e-5
-"""
+TRAINING = ROWS["training"]
 DROPS = "--set=sampling.drop_last=false"
 
 
@@ -266,34 +254,10 @@ def test_what_a_secret_order_takes_is_asked_until_something_is_not_so(tmp_path, 
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    ("file", "text", "answers", "said", "written"),
-    [
-        (
-            "t.yaml",
-            "sigma: 2\nclip_norm: 4\nbatch_size: 10\nepochs: 3\n",
-            ["poisson", "1000", "sigma", "", "3"],
-            ["missing: privacy.delta"],
-            ["budget:\n  epsilon: 3\n", "  delta: ???", '  noise_multiplier: "${t.yaml:sigma}"'],
-        ),
-        (  # what files state of the loader stands beside the question
-            "train.py",
-            TRAINING.format(loader=", shuffle=True", private=", poisson_sampling=False"),
-            ["opacus", "shuffle", "n", "", ""],
-            [
-                "calls.make_private.poisson_sampling = false (train.py, line 10)",
-                "Keras fit (fits)",
-                "its default: not what they state",
-                "expected a loader that draws as the files state",
-                "no budget",
-            ],
-            ["scheme: shuffle"],
-        ),
-    ],
-)
+@pytest.mark.parametrize(("file", "text", "answers", "said", "written"), ROWS["asked"])
 def test_what_files_lack_is_asked(tmp_path, monkeypatch, file, text, answers, said, written):
     monkeypatch.chdir(tmp_path)
-    Path(file).write_text(text)
+    Path(file).write_text(text if isinstance(text, str) else TRAINING.format(loader=text[0], private=text[1]))
     code, shown = answered(answers, "init", file)
     assert (code, [each for each in said if each not in shown]) == (0, [])
     assert all(each in Path("dpcalc.yaml").read_text() for each in written)

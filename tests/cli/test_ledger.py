@@ -24,23 +24,7 @@ from tests.oracles.exact_gaussian import exact_epsilon
 
 ROWS = yaml.safe_load(Path(__file__).with_name("ledger.yaml").read_text(encoding="utf-8"))
 LEDGER = "all.yaml"
-RUN = """\
-version: 1
-data: {{examples: {count}}}
-sampling: {{scheme: {scheme}}}
-mechanism: {{noise_multiplier: {noise}}}
-training: {{steps: {steps}}}
-privacy: {{adjacency: {adjacency}, delta: 1e-5}}
-"""
-FILE = """\
-version: 1
-data: {examples: 1_000}
-sampling: {scheme: any-order}
-mechanism: {type: matrix-factorization, strategy: {file: c.npy}, noise_multiplier: 11, max_participations: 1}
-training: {steps: 5}
-privacy: {adjacency: zero-out, delta: 1e-5}
-"""
-PARTITION = "partition: {rule: sha256 of the example id, parts: [{name: north}, {name: south}]}\n"
+RUN, FILE, PARTITION = (ROWS["texts"][name] for name in ("run", "file", "partition"))
 
 
 def run(steps=4, *, noise=20, count=1000, scheme="all", adjacency="add-remove", budget=None, name="", more=""):

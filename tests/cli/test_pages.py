@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dpcalc.cli.commands import application
 from dpcalc.report.rules import RULES
 
 ROOT = Path(__file__).parents[2]
+MAN = yaml.safe_load(Path(__file__).with_name("pages.yaml").read_text(encoding="utf-8"))
 
 
 def test_schema(dpcalc):
@@ -127,35 +129,15 @@ def test_the_man_page_is_up_to_date(dpcalc, same_as_file, monkeypatch):
         described = _with_reference(_page(dpcalc, *words), shared)
         page += [f".SS {shown(' '.join(words))}", ".nf", shown(described), ".fi"]
     page += [".SH EXIT STATUS"]
-    for code, meaning in MEANINGS.items():
+    for code, meaning in MAN["exit codes"].items():
         page += [".TP", f".B {code}", shown(meaning)]
     page += [".SH ENVIRONMENT"]
-    for name, meaning in VARIABLES.items():
+    for name, meaning in MAN["variables"].items():
         page += [".TP", f".B {name}", shown(meaning)]
     same_as_file("\n".join(page) + "\n", ROOT / "docs" / "dpcalc.1")
-
-
-MEANINGS = {
-    "0": "yes, or computed",
-    "1": "no: over the budget, risen, contradicted, or no value meets the target",
-    "2": "the input must be fixed",
-    "3": "no verdict: no convergence, out of time or memory, or the answer could not be written",
-    "130": "interrupted",
-    "141": "the reader of the output is gone",
-}
-
-
-VARIABLES = {
-    "DPCALC_CONFIG": "the config of commands that are given none",
-    "NO_COLOR": "if set, no colours",
-    "FORCE_COLOR": "if set, colours in a pipe too",
-    "COLUMNS": "width of the terminal",
-    "DPCALC_RULES": "address of docs/rules.md, to which reports link the codes of rules",
-    "DPCALC_TRACEBACK": "if set, errors show where they happened",
-}
 
 
 def test_the_variables_of_the_man_page_are_those_that_are_read():
     text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "dpcalc").rglob("*.py"))
     read = set(re.findall(r"\bDPCALC_[A-Z]+\b", text))
-    assert read == {name for name in VARIABLES if name.startswith("DPCALC")}
+    assert read == {name for name in MAN["variables"] if name.startswith("DPCALC")}

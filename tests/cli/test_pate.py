@@ -67,16 +67,7 @@ def test_arrays(saved, read, dtype, order):
     assert (found["queries"], found["labels"], found["teachers"]) == (3, 3, 10)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "5,3,2\n10,0,0\n1,4,5\n",
-        "5,3,2\r\n10,0,0\r\n1,4,5",
-        "\ufeffcat,dog,fox\n5, 3 ,2\n\n10,0,0\n1,4,5\n\n",
-        "5.0;3;2e0\n10;0;-0\n1;4;5\n",
-        "5\t3\t2\n10\t0\t0\n1\t4\t5\n",
-    ],
-)
+@pytest.mark.parametrize("text", ROWS["texts"])
 def test_texts(saved, read, text):
     found, told = read(saved(text))
     assert (told, found["labels"], found["teachers"]) == ([(5, 2), (10, 10), (5, 1)], 3, 10)
@@ -248,39 +239,14 @@ def test_a_file_in_the_way_is_refused_before_an_epsilon_is_drawn(real, saved, tm
 # Configs of teachers
 
 
-TEACHERS = """version: 1
-data: {levels: [{name: teacher, count: 250}]}
-sampling: {teacher: {scheme: all}}
-mechanism: {type: pate-gnmax, noise_multiplier: 40, votes: votes.npy}
-training: {steps: 60}
-privacy: {unit: teacher, adjacency: replace-one, delta: 1e-5}
-budget: {epsilon: 3}
-"""
-COMMANDS = [
-    ("epsilon", "-q"),
-    ("check",),
-    ("statement",),
-    ("compare",),
-    ("risk",),
-    ("delta", "--epsilon", "1"),
-    ("validate",),
-    ("show",),
-    ("solve-sigma", "--target-eps", "1"),
-    ("solve-steps", "--target-eps", "1"),
-    ("solve-group", "--target-eps", "10"),
-    ("epsilon", "--set", "privacy.group_size=2"),
-    ("lock",),
-]
-
-
-@pytest.mark.parametrize("arguments", thinned([pytest.param(words) for words in COMMANDS], 5), ids=" ".join)
-def test_nothing_else_reads_the_votes(real, file, saved, tmp_path, arguments):
+@pytest.mark.parametrize("words", thinned(ROWS["commands"], 5))
+def test_nothing_else_reads_the_votes(real, file, saved, tmp_path, words):
     saved(COUNTS, "votes.npy")
-    path = str(file(TEACHERS))
-    seen = real(arguments[0], path, *arguments[1:])
+    path, (command, *options) = str(file(ROWS["teachers"])), words.split()
+    seen = real(command, path, *options)
     (tmp_path / "votes.npy").unlink()
     (tmp_path / "dpcalc.lock").unlink(missing_ok=True)
-    again = real(arguments[0], path, *arguments[1:])
+    again = real(command, path, *options)
     assert seen.code == again.code == 0
     assert (seen.out, seen.err) == (again.out, again.err)
     assert "private: do not publish" not in seen.out

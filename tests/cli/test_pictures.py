@@ -18,7 +18,6 @@ from rich.padding import Padding
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from dpcalc.charts import chart_picture
 from tests.cli.repository import Repository
 
 ROOT = Path(__file__).parents[2]
@@ -35,29 +34,7 @@ def theme(*colours):
 PAPER = theme(*["ffffff", "24292f", "24292f", "be1e28", "147832", "8c5a00", "0a5abe", "783caa", "147882", "5a5a5a"])
 NIGHT = theme(*["0d1117", "c9d1d9", "c9d1d9", "ff7b72", "56d364", "e3b341", "79c0ff", "d2a8ff", "56d4dd", "969696"])
 AT_NIGHT = {"#ffd7d5": "#4d1f22", "#ccffd8": "#12361f", "#ffebe9": "#2d1316"}  # backgrounds
-FORMAT = """\
-<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
-<style>
-.{unique_id}-matrix {{ font-family: ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace;
-  font-size: {char_height}px; line-height: {line_height}px; }}
-.{unique_id}-title {{ font-family: sans-serif; font-size: 16px; }}
-.picture-card {{ fill: #ffffff; stroke: #d0d7de; }}
-{styles}
-</style>
-<defs>
-<clipPath id="{unique_id}-clip-terminal">
-<rect x="0" y="0" width="100%" height="100%"/></clipPath>
-{lines}
-</defs>
-{chrome}
-<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
-{backgrounds}
-<g class="{unique_id}-matrix">
-{matrix}
-</g>
-</g>
-</svg>
-"""
+FORMAT = Path(__file__).with_name("picture.svg").read_text(encoding="utf-8")
 
 
 def drawn(title, *parts):
@@ -170,8 +147,8 @@ def test_the_loaders(current):
     spec = importlib.util.spec_from_file_location("draw", path)
     figures = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(figures)
-    current(chart_picture(figures.loaders(16), "svg").decode(), PICTURES / "samplers.svg")
-    current(chart_picture(figures.secret_order(16), "svg").decode(), PICTURES / "secret-order.svg")
+    current(figures.loaders(16).picture("svg").decode(), PICTURES / "samplers.svg")
+    current(figures.secret_order(16).picture("svg").decode(), PICTURES / "secret-order.svg")
 
 
 def test_every_picture_is_drawn_here_and_shown_somewhere():

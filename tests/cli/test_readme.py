@@ -26,13 +26,7 @@ PROSE = {name: re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
 COMPLETION = ("--install-completion", "--show-completion")  # of Typer's group
 STORY = "docs/tutorial.md"  # its blocks follow on each other, in one directory
 COMMANDS = application().commands
-REST = {  # what a part of a config leaves out
-    "version": "version: 1",
-    "sampling": "sampling: {LEVEL: {scheme: poisson, rate: 0.1}}",
-    "mechanism": "mechanism: {noise_multiplier: 1.1}",
-    "training": "training: {steps: 100}",
-    "privacy": "privacy: {unit: LEVEL, delta: 1e-6}",
-}
+ROWS = yaml.safe_load(Path(__file__).with_name("readme.yaml").read_text(encoding="utf-8"))
 
 
 def blocks(page, language):
@@ -113,7 +107,7 @@ def test_parts_of_configs_are_configs(text, tmp_path):
     part = yaml.safe_load(text)
     if "dpcalc" not in part:
         level = part["data"].get("levels", [{"name": "example"}])[0]["name"]
-        text += "\n".join(line for key, line in REST.items() if key not in part).replace("LEVEL", level)
+        text += "\n".join(line for key, line in ROWS["rest"].items() if key not in part).replace("LEVEL", level)
     assert load_text(text, path=str(tmp_path / "train.yaml")).plan.steps > 0
 
 
@@ -203,20 +197,11 @@ def table(page, first):
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-HOOK = [  # the runs of the first table of the README
-    "mnist_dpsgd.yaml",
-    "mnist_dpsgd.yaml --set sampling={scheme:fixed,size:256}",
-    "mnist_dpsgd.yaml --set sampling={scheme:shuffle,size:256}",
-    "femnist_users.yaml --set sampling={user:{scheme:fixed,size:100},example:{scheme:all}}",
-    "clinic_maml.yaml",
-]
-
-
 @pytest.mark.heavy
 def test_the_first_table_of_the_readme_is_what_dpcalc_says(real, monkeypatch):
     monkeypatch.chdir(ROOT / "sample_configs")
     rows = table("README.md", "run")
-    for row, run in zip(rows, HOOK, strict=True):
+    for row, run in zip(rows, ROWS["table"], strict=True):
         words = run.replace(":", ": ").split(" ", 2)
         compared = json.loads(real("compare", *words, "--json").out)["rows"]
         opacus = next(each["epsilon"] for each in compared if each["method"] == "opacus-prv")

@@ -6,6 +6,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+import yaml
 
 import dpcalc.report.solution
 from dpcalc.config.load import load
@@ -18,25 +19,7 @@ BATCH = FLAT.replace("1_000}", "50_000}").replace(", rate: 0.01", "").replace("5
 EXPECTED = BATCH.replace("poisson", "poisson, expected: 500").replace(", batch_size: 500", "")
 EPOCHS = BATCH.replace("steps: 500", "epochs: 5")
 NO_BATCH = EPOCHS.replace(", batch_size: 500", "")
-CYCLIC = """\
-version: 1
-data: {examples: 50_000}
-sampling: {scheme: cyclic-poisson, groups: 8, expected: 500}
-mechanism: {type: matrix-factorization, strategy: {banded: {bands: 8}}, noise_multiplier: 1.0}
-training: {epochs: 20}
-privacy: {adjacency: add-remove, delta: 1e-6}
-budget: {epsilon: 6}
-"""
-# A tree of 8, 9 and 30 records of which at most 8 are drawn: some of the larger ones, all of the smallest.
-LIMIT = """\
-version: 1
-data: {levels: [{name: user}, {name: example}], tree: [8, 9, 30]}
-sampling: {user: {scheme: all}, example: {scheme: fixed, size: {at_most: 3}}}
-mechanism: {noise_multiplier: 100}
-training: {steps: 500}
-privacy: {adjacency: add-remove, unit: example, delta: 1e-5}
-budget: {epsilon: 1.5}
-"""
+CYCLIC, LIMIT = yaml.safe_load(Path(__file__).with_name("solve.yaml").read_text(encoding="utf-8")).values()
 
 
 @pytest.mark.heavy

@@ -11,23 +11,16 @@ from pathlib import Path
 from subprocess import DEVNULL
 
 import pytest
+import yaml
 
-from dpcalc._version import __version__
+import dpcalc
 from dpcalc.cli import options
 from dpcalc.cli.output import styled_text
 from tests.cli.running import environment, on_a_terminal, shown_on
 
 ROOT = Path(__file__).parents[2]
-TEXT = """\
-passed     epsilon 0.947 of 2.0  47.4%  ok.yaml
-failed     epsilon 2.02 of 2.0    101%  over.yaml
-over.yaml:14:19: error[DPC301]: epsilon 2.02 exceeds the budget 2.0 (unit example, delta 1e-05)
-invalid                                 broken.yaml
-undecided                               <stdin>
-infinite.yaml: warning[DPC304]: no budget.epsilon: nothing says what this run may cost
-note: draw Poisson batches of the same expected size, with the same noise multiplier: epsilon 12.1 -> 2.39
-checked 4 files: 1 undecided, 1 invalid, 1 failed, 1 passed
-"""
+ROWS = yaml.safe_load(Path(__file__).with_name("terminal.yaml").read_text(encoding="utf-8"))
+TEXT, WRONG, COMMANDS = ROWS["text"], ROWS["wrong.yaml"], ROWS["commands"].splitlines()
 
 
 @pytest.mark.heavy
@@ -201,32 +194,6 @@ CAPTURE = Path(__file__).parent / "capture.txt"
 WIDTH = 80
 
 
-COMMANDS = """\
-epsilon mnist_dpsgd.yaml
-epsilon two_phase.yaml -v
-epsilon one_step.yaml
-epsilon clinic_maml.yaml --unit all
-epsilon mnist_dpsgd.yaml clinic_maml.yaml
-epsilon --no-config
-epsilon wrong.yaml
-delta mnist_dpsgd.yaml --epsilon 1
-risk mnist_dpsgd.yaml
-solve-sigma survey_and_training.yaml --target-eps 3
-solve-steps mnist_dpsgd.yaml --target-eps 2
-compare mnist_dpsgd.yaml
-compare mnist_dpsgd.yaml clinic_maml.yaml
-curve steps mnist_dpsgd.yaml clinic_maml.yaml --range 1000,20000
-curve rdp mnist_dpsgd.yaml --range 2,4,30
-sweep mnist_dpsgd.yaml --over mechanism.noise_multiplier=1,2 --over training.steps=1000,10000
-sweep mnist_dpsgd.yaml --over mechanism.noise_multiplier=1,2
-check mnist_dpsgd.yaml clinic_maml.yaml wrong.yaml --max-epsilon 1
-diff mnist_dpsgd.yaml mnist_opacus.yaml
-statement clinic_maml.yaml
-pate teacher_votes.csv --gamma 0.1 --delta 1e-5
-explain DPC208
-""".splitlines()
-
-
 PROGRAM = """
 import fcntl, struct, sys, termios, textwrap
 from dpcalc.cli import options
@@ -241,20 +208,10 @@ for line in open("commands", encoding="utf-8").read().splitlines():
 """
 
 
-WRONG = """\
-version: 1
-data: {examples: 60_000}
-sampling: {scheme: poisson, rate: 0.01}
-mechanism: {type: gaussian, max_grad_norm: 1.0, noise_multiplier: 1.1, l2_norm_clip: 1.0, and_another_key_of_ours: 3}
-training: {steps: 100}
-privacy: {delta: 1e-5, adjacency: add-remove}
-"""
-
-
 def plain(text):
     """A capture without escape sequences, trailing spaces and the version."""
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text.replace("\r", ""))
-    text = re.sub(rf"(?<=  ){re.escape(__version__)}$", "VERSION", text, flags=re.MULTILINE)
+    text = re.sub(rf"(?<=  ){re.escape(dpcalc.__version__)}$", "VERSION", text, flags=re.MULTILINE)
     return "".join(f"{line.rstrip()}\n" for line in text.rstrip().splitlines())
 
 

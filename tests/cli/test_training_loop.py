@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 import dpcalc
-from dpcalc import Accountant, epsilon, load, plan
+from dpcalc import epsilon, plan
 from dpcalc.errors import ConvergenceError, InputError
 from tests.cli import stand_in
 from tests.oracles.exact_gaussian import exact_epsilon
@@ -36,7 +36,7 @@ def exact(squares, delta=1e-6):
 
 
 def test_epsilon_is_never_below_the_exact_one_and_near_it():
-    accountant = Accountant(noise_multiplier=30.0, steps=200, **FULL)
+    accountant = dpcalc.Accountant(noise_multiplier=30.0, steps=200, **FULL)
     assert accountant.epsilon == 0
     readings = {}
     for step in range(1, 61):
@@ -51,7 +51,7 @@ def test_epsilon_is_never_below_the_exact_one_and_near_it():
 
 
 def test_noise_that_changes_is_composed_exactly():
-    accountant = Accountant(noise_multiplier=30.0, steps=400, **FULL)
+    accountant = dpcalc.Accountant(noise_multiplier=30.0, steps=400, **FULL)
     squares = 0
     for noise, count in ((20.0, 3), (None, 5), (20.0, 4), (25.0, 1), (None, 50), (40.0, 2)):
         accountant.step(noise_multiplier=noise, count=count)
@@ -74,7 +74,7 @@ def phased(one, other, **more):
 
 
 def test_rates_that_change_cost_what_phases_do():
-    accountant = Accountant(steps=100, **FLAT)
+    accountant = dpcalc.Accountant(steps=100, **FLAT)
     for _ in range(10):
         accountant.step(rate=0.02, count=2)
         accountant.step(count=3)
@@ -89,7 +89,7 @@ def test_rates_that_change_cost_what_phases_do():
 @pytest.mark.heavy
 @pytest.mark.parametrize("target", [0.5, 3.0])
 def test_steps_left_are_exact(target):
-    accountant = Accountant(steps=1000, target_epsilon=target, **FLAT)
+    accountant = dpcalc.Accountant(steps=1000, target_epsilon=target, **FLAT)
     left = accountant.steps_left
     assert epsilon(plan(steps=left, **FLAT)).epsilon <= target < epsilon(plan(steps=left + 1, **FLAT)).epsilon
     assert left == dpcalc.solve(plan(steps=1, **FLAT), "steps", target_epsilon=target).value
@@ -115,7 +115,7 @@ def test_steps_left_after_other_settings_and_over_phases():
     def whole(step):  # the second phase goes on beyond the plan
         return min(step, 400) / 100**2 + max(0, step - 400) / 200**2
 
-    accountant = Accountant(config)
+    accountant = dpcalc.Accountant(config)
     left = accountant.steps_left
     assert left > 3000
     assert exact(whole(left)) <= 2 < exact(whole(left + 3))  # our bound is 1e-4 above the exact one
@@ -133,7 +133,7 @@ def test_steps_left_after_other_settings_and_over_phases():
 
 
 def test_a_reading_does_not_exceed_the_budget_while_the_steps_do_not():
-    accountant = Accountant(target_epsilon=1.0, **FLAT)
+    accountant = dpcalc.Accountant(target_epsilon=1.0, **FLAT)
     limit = dpcalc.solve(plan(steps=1, **FLAT), "steps", target_epsilon=1.0).value
     accountant.step(count=limit - 3)
     assert accountant.epsilon <= 1.0  # the next certified count would be beyond the budget
@@ -145,8 +145,8 @@ def test_a_reading_does_not_exceed_the_budget_while_the_steps_do_not():
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", ["held_tasks", "mnist_shuffle", "mnist_bins", "clinic_maml"])
 def test_other_ways_of_drawing_cost_what_their_first_steps_do(name):
-    run = load(SAMPLES / f"{name}.yaml")
-    accountant = Accountant(run)
+    run = dpcalc.load(SAMPLES / f"{name}.yaml")
+    accountant = dpcalc.Accountant(run)
     accountant.step(count=7)
     accountant.step(count=6)
     assert accountant.epsilon >= epsilon(run, steps=13).epsilon
@@ -154,8 +154,8 @@ def test_other_ways_of_drawing_cost_what_their_first_steps_do(name):
 
 
 def test_runs_whose_cost_depends_on_their_length_cannot_go_on():
-    accountant = Accountant(SAMPLES / "stack_overflow_ftrl.yaml", target_epsilon=100)
-    steps = load(SAMPLES / "stack_overflow_ftrl.yaml").steps
+    accountant = dpcalc.Accountant(SAMPLES / "stack_overflow_ftrl.yaml", target_epsilon=100)
+    steps = dpcalc.load(SAMPLES / "stack_overflow_ftrl.yaml").steps
     assert accountant.steps_left == steps
     accountant.step(count=steps - 1)
     with pytest.raises(InputError, match=f"step: expected at most {steps} steps"):
@@ -163,13 +163,13 @@ def test_runs_whose_cost_depends_on_their_length_cannot_go_on():
     assert accountant.steps == steps - 1  # a refused call records nothing
     accountant.step()
     with pytest.raises(InputError, match="noise_multiplier: expected steps that draw afresh"):
-        Accountant(SAMPLES / "stack_overflow_ftrl.yaml").step(noise_multiplier=3.0)
+        dpcalc.Accountant(SAMPLES / "stack_overflow_ftrl.yaml").step(noise_multiplier=3.0)
     with pytest.raises(InputError, match="rate: expected steps that draw afresh"):
-        Accountant(SAMPLES / "held_tasks.yaml").step(rate=0.5)
+        dpcalc.Accountant(SAMPLES / "held_tasks.yaml").step(rate=0.5)
 
 
 def test_a_run_without_noise_stops_at_once():
-    accountant = Accountant(sample_rate=0.1, delta=1e-5, target_epsilon=3)
+    accountant = dpcalc.Accountant(sample_rate=0.1, delta=1e-5, target_epsilon=3)
     assert accountant.should_stop
     accountant.step(noise_multiplier=5.0)
     assert math.isfinite(accountant.epsilon)
@@ -186,7 +186,7 @@ def test_readings_leave_no_compositions_behind():
         gc.collect()
         return sum(type(each).__name__ == "Composition" for each in gc.get_objects())
 
-    accountant = Accountant(noise_multiplier=30.0, steps=400, **FULL)
+    accountant = dpcalc.Accountant(noise_multiplier=30.0, steps=400, **FULL)
     before = alive()
     for step in range(12):
         accountant.step(noise_multiplier=20.0 + step % 2)
@@ -211,7 +211,7 @@ def test_few_compositions_are_made(monkeypatch):
     monkeypatch.setattr("dpcalc.planner.solve.guarantee", guarantee)
     estimate = lambda plan, **_: types.SimpleNamespace(value=cost(plan), direction="", change=math.nan)  # noqa: E731
     monkeypatch.setattr("dpcalc.planner.solve.estimate_epsilon", estimate)
-    accountant = Accountant(SAMPLES / "mnist_dpsgd.yaml", target_epsilon=1.1)
+    accountant = dpcalc.Accountant(SAMPLES / "mnist_dpsgd.yaml", target_epsilon=1.1)
     assert accountant.steps_left == 12_100  # sqrt(12,100) / 100 = 1.1
     searches = len(asked)
     assert searches <= 12
@@ -225,12 +225,12 @@ def test_few_compositions_are_made(monkeypatch):
 
 @pytest.mark.heavy
 def test_the_state_round_trips_exactly():
-    accountant = Accountant(steps=1000, target_epsilon=2, **FLAT)
+    accountant = dpcalc.Accountant(steps=1000, target_epsilon=2, **FLAT)
     accountant.step(count=30)
     accountant.step(noise_multiplier=0.1 + 0.2, rate=Fraction(1, 97), count=2)
     accountant.step(count=3)
     state = accountant.state_dict()
-    again = Accountant(steps=1000, target_epsilon=2, **FLAT)
+    again = dpcalc.Accountant(steps=1000, target_epsilon=2, **FLAT)
     again.load_state_dict(json.loads(json.dumps(state)))
     assert again.state_dict() == state
     assert (again.steps, again.guarantee(), again.steps_left) == (35, accountant.guarantee(), accountant.steps_left)
@@ -241,16 +241,16 @@ def test_the_state_round_trips_exactly():
 
 @pytest.mark.parametrize("change", [{"noise_multiplier": 1.1}, {"delta": 1e-6}, {"steps": 2000}, {"sample_rate": 0.02}])
 def test_states_of_other_configs_are_refused(change):
-    accountant = Accountant(target_epsilon=1, **({"steps": 1000} | FLAT))
+    accountant = dpcalc.Accountant(target_epsilon=1, **({"steps": 1000} | FLAT))
     accountant.step(count=np.int64(4))  # kept as a plain number
-    other = Accountant(**({"steps": 1000} | FLAT | change))
+    other = dpcalc.Accountant(**({"steps": 1000} | FLAT | change))
     words = r"state: expected one of Plan\(.*\), .*, got one of Plan\(.*another config"
     with pytest.raises(InputError, match=words) as told:
         other.load_state_dict(json.loads(json.dumps(accountant.state_dict())))
     assert other.steps == 0
     expected, found = str(told.value).removeprefix("state: expected one of ").split("; its")[0].split(", got one of ")
     assert expected != found
-    again = Accountant(target_epsilon=2, **({"steps": 1000} | FLAT))  # a budget may change while training runs
+    again = dpcalc.Accountant(target_epsilon=2, **({"steps": 1000} | FLAT))  # a budget may change while training runs
     again.load_state_dict(accountant.state_dict())
     assert (again.steps, again.budget) == (4, 2)
 
@@ -261,7 +261,7 @@ def test_states_of_other_configs_are_refused(change):
     ids=str,
 )
 def test_broken_states_are_refused_and_change_nothing(broken):
-    accountant = Accountant(steps=1000, **FLAT)
+    accountant = dpcalc.Accountant(steps=1000, **FLAT)
     accountant.step(count=2)
     state = {**accountant.state_dict(), **broken} if broken else broken
     with pytest.raises(InputError, match=r"state: expected"):
@@ -272,26 +272,18 @@ def test_broken_states_are_refused_and_change_nothing(broken):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: Accountant(noise_mult=1.0, delta=1e-5), "got an unexpected .*dpcalc calls this noise_mult"),
-        (lambda: Accountant(l2_norm_clip=1.0, delta=1e-5), "leave it out"),
-        (lambda: Accountant(noise_multiplier=1.0, sample_rate=0.1), "'delta'"),
-        (lambda: Accountant("a.yaml", delta=1e-5), "config: expected a config or numbers, got both: delta"),
-        (lambda: Accountant(target_epsilon=0, **FLAT), "target_epsilon: expected a finite number > 0"),
-        (lambda: Accountant(**FLAT).steps_left, "target_epsilon: expected a budget, got none"),
-        (lambda: Accountant(**FLAT).step(count=np.int64(-1)), "count: expected a whole number >= 0"),
-        (lambda: Accountant(**FLAT).step(noise_multiplier=np.True_), "noise_multiplier: expected a number, got"),
-        (lambda: Accountant(**(FLAT | {"noise_multiplier": True})), "noise_multiplier: expected a number, got True"),
-        (lambda: plan(sample_rate=True, noise_multiplier=1.1, delta=1e-5, steps=1), "sample_rate: expected a number"),
+        (lambda: dpcalc.Accountant("a.yaml", delta=1e-5), "config: expected a config or numbers, got both: delta"),
+        (lambda: dpcalc.Accountant(**FLAT).steps_left, "target_epsilon: expected a budget, got none"),
+        (lambda: dpcalc.Accountant(**FLAT).step(count=np.int64(-1)), "count: expected a whole number >= 0"),
+        (lambda: dpcalc.Accountant(**FLAT).step(noise_multiplier=np.True_), "noise_multiplier: expected a number, got"),
         (lambda: plan(sample_rate=0.1, noise_multiplier=1.1, delta=1e-5, steps=np.array(True)), "steps: expected a"),
         (lambda: plan(levels={"a": np.True_}, sampling={}, delta=1e-5, steps=1), "config: expected words, numbers"),
-        (lambda: Accountant(**FLAT).step(noise_multiplier=math.nan), "noise_multiplier: expected a finite"),
-        (lambda: Accountant(steps=3, noise_multiplier=1.0, **FULL).step(rate=0.5), "one Poisson draw"),
-        (lambda: Accountant(**FLAT).step(noise_multiplier=1.1, sample_rate=0.01), "dpcalc calls this rate"),
-        (lambda: plan(sample_rate=0.01, noise_multiplier=1.1), "'delta'"),
-        (lambda: Accountant(**FLAT).get_epsilon(delta=1e-5), "dpcalc calls this epsilon"),
-        (lambda: Accountant(**FLAT).nothing, "no attribute 'nothing'"),
-        (lambda: Accountant(**FLAT).require(sigma=1), "noise_multiplier"),
-        *((lambda step=step: Accountant(**FLAT).step(**step), words) for step, words in ROWS["wrong steps"]),
+        (lambda: dpcalc.Accountant(steps=3, noise_multiplier=1.0, **FULL).step(rate=0.5), "one Poisson draw"),
+        (lambda: dpcalc.Accountant(**FLAT).get_epsilon(delta=1e-5), "dpcalc calls this epsilon"),
+        (lambda: dpcalc.Accountant(**FLAT).nothing, "no attribute 'nothing'"),
+        (lambda: dpcalc.Accountant(**FLAT).require(sigma=1), "noise_multiplier"),
+        *((lambda name=name, run=run: getattr(dpcalc, name)(**run), words) for name, run, words in ROWS["wrong runs"]),
+        *((lambda step=step: dpcalc.Accountant(**FLAT).step(**step), words) for step, words in ROWS["wrong steps"]),
     ],
 )
 def test_errors_say_what_to_do(call, words):
@@ -300,7 +292,7 @@ def test_errors_say_what_to_do(call, words):
 
 
 def test_the_summary_is_rounded_to_the_safe_side():
-    accountant = Accountant(target_epsilon=1, **FLAT)
+    accountant = dpcalc.Accountant(target_epsilon=1, **FLAT)
     accountant.step(count=100)
     text = accountant.summary()
     assert text.startswith("100 steps: epsilon <= 0.")
@@ -317,13 +309,13 @@ def test_readings_of_random_runs_are_never_below_their_first_steps(place):
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            run = load(random_config(rng))
+            run = dpcalc.load(random_config(rng))
         whole = epsilon(run, steps=run.steps)
     except (InputError, ConvergenceError):
         pytest.skip("no bound covers the run")
     if not (whole.finite and whole.epsilon and 1 < run.steps < 10**5 and len(run.phases) < 3):
         pytest.skip("nothing to count")
-    accountant = Accountant(run, target_epsilon=0.6 * whole.epsilon)
+    accountant = dpcalc.Accountant(run, target_epsilon=0.6 * whole.epsilon)
     left = accountant.steps_left
     assert left == 0 or epsilon(run, steps=min(left, run.steps)).epsilon <= accountant.budget
     accountant.step(count=int(rng.integers(1, run.steps + 1)))
@@ -333,18 +325,9 @@ def test_readings_of_random_runs_are_never_below_their_first_steps(place):
 # What a trainer compares with the plan
 
 
-@pytest.mark.parametrize(
-    ("given", "used", "wrong"),
-    [
-        *ROWS["required"],
-        ({"sample_rate": Fraction(1, 235), "dataset_size": 60_000}, {"batch_size": 256, "noise_multiplier": 1.5}, ""),
-        ({"sample_rate": Fraction(1, 234), "dataset_size": 60_000}, {"batch_size": 256, "steps": 50}, ""),
-        ({"sample_rate": Fraction(1, 236), "dataset_size": 60_000}, {"batch_size": 256}, "batch_size"),
-        ({"sample_rate": Fraction(1, 236)}, {"batch_size": 256}, "batch_size"),
-    ],
-)
+@pytest.mark.parametrize(("given", "used", "wrong"), ROWS["required"])
 def test_require(given, used, wrong):
-    accountant = Accountant(**{"noise_multiplier": 1.5, "steps": 50, "delta": 1e-5} | given)
+    accountant = dpcalc.Accountant(**{"noise_multiplier": 1.5, "steps": 50, "delta": 1e-5} | given)
     with pytest.raises(InputError, match=f"^{wrong}: ") if wrong else nullcontext() as caught:
         accountant.require(**used)
     assert not wrong or str(used[wrong]) in str(caught.value) or "known number" in str(caught.value)

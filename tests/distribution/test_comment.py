@@ -20,23 +20,8 @@ from tests.thinning import thinned
 
 ACTION = Path(__file__).parents[2] / "comment"
 MARKDOWN = (GOLDEN / "check_markdown.txt").read_text(encoding="utf-8")
-EVENT = {
-    "repository": {"full_name": "us/repo"},
-    "workflow_run": {
-        "id": 9,
-        "event": "pull_request",
-        "head_repository": {"owner": {"login": "them"}},
-        "head_branch": "a&b=$(touch x)",
-        "head_sha": "abc",
-        "html_url": "https://github.com/us/repo/actions/runs/9",
-    },
-}
-PULLS = [{"number": 7, "head": {"sha": "abc"}}, {"number": 8, "head": {"sha": "older"}}]
-OTHERS = [
-    {"id": 1, "user": {"login": "them"}, "body": "<!-- dpcalc -->"},
-    {"id": 2, "user": {"login": "github-actions[bot]"}, "body": "x"},
-]
-OURS = {"id": 3, "user": {"login": "github-actions[bot]"}, "body": "<!-- dpcalc -->\n**dpcalc"}
+ROWS = yaml.safe_load(Path(__file__).with_name("comment.yaml").read_text(encoding="utf-8"))
+EVENT, PULLS, OTHERS, OURS = (ROWS[name] for name in ("event", "pulls", "others", "ours"))
 GH = """#!{python}
 import json, pathlib, sys
 answers = json.loads(pathlib.Path("answers").read_text())
@@ -110,24 +95,7 @@ HEAD = "**dpcalc check: passed**, checked 1 file: 1 passed"
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(
-    "line",
-    [
-        "@everyone",
-        "![x](https://example.org/x.png)",
-        "<img src=x>",
-        ROW.replace("DPC301", "[DPC301](https://example.org) @me"),
-        ROW.replace("DPC301", "[more](https://example.org)"),
-        ROW.replace("`a.yaml`", "`a` @me `b`"),
-        ROW.replace("`a.yaml`", "``"),
-        ROW.replace("failed", "approved"),
-        ROW.replace(" 1 ", " <b>1</b> "),
-        f"{ROW} @me",
-        ROW.replace("a.yaml", "\u202ea"),
-        ROW.replace("a.yaml", "a" * 500),
-        f"{ROW}\r@me",
-    ],
-)
+@pytest.mark.parametrize("line", [*ROWS["lines"], ROW.replace("a.yaml", "a" * 500)])
 def test_no_other_line_of_a_report_is_posted(posted, line):
     ((_, _, body),), _ = posted(f"{HEAD}\n\n{ROW}\n{line}\n")
     lines = body.split("\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dpcalc._version import __version__
+import dpcalc
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,10 +53,10 @@ def test_the_source_archive_holds_every_file_of_the_repository(tmp_path):
 
 def test_the_version_is_that_of_the_citation_and_of_the_examples():
     """A release changes `_version.py`, CITATION.cff and the examples of workflows; nothing else names the version."""
-    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {dpcalc.__version__}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     for page in ("README.md", "docs/gate.md"):
         text = (ROOT / page).read_text(encoding="utf-8")
-        assert set(re.findall(r"(?:OWNER/dpcalc@COMMIT # v|rev: v)([0-9.]+)\b", text)) <= {__version__}
+        assert set(re.findall(r"(?:OWNER/dpcalc@COMMIT # v|rev: v)([0-9.]+)\b", text)) <= {dpcalc.__version__}
 
 
 PROGRAM = """\

@@ -8,7 +8,8 @@ import dp_accounting
 import numpy as np
 import pytest
 
-from dpcalc import epsilon, from_dp_accounting, from_jax_privacy, from_opacus, plan
+import dpcalc
+from dpcalc import epsilon, plan
 from dpcalc.errors import InputError
 
 FLAT = {"sample_rate": 0.01, "delta": 1e-5, "noise_multiplier": 1.5, "steps": 500}
@@ -23,7 +24,7 @@ def same(one, other):
 def test_an_engine_of_opacus(number):
     accountant = SimpleNamespace(history=[(number(1.5), number(0.01), 200), (1.5, 0.01, np.int64(300))])
     for engine in (SimpleNamespace(accountant=accountant), accountant, {"history": accountant.history}):
-        same(from_opacus(engine, poisson_sampling=True, draws=1, delta=1e-5), plan(**FLAT))
+        same(dpcalc.from_opacus(engine, poisson_sampling=True, draws=1, delta=1e-5), plan(**FLAT))
 
 
 @pytest.mark.parametrize(
@@ -37,26 +38,26 @@ def test_an_engine_of_opacus(number):
 )
 def test_no_engine_of_opacus(engine, is_poisson, draws, words):
     with pytest.raises(InputError, match=words):
-        from_opacus(engine, poisson_sampling=is_poisson, draws=draws, delta=1e-5)
+        dpcalc.from_opacus(engine, poisson_sampling=is_poisson, draws=draws, delta=1e-5)
 
 
 def test_batches_that_opacus_accumulates_are_draws_of_their_own():
     """As in test_summed_poisson: 4 batches of 128 of 50,000, of which Opacus counts one of 512: 42.41 for 46.92."""
     history = [(0.39067, 4 * 128 / 50_000, 1_953)]
-    found = epsilon(from_opacus({"history": history}, poisson_sampling=True, draws=4, delta=1e-5)).epsilon
+    found = epsilon(dpcalc.from_opacus({"history": history}, poisson_sampling=True, draws=4, delta=1e-5)).epsilon
     assert 45.20 < found < 46.99
 
 
 def test_an_event_of_dp_accounting():
     step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(1.5))
-    same(from_dp_accounting(dp_accounting.SelfComposedDpEvent(step, 500), delta=1e-5), plan(**FLAT))
+    same(dpcalc.from_dp_accounting(dp_accounting.SelfComposedDpEvent(step, 500), delta=1e-5), plan(**FLAT))
     event = dp_accounting.ComposedDpEvent([dp_accounting.SelfComposedDpEvent(step, 250)] * 2)
-    same(from_dp_accounting(event, delta=1e-5, dataset_size=1000), plan(**FLAT))
+    same(dpcalc.from_dp_accounting(event, delta=1e-5, dataset_size=1000), plan(**FLAT))
     fixed = dp_accounting.SampledWithoutReplacementDpEvent(1000, 10, dp_accounting.GaussianDpEvent(4.0))
-    run = from_dp_accounting(dp_accounting.SelfComposedDpEvent(fixed, 50), delta=1e-5)
+    run = dpcalc.from_dp_accounting(dp_accounting.SelfComposedDpEvent(fixed, 50), delta=1e-5)
     assert run.adjacency == "replace-one"
     with pytest.raises(InputError, match="event: expected a DpEvent"):
-        from_dp_accounting(FLAT, delta=1e-5)
+        dpcalc.from_dp_accounting(FLAT, delta=1e-5)
 
 
 class SamplingMethod(enum.Enum):
@@ -98,12 +99,12 @@ class DPKerasConfig:
 @pytest.mark.heavy
 def test_parameters_of_jax_privacy():
     params = DpParams(1.5, 1000, 1e-5, 10)
-    same(from_jax_privacy(params, steps=500), plan(**FLAT))
+    same(dpcalc.from_jax_privacy(params, steps=500), plan(**FLAT))
     params.sampling_method = SamplingMethod.FIXED_BATCH_SIZE
     drawn = {"scheme": "fixed", "batch_size": 10, "dataset_size": 1000, "adjacency": "replace-one"}
-    same(from_jax_privacy(params, steps=500), plan(**drawn, steps=500, delta=1e-5, noise_multiplier=1.5))
+    same(dpcalc.from_jax_privacy(params, steps=500), plan(**drawn, steps=500, delta=1e-5, noise_multiplier=1.5))
     keras = DPKerasConfig(3.0, 1e-5, 1.0, 10, 1, 500, 1000, noise_multiplier=1.5)
-    same(from_jax_privacy(keras, loader="poisson"), plan(**FLAT))
+    same(dpcalc.from_jax_privacy(keras, loader="poisson"), plan(**FLAT))
     without_noise = DPKerasConfig(3.0, 1e-5, 1.0, 10, 1, 500, 1000)
     for given, loader, words in (
         (keras, {}, "how the data set of fit"),
@@ -111,4 +112,4 @@ def test_parameters_of_jax_privacy():
         (SamplingMethod.POISSON, {}, "params: expected DPKerasConfig or DpParams"),
     ):
         with pytest.raises(InputError, match=words):
-            from_jax_privacy(given, **loader)
+            dpcalc.from_jax_privacy(given, **loader)

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 
 import dp_accounting
 import prv_accountant
+import yaml
 from dp_accounting.pld import PLDAccountant, privacy_loss_distribution
 from dp_accounting.rdp import RdpAccountant
 
@@ -50,6 +52,14 @@ class Flat:
     def event(self):
         base = dp_accounting.GaussianDpEvent(self.sigma)
         return base if self.q == 1 else dp_accounting.PoissonSampledDpEvent(self.q, base)
+
+
+ROWS = yaml.safe_load(Path(__file__).with_name("runs.yaml").read_text(encoding="utf-8"))
+
+
+def flat(rate, sigma, steps, delta, adjacency="add-remove"):
+    """A row of runs.yaml."""
+    return Flat(rate, sigma, steps, delta, Adjacency(adjacency))
 
 
 def plan(*levels, run, clip=None, mechanism=None):

@@ -28,9 +28,11 @@ from tests.oracles.exact_gaussian import exact_epsilon
 from tests.oracles.test_capped import flat_plan
 from tests.peers.settings import (
     NEIGHBORS,
+    ROWS,
     Flat,
     exact_gaussian,
     fixed,
+    flat,
     google_pld,
     google_rdp,
     google_slack,
@@ -43,24 +45,7 @@ from tests.thinning import thinned
 
 RESOLVED = 1e-3  # relative: the slack of dp_accounting's grid where we call the two in agreement
 
-POISSON = [
-    Flat("1/100", 4, 10_000, 1e-5),
-    Flat("256/60000", 1.1, 14_063, 1e-5),
-    Flat("16384/1281167", 2.5, 7_020, 8e-7),
-    Flat("1/5", 10, 1_000, 1e-6),
-    Flat("1/100", 1, 1_000, 1e-5),
-    Flat("1/100", 1, 1_000, 1e-6),
-    Flat("1/10", 1, 1_000, 1e-6),
-    Flat("1/1000", 0.5, 5_000, 1e-6),
-    Flat("1", 20, 100, 1e-5),
-]
-OTHER_RELATIONS = [
-    Flat("1/50", 2, 1_000, 1e-5, Adjacency.REPLACE_ONE),
-    Flat("256/60000", 1.1, 14_063, 1e-5, Adjacency.REPLACE_ONE),
-    Flat("1", 1, 1, 1e-5, Adjacency.REPLACE_ONE),
-    Flat("1/50", 2, 1_000, 1e-5, Adjacency.ZERO_OUT),
-    Flat("1", 20, 100, 1e-5, Adjacency.ZERO_OUT),
-]
+POISSON, OTHER_RELATIONS, PRV = ([flat(*row) for row in ROWS[name]] for name in ("poisson", "other relations", "prv"))
 
 
 def assert_pld_agrees(theirs, interval, slack):
@@ -146,18 +131,8 @@ def test_closed_forms_of_the_gaussian(mu, delta):
     assert dp_accounting.get_epsilon_gaussian(1 / mu, delta) == pytest.approx(exact_gaussian(mu, delta), rel=1e-9)
 
 
-PRV = [
-    Flat("1/100", 4, 10_000, 1e-5),
-    Flat("256/60000", 1.1, 14_063, 1e-5),
-    Flat("1/5", 10, 1_000, 1e-6),
-    Flat("1/100", 1, 1_000, 1e-5),
-    Flat("1", 20, 100, 1e-5),
-]
-SLOW_PRV = [Flat("1/1000", 1, 100_000, 1e-12), Flat("1/100000", 0.8, 1_000_000, 1e-8)]
-
-
 @pytest.mark.heavy
-@pytest.mark.parametrize("run", thinned([*PRV, *SLOW_PRV], 1), ids=str)
+@pytest.mark.parametrize("run", thinned(PRV, 1), ids=str)
 def test_prv_accountant_interval_holds_ours(run):
     low, high = prv(run)
     lower, upper = ours(run.plan)

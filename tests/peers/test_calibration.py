@@ -21,28 +21,11 @@ from prv_accountant.dpsgd import DPSGDAccountant, find_noise_multiplier
 from scipy import optimize
 
 from dpcalc.errors import InputError
-from dpcalc.planner.calibration import LIBRARIES, Calibration
+from dpcalc.planner import calibration
+from tests.peers.settings import ROWS
 from tests.thinning import thinned
 
-RUNS = [  # target, delta, rate, steps
-    (8.0, 1e-5, "1/235", 14_100),
-    (3.0, 1e-6, "1/1000", 20_000),
-    (1.0, 1e-5, "1/100", 1_000),
-    (0.3, 1e-5, "1/50", 100),
-    (15.0, 1e-7, "1/10", 50),
-    (2.0, 1e-5, "1", 20),
-    (0.3, 1e-4, "1/10000", 3),  # TF-Privacy and dp_accounting call it free of cost below some divergence
-    (0.15, 1e-7, "1/100000", 14_100),  # the best order leaps with the noise
-    (50.0, 1e-5, "1/188", 940),
-    (64.0, 1e-9, "1/1000", 100_000),
-    (64.0, 1e-3, "1/2", 50),
-]
-BY_LOSSES = [
-    (8.0, 1e-5, "1/235", 300),
-    *RUNS[2:6],
-    (20.0, 1e-9, "1/50", 30),
-    (64.0, 1e-9, "1", 1),
-]
+RUNS, BY_LOSSES = ROWS["targets"], ROWS["targets by losses"]
 OPACUS_ORDERS = [1 + x / 10.0 for x in range(1, 100)] + list(range(12, 64))
 JAX_ORDERS = np.concatenate((np.linspace(1.01, 8, num=50), np.arange(8, 64), np.linspace(65, 512, num=10, dtype=int)))
 TF_ORDERS = [1.25, 1.5, 1.75, 2.0, 2.25, 2.5, 3.0, 3.5, 4.0, 4.5, *range(5, 64), 128, 256, 512]
@@ -57,7 +40,7 @@ ACCOUNTANTS = {
 
 def asked(run, by):
     target, delta, rate, steps = run
-    return Calibration(epsilon=target, delta=delta, by=by, rate=Fraction(rate), steps=steps)
+    return calibration.Calibration(epsilon=target, delta=delta, by=by, rate=Fraction(rate), steps=steps)
 
 
 def event(run, noise):
@@ -127,7 +110,7 @@ def found(by, run):
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("by", [by for by in LIBRARIES if LIBRARIES[by].orders])
+@pytest.mark.parametrize("by", [by for by, library in calibration.LIBRARIES.items() if library.orders])
 def test_no_noise_found_by_orders_is_below_the_bound(by):
     ratios = []
     for run in RUNS:
@@ -144,7 +127,8 @@ def test_no_noise_found_by_orders_is_below_the_bound(by):
 
 @pytest.mark.heavy
 @pytest.mark.parametrize(
-    ("by", "run"), thinned([(by, run) for by in LIBRARIES if not LIBRARIES[by].orders for run in BY_LOSSES], keep=4)
+    ("by", "run"),
+    thinned([(by, run) for by, each in calibration.LIBRARIES.items() if not each.orders for run in BY_LOSSES], keep=4),
 )
 def test_no_noise_found_by_losses_is_below_the_bound(by, run):
     ratio = found(by, run) / asked(run, by).noise

@@ -1,12 +1,10 @@
 """Where a peer is wrong: its number, live, beside ours, which brackets the exact one.
 
-`peer` is what it printed when the row was written (dp_accounting 0.6.0, prv_accountant 0.2.0, NumPy 2.4, SciPy 1.17),
-`spread` how far round-off may move that elsewhere, or None where the peer's number is round-off itself, which other
-versions of NumPy move to the other side of the truth. A row that fails because the peer moved is good news: delete it.
+The rows of runs.yaml are of dp_accounting 0.6.0, prv_accountant 0.2.0, NumPy 2.4, SciPy 1.17; other versions of NumPy
+move round-off to the other side of the truth. A row that fails because the peer moved is good news: delete it.
 """
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import mpmath
@@ -25,9 +23,11 @@ from dpcalc.sampling.hierarchy import Level
 from dpcalc.sampling.schemes import All, Poisson
 from tests.peers.settings import (
     NEIGHBORS,
+    ROWS,
     Flat,
     exact_gaussian,
     fixed,
+    flat,
     google_fft,
     google_pld,
     google_rdp,
@@ -37,39 +37,19 @@ from tests.peers.settings import (
 )
 from tests.thinning import thinned
 
-BELOW, ABOVE, OFF = "below the truth", "far above the truth", "off the truth"
 
-
-@dataclass(frozen=True)
-class Case:
-    """One wrong number."""
-
-    run: Flat
-    peer: float
-    spread: float | None
-    side: str
-
-    def __str__(self):
-        return f"{self.run} {self.peer:g} {self.side}"
-
-
-def gaussian(steps, delta, peer, side, spread=0.03):
-    """`steps` releases that are together one Gaussian of mu = 1."""
-    return Case(Flat("1", math.sqrt(steps), steps, delta), peer, spread, side)
-
-
-def assert_wrong(theirs, case, lower, upper):
-    """Theirs misses our certified interval on the side the row says, by more than rounding."""
-    if math.isinf(case.peer):
+def assert_wrong(theirs, row, lower, upper):
+    """Theirs misses our certified interval on the side that the row says, by more than rounding."""
+    if math.isinf(row["peer"]):
         assert math.isinf(theirs)
-    elif case.spread is not None:
-        assert theirs == pytest.approx(case.peer, abs=case.spread)
-    if case.side == BELOW:
+    elif row["spread"] is not None:
+        assert theirs == pytest.approx(row["peer"], abs=row["spread"])
+    if row["side"] == "below":
         assert theirs < lower * (1 - 2e-4)
-    elif case.side == OFF:
+    elif row["side"] == "off":
         assert not lower * (1 - 2e-4) <= theirs <= upper * (1 + 2e-4)
     else:
-        assert theirs > 1.05 * upper
+        assert theirs > max(1.05, row.get("times", 0)) * upper
 
 
 def assert_brackets(lower, upper, exact):
@@ -77,42 +57,34 @@ def assert_brackets(lower, upper, exact):
     assert upper - lower < 1e-3 * exact
 
 
-# round-off of the Fourier transform is in no error budget: "pessimistic" comes out below or above, then far above
-FFT = [
-    gaussian(10_000, 1e-12, 7.2168, OFF, spread=None),
-    gaussian(10_000, 1e-13, 7.4378, OFF, spread=None),
-    gaussian(100_000, 1e-10, 6.5453, OFF, spread=None),
-    gaussian(100_000, 1e-12, 7.067, OFF, spread=None),
-    gaussian(100_000, 1e-13, 7.113, OFF, spread=None),
-    gaussian(1_000_000, 1e-11, 17.72, ABOVE, spread=None),
-    gaussian(1_000_000, 1e-12, 25.28, ABOVE, spread=3),
-    gaussian(1_000_000, 1e-13, 26.27, ABOVE, spread=3),
+WRONG = [
+    *thinned([("fft", row) for row in ROWS["fft"]], 2),
+    *thinned([pytest.param("pld", row, marks=pytest.mark.heavy) for row in ROWS["pld"]], 2),
+    *(pytest.param("rdp", row, marks=pytest.mark.heavy) for row in ROWS["rdp"]),
 ]
 
 
-@pytest.mark.parametrize("case", thinned(FFT, 2), ids=str)
-def test_dp_accounting_fourier_transform_against_the_exact_gaussian(case):
-    lower, upper = ours(case.run.plan)
-    assert_brackets(lower, upper, exact_gaussian(1, case.run.delta))
-    assert_wrong(google_fft(case.run), case, lower, upper)
-
-
-# (lower, upper) of an interval that should hold the exact value: its distribution functions run out of digits
-PRV = [
-    (gaussian(10_000, 1e-12, 7.2145, BELOW, spread=0.1), 7.1943),
-    (gaussian(100_000, 1e-12, 6.9497, BELOW, spread=0.1), 6.9296),
-]
+@pytest.mark.parametrize(("by", "row"), WRONG, ids=str)
+def test_dp_accounting_is_off(by, row):
+    run = flat(*row["run"])
+    lower, upper = ours(run.plan)
+    assert upper - lower < 1e-3 * upper
+    if exact := row.get("exact") or ("mean" in row and exact_gaussian(row["mean"], run.delta)):
+        assert_brackets(lower, upper, exact)
+    assert_wrong({"fft": google_fft, "pld": google_pld, "rdp": google_rdp}[by](run), row, lower, upper)
+    if run.adjacency is Adjacency.REPLACE_ONE:
+        assert google_pld(run) == pytest.approx(exact, rel=1e-4)  # its other accountant knows
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("case", "low"), thinned(PRV, 1))
-def test_prv_accountant_interval_misses_the_exact_gaussian(case, low):
-    exact = exact_gaussian(1, case.run.delta)
-    lower, upper = ours(case.run.plan)
-    assert_brackets(lower, upper, exact)
-    theirs = prv(case.run)
-    assert theirs[0] == pytest.approx(low, abs=case.spread)
-    assert_wrong(theirs[1], case, lower, upper)
+@pytest.mark.parametrize("row", thinned(ROWS["prv interval"], 1), ids=str)
+def test_prv_accountant_interval_misses_the_exact_gaussian(row):
+    run = flat(*row["run"])
+    lower, upper = ours(run.plan)
+    assert_brackets(lower, upper, exact_gaussian(row["mean"], run.delta))
+    theirs = prv(run)
+    assert theirs[0] == pytest.approx(row["low"], abs=row["spread"])
+    assert_wrong(theirs[1], row, lower, upper)
 
 
 def test_prv_accountant_prints_a_negative_lower_end():
@@ -121,63 +93,20 @@ def test_prv_accountant_prints_a_negative_lower_end():
     assert ours(run.plan) == (0, 0)
 
 
-# a grid of 1e-4 is wider than one step's losses; then: round-off and truncated tails at small delta
-COARSE = [
-    Case(Flat("1e-5", 0.8, 1_000_000, 1e-8), 0.1529, 5e-4, ABOVE),
-    Case(Flat("1e-6", 1, 1_000_000, 1e-6), 0.0292, 5e-4, ABOVE),
-    Case(Flat("1e-4", 1, 100_000_000, 1e-6), 7.081, 5e-3, ABOVE),
-    Case(Flat("1e-3", 1, 100_000, 1e-12), 5.842, None, ABOVE),
-    Case(Flat("1e-2", 1, 1_000, 1e-14), 8.586, None, ABOVE),
-    Case(Flat("1e-2", 1, 1_000, 1e-15), math.inf, 0, ABOVE),
-]
-INVERTED = {COARSE[0].run: 0.0897402}  # exact by inversion of the characteristic function
-
-
 @pytest.mark.heavy
-@pytest.mark.parametrize("case", thinned(COARSE, 2), ids=str)
-def test_dp_accounting_pld_is_far_above(case):
-    lower, upper = ours(case.run.plan)
-    assert upper - lower < 1e-3 * upper
-    if case.run in INVERTED:
-        assert_brackets(lower, upper, INVERTED[case.run])
-    assert_wrong(google_pld(case.run), case, lower, upper)
-
-
-@pytest.mark.heavy
-def test_dp_accounting_renyi_bound_is_a_hundred_times_too_large_where_orders_end_at_1024():
-    case = Case(Flat("1e-6", 1, 1_000_000, 1e-6), 0.367, 5e-4, ABOVE)
-    assert_wrong(google_rdp(case.run), case, *ours(case.run.plan))
-    assert google_rdp(case.run) > 90 * ours(case.run.plan)[1]
-
-
-@pytest.mark.heavy
-def test_dp_accounting_renyi_bound_forgets_that_replacing_moves_the_mean_twice():
-    run = Flat("1", 1, 1, 1e-5, Adjacency.REPLACE_ONE)
-    lower, upper = ours(run.plan)
-    assert_brackets(lower, upper, exact_gaussian(2, run.delta))
-    assert_wrong(google_rdp(run), Case(run, 4.7285, 5e-4, BELOW), lower, upper)
-    assert google_pld(run) == pytest.approx(exact_gaussian(2, run.delta), rel=1e-4)  # its other accountant knows
-
-
-FIXED = [
-    (Case(Flat("1/50", 2, 1_000, 1e-5, Adjacency.REPLACE_ONE), 3.1096, 5e-4, BELOW), 3.8990),
-    (Case(Flat("1/50", 1, 1_000, 1e-5, Adjacency.REPLACE_ONE), 7.8741, 5e-4, BELOW), 24.305),
-]
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize(("case", "data_set"), FIXED)
-def test_dp_accounting_fixed_batches_cost_an_actual_data_set_more_than_its_bound(case, data_set):
+@pytest.mark.parametrize("row", ROWS["fixed"], ids=str)
+def test_dp_accounting_fixed_batches_cost_an_actual_data_set_more_than_its_bound(row):
     """All others at -1, the record at +1 or -1: the flat Poisson pair at half the noise, by its own PLD."""
-    theirs = RdpAccountant(neighboring_relation=NEIGHBORS[case.run.adjacency]).compose(
-        SampledWithoutReplacementDpEvent(1_000, 20, GaussianDpEvent(case.run.sigma)), case.run.steps
+    run = flat(*row["run"])
+    theirs = RdpAccountant(neighboring_relation=NEIGHBORS[run.adjacency]).compose(
+        SampledWithoutReplacementDpEvent(1_000, 20, GaussianDpEvent(run.sigma)), run.steps
     )
-    lower, upper = ours(fixed(20, 1_000, case.run))
-    assert_wrong(theirs.get_epsilon(case.run.delta), case, lower, upper)
-    by_pld = google_pld(Flat(case.run.rate, case.run.sigma / 2, case.run.steps, case.run.delta))
-    assert by_pld == pytest.approx(data_set, rel=1e-4)
+    lower, upper = ours(fixed(20, 1_000, run))
+    assert_wrong(theirs.get_epsilon(run.delta), row, lower, upper)
+    by_pld = google_pld(Flat(run.rate, run.sigma / 2, run.steps, run.delta))
+    assert by_pld == pytest.approx(row["data_set"], rel=1e-4)
     assert lower <= by_pld <= upper
-    assert lower == pytest.approx(data_set, rel=1e-4)
+    assert lower == pytest.approx(row["data_set"], rel=1e-4)
 
 
 # q, sigma, order, relative excess of dp_accounting's series for a divergence of fractional order

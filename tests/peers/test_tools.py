@@ -16,18 +16,11 @@ from dpcalc.config.load import load_text
 from dpcalc.planner.compare import tool_rows
 from dpcalc.planner.evaluate import evaluate
 from tests.config.texts import flat, nested
+from tests.peers import settings
 from tests.peers.settings import Flat, google_rdp, prv
 from tests.thinning import thinned
 
-# whole best orders: at fractional ones dp_accounting's series is too large (test_disagreements)
-RUNS = [
-    Flat("1/100", 4, 10_000, 1e-5),
-    Flat("1/400", 1.3, 6_000, 1e-5),
-    Flat("1/10000", 2, 100_000, 1e-6),
-    Flat("1/1000", 5, 50_000, 1e-5),
-    Flat("1/1000", 100, 10, 1e-6),
-    Flat("1", 50, 100, 1e-5),
-]
+RUNS = [settings.flat(*row) for row in settings.ROWS["tools"]]
 
 
 def printed(run):
@@ -80,11 +73,6 @@ def opacus_prv(q, sigma, steps, delta):
     return prv(Flat(str(q), sigma, steps, delta))[1]
 
 
-def poisson_length(loader_length):
-    """The length of the Poisson loader that Opacus makes of a loader: UniformWithReplacementSampler.steps."""
-    return int(1 / (1 / loader_length))
-
-
 def statement(examples, batch_size, epochs, sigma, delta, *, microbatching):
     """(epsilon once per epoch, epsilon by Poisson sampling) of compute_dp_sgd_privacy_statement."""
     sigma = sigma / 2 if microbatching else sigma
@@ -95,22 +83,7 @@ def statement(examples, batch_size, epochs, sigma, delta, *, microbatching):
 
 
 N, SIGMA, DELTA = 6_000, 1.3, 1e-5
-LOADERS = {
-    # sampling, training, len(loader), steps, what TF-Privacy is told: batch size and epochs
-    "shuffle": ("{scheme: shuffle, size: 256}", "{epochs: 7}", 24, 7 * 24, 256, 7),
-    "shuffle that divides": ("{scheme: shuffle, size: 250}", "{epochs: 7}", 24, 7 * 24, 250, 7),
-    "last batch dropped": ("{scheme: shuffle, size: 256, drop_last: true}", "{epochs: 7}", N // 256, 7 * 23, 256, 7),
-    "shuffle, half an epoch": ("{scheme: shuffle, size: 250}", "{steps: 12}", 24, 12, 250, 0.5),
-    "fixed": ("{scheme: fixed, size: 256}", "{epochs: 7}", 24, 165, 256, 7),
-    "with replacement": ("{scheme: with-replacement, size: 256}", "{epochs: 7}", 24, 165, 256, 7),
-    "balls in bins": ("{scheme: balls-in-bins, bins: 24}", "{epochs: 7}", 24, 7 * 24, 250, 7),
-    "bins held": ("{scheme: balls-in-bins, bins: 24, assignment: held}", "{epochs: 7}", 24, 7 * 24, 250, 7),
-    "one step of all": ("{scheme: random-allocation, times: 1}", "{steps: 24}", 24, 24, 250, 1),
-    "Poisson": ("{scheme: poisson, rate: 1/24}", "{epochs: 7}", poisson_length(24), 7 * 24, 250, 7),
-    "Poisson, a length lost": ("{scheme: poisson, rate: 1/93}", "{epochs: 2}", poisson_length(93), 186, None, None),
-    "cut Poisson": ("{scheme: poisson, rate: 1/24, max_batch_size: 280}", "{epochs: 7}", 24, 7 * 24, 250, 7),
-    "everything": ("{scheme: all}", "{steps: 7}", 1, 7, N, 7),
-}
+LOADERS = settings.ROWS["loaders"]
 
 
 def loaded(sampling, training, **more):

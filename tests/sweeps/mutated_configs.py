@@ -5,7 +5,6 @@ import copy
 import io
 import json
 import math
-import re
 import time
 import warnings
 from collections import Counter
@@ -18,20 +17,8 @@ from tests.sweeps.random_configs import generator, random_config
 
 FOLDER = Path(__file__).parents[2] / "sample_configs"
 SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(FOLDER.glob("*.yaml")) if path.name != "teachers.yaml"]
-SCALARS = (
-    *(0, 1, 2, 3, 7, 10, 100, 60_000, 10**9, 10**15, 2**31, 2**63, -1, 0.5, 1.0, 1e-5, 1e-12, 1e-40, 1e-300, 5e-324),
-    *(0.999999, 1e6, 1e300, True, None, "", "1/97", "1%", "1e-5", "all", "poisson", "fixed", "with-replacement"),
-    *("shuffle", "gaussian", "laplace", "pure-dp", "zcdp", "randomized-response", "discrete-gaussian", "batch"),
-    *("example", "task", "user", "add-remove", "replace-one", "zero-out", "auto", "pld", "rdp", "inversion", "basic"),
-    *("advanced", "optimal", "moments", "${x-a}", [], {}, [1, 2], {"min": 1, "max": 5}, {"at_most": 2}),
-)
-WORDS = """
-version name data sampling mechanism training phases privacy accounting budget levels examples count scheme size
-rate expected batch_size steps epochs noise_multiplier max_grad_norm clip type unit delta adjacency group_size
-method epsilon tree redraw_every episodes tuning mean omega rho categories truth_probability also drop_last
-max_batch_size
-"""
-KEYS = re.findall(r"\w+", WORDS)
+VALUES = yaml.safe_load(Path(__file__).with_name("mutated.yaml").read_text(encoding="utf-8"))
+SCALARS, KEYS = VALUES["scalars"], VALUES["keys"].split()
 GATE_CODES = {"passed": 0, "failed": 1, "invalid": 2, "undecided": 3}
 PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t ~=<.0159e+", ": ", "\n  ", "1e-", "00", "- "]
 
