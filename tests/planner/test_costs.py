@@ -17,6 +17,7 @@ from dpcalc.planner.compare import cross_checks, gdp_row, tool_rows
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.published import strong_composition_row
+from dpcalc.planner.solve import AttackGoal, EpsilonGoal, solve
 from dpcalc.planner.statement import statement
 from dpcalc.planner.words import phase_summaries
 from tests.oracles.exact_gaussian import exact_epsilon
@@ -29,9 +30,10 @@ CONFIGS, KEYS, REFUSED = ROWS.pop("configs"), ROWS.pop("keys"), ROWS.pop("refuse
 class Cost(float):
     """The upper bound on epsilon of a plan, and whatever else it is asked."""
 
-    def __new__(cls, plan):
-        made = super().__new__(cls, guarantee(plan).epsilon)
-        made.plan = plan
+    def __new__(cls, plan, **options):
+        bound = guarantee(plan, **options)
+        made = super().__new__(cls, bound.epsilon)
+        made.plan, made.bound, made.noted = plan, bound, " ".join(bound.notes)
         return made
 
     @cached_property
@@ -93,6 +95,10 @@ class Cost(float):
     def solved(self, quantity, target):
         return dpcalc.solve(self.plan, quantity, target_epsilon=target)
 
+    def meets(self, quantity, epsilon=None, **attack):
+        """A solution for an epsilon, or for what an attacker may reach."""
+        return solve(self.plan, quantity, goal=AttackGoal(**attack) if attack else EpsilonGoal(limit=epsilon))
+
 
 def planned(config, *changes):
     """The plan of a config, or one of `configs`, with dotted keys set; `keys` has short names, None drops a key."""
@@ -126,7 +132,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("row", "tried"), [*cases()])
-def test_costs(row, tried):
+def test_costs(row, tried, monkeypatch):
     given = row["config"], row.get("set", {})
     costs = {name: Cost(planned(*given, tried, changes)) for name, changes in row["plans"].items()}
 
@@ -134,12 +140,20 @@ def test_costs(row, tried):
         return float(exact_epsilon(1, 1 / mu, next(iter(costs.values())).plan.delta))
 
     known = {"isclose": math.isclose, "expm1": math.expm1, "inf": math.inf, "sqrt": math.sqrt, "gaussian": gaussian}
+    known["Cost"] = Cost
+    for name, (limits, asked) in row.get("short", {}).items():
+        with monkeypatch.context() as patched:
+            for place, units in limits.items():
+                patched.setattr(f"dpcalc.{place}", units)
+            costs[name] = eval(asked, known | costs)  # noqa: S307  our own
     for claim in row["claims"]:
         assert eval(claim, known | costs), (claim, costs)  # noqa: S307  our own
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name):
+def test_refusals(name, monkeypatch):
     row = REFUSED[name]
+    for place, units in row.get("limits", {}).items():
+        monkeypatch.setattr(f"dpcalc.{place}", units)
     with pytest.raises(InputError, match=row["words"]):
         eval(row.get("ask", "cost"), {"cost": Cost(planned(row["config"], row["set"])), "dpcalc": dpcalc})  # noqa: S307  our own
