@@ -9,7 +9,7 @@ import dpcalc
 from dpcalc.config.expand import normal_form
 from dpcalc.config.load import load_text
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
-from tests.config.texts import CALIBRATED, corpus, loaded, varied
+from tests.config.texts import BASES, corpus, loaded, varied
 
 ROWS = corpus("calibrated")
 
@@ -27,7 +27,7 @@ SHUFFLED = {**TELLING, "sampling": "{scheme: shuffle, size: 256}"}
 
 
 def run(changes=()):
-    return loaded(varied(CALIBRATED, dict(changes)))
+    return loaded(varied(BASES["calibrated"], dict(changes)))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_the_gate_is_the_budget_or_else_the_target(changes, budget):
 @pytest.mark.parametrize(("command", "in_words"), ROWS["answers"])
 def test_every_answer_says_that_it_is_conditional(real, tmp_path, command, in_words):
     for name, steps in (("run", 14_100), ("old", 9_000)):
-        (tmp_path / f"{name}.yaml").write_text(varied(CALIBRATED, {"training": f"{{steps: {steps}}}"}))
+        (tmp_path / f"{name}.yaml").write_text(varied(BASES["calibrated"], {"training": f"{{steps: {steps}}}"}))
     ended = real(*command.split())
     assert in_words in " ".join((ended.out + ended.err).split())
     if command == "lock run.yaml":
@@ -116,7 +116,7 @@ def test_every_answer_says_that_it_is_conditional(real, tmp_path, command, in_wo
 @pytest.mark.heavy
 def test_noise_that_is_solved_for_is_no_longer_conditional(real, tmp_path):
     path = tmp_path / "run.yaml"
-    path.write_text(varied(CALIBRATED, SHUFFLED), encoding="utf-8")
+    path.write_text(varied(BASES["calibrated"], SHUFFLED), encoding="utf-8")
     assert real("check", str(path)).code == 1
     ended = real("solve-sigma", str(path))
     assert "solution.value: 10.3" in ended.out
