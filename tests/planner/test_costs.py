@@ -95,6 +95,13 @@ class Cost(float):
     def solved(self, quantity, target):
         return dpcalc.solve(self.plan, quantity, target_epsilon=target)
 
+    def curve(self, kind, *grid, **options):
+        return dpcalc.curve(self.plan, kind, **({"grid": grid} if grid else {}), **options)
+
+    def lines(self, kind, *grid, **options):
+        """The places along y of each line of a curve."""
+        return [line.ys for line in self.curve(kind, *grid, **options).series]
+
     def meets(self, quantity, epsilon=None, **attack):
         """A solution for an epsilon, or for what an attacker may reach."""
         return solve(self.plan, quantity, goal=AttackGoal(**attack) if attack else EpsilonGoal(limit=epsilon))
