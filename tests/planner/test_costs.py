@@ -6,6 +6,7 @@ from copy import deepcopy
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 import yaml
@@ -25,6 +26,12 @@ from tests.thinning import thinned
 
 ROWS = yaml.safe_load(Path(__file__).with_name("costs.yaml").read_text(encoding="utf-8"))
 CONFIGS, KEYS, REFUSED = ROWS.pop("configs"), ROWS.pop("keys"), ROWS.pop("refused")
+
+
+GOALS = [
+    {"limit": 0.05, "false_positive_rate": 0.01},
+    {"limit": 0.2},
+]  # what an attacker may reach: a detection, an advantage
 
 
 class Cost(float):
@@ -147,7 +154,7 @@ def test_costs(row, tried, monkeypatch):
         return float(exact_epsilon(1, 1 / mu, next(iter(costs.values())).plan.delta))
 
     known = {"isclose": math.isclose, "expm1": math.expm1, "inf": math.inf, "sqrt": math.sqrt, "gaussian": gaussian}
-    known["Cost"] = Cost
+    known |= {"Cost": Cost, "normal": NormalDist(), "floor": math.floor, "goals": GOALS}
     for name, (limits, asked) in row.get("short", {}).items():
         with monkeypatch.context() as patched:
             for place, units in limits.items():
