@@ -358,41 +358,33 @@ def test_no_spelling_hint_leads_to_another_quantity():
 def words_page():
     """The page `docs/words.md`, written from the tables."""
 
-    def listed(words):
-        return ", ".join(f"`{word}`" for word in words.split())
+    def rows(form, table, *names):
+        return "\n".join(form.format(**dict(zip(names, row, strict=True))) for row in table)
+
+    def listed(table, at):
+        return [[*row[:at], ", ".join(f"`{word}`" for word in row[at].split()), *row[at + 1 :]] for row in table]
 
     said = [(library, words, hint("", words.split()[0])) for library, words, _, _ in TABLES["said"]]
-    lines = [
-        "# Words of other libraries",
-        "",
-        "What a word of another library means in a config.",
-        "",
-        "The same hints follow an unknown key, an unknown option, an unknown argument of `plan`, and a value that",
-        "dpcalc calls otherwise. Only words of the first table are renamed: their values may be copied.",
-        "",
-        "## Renamed",
-        "",
-        "| library | word | in dpcalc |",
-        "|---|---|---|",
-        *(f"| {library} | {listed(words)} | `{key}` |" for key, library, words in TABLES["renamed"]),
-        *(f"| in `{section or 'flags'}` | {listed(words)} | `{key}` |" for section, key, words in TABLES["renamed in"]),
-        "",
-        "## Said otherwise, or not covered",
-        "",
-        "Where the numbers stand beside the word, the hint has the result.",
-        "",
-        "| library | word | in dpcalc |",
-        "|---|---|---|",
-        *(f"| {library} | {listed(words)} | {found} |" for library, words, found in said),
-        "",
-        "## Values",
-        "",
-        "| key | library | value | in dpcalc |",
-        "|---|---|---|---|",
-        *(f"| `{key}` | {library} | {listed(words)} | `{ours}` |" for key, ours, library, words in TABLES["values"]),
-        *(f"| `{key}` | {library} | {listed(words)} | {text} |" for key, library, words, text in TABLES["values said"]),
-    ]
-    return "\n".join(lines) + "\n"
+    places = [(section or "flags", key, words) for section, key, words in TABLES["renamed in"]]
+    return (
+        (Path(__file__).parent / "corpus" / "words_page.md")
+        .read_text(encoding="utf-8")
+        .format(
+            renamed=rows("| {library} | {words} | `{key}` |", listed(TABLES["renamed"], 2), "key", "library", "words"),
+            places=rows("| in `{section}` | {words} | `{key}` |", listed(places, 2), "section", "key", "words"),
+            said=rows("| {library} | {words} | {found} |", listed(said, 1), "library", "words", "found"),
+            values=rows(
+                "| `{key}` | {library} | {words} | `{ours}` |",
+                listed(TABLES["values"], 3),
+                *"key ours library words".split(),
+            ),
+            values_said=rows(
+                "| `{key}` | {library} | {words} | {text} |",
+                listed(TABLES["values said"], 2),
+                *"key library words text".split(),
+            ),
+        )
+    )
 
 
 def test_the_page_is_written_from_the_table(same_as_file):

@@ -15,12 +15,10 @@ import dpcalc
 from dpcalc.config.load import load_text
 from dpcalc.errors import InputError, NoSolution
 from dpcalc.planner.compare import cross_checks, gdp_row, tool_rows
-from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.published import strong_composition_row
 from dpcalc.planner.solve import AttackGoal, EpsilonGoal, solve
 from dpcalc.planner.statement import statement
-from dpcalc.planner.words import phase_summaries
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
 
@@ -71,7 +69,7 @@ class Cost(float):
     @property
     def sampling(self):
         """The draws of the first phase in words."""
-        return phase_summaries(composed(self.plan), "")[0].sampling
+        return self.evaluation.phases[0].sampling
 
     @property
     def said(self):
