@@ -24,7 +24,7 @@ ELSEWHERE = {
     "only_dpcalc",
     "words",
 }
-ELSEWHERE |= {"fuzz", "training_code", "unsectioned", "valid", "terminals", "hydra", "calibrated", "projects"}
+ELSEWHERE |= {"fuzz", "places", "training_code", "unsectioned", "valid", "terminals", "hydra", "calibrated", "projects"}
 RUN = {"--sample-rate": "0.004", "--noise-multiplier": "1.1", "--steps": "14_000", "--delta": "1e-5"}
 
 

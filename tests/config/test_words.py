@@ -18,7 +18,7 @@ from scipy.stats import norm
 
 import dpcalc
 from dpcalc.planner.evaluate import guarantee
-from tests.config.texts import corpus, errors, flat, plan
+from tests.config.texts import CORPUS, corpus, errors, flat, plan
 from tests.oracles.exact_gaussian import exact_epsilon
 
 ROOT = Path(__file__).parents[2]
@@ -358,33 +358,20 @@ def test_no_spelling_hint_leads_to_another_quantity():
 def words_page():
     """The page `docs/words.md`, written from the tables."""
 
-    def rows(form, table, *names):
-        return "\n".join(form.format(**dict(zip(names, row, strict=True))) for row in table)
-
-    def listed(table, at):
-        return [[*row[:at], ", ".join(f"`{word}`" for word in row[at].split()), *row[at + 1 :]] for row in table]
+    def rows(form, table, at):
+        return "\n".join(
+            form.format(*row[:at], ", ".join(f"`{word}`" for word in row[at].split()), *row[at + 1 :]) for row in table
+        )
 
     said = [(library, words, hint("", words.split()[0])) for library, words, _, _ in TABLES["said"]]
     places = [(section or "flags", key, words) for section, key, words in TABLES["renamed in"]]
-    return (
-        (Path(__file__).parent / "corpus" / "words_page.md")
-        .read_text(encoding="utf-8")
-        .format(
-            renamed=rows("| {library} | {words} | `{key}` |", listed(TABLES["renamed"], 2), "key", "library", "words"),
-            places=rows("| in `{section}` | {words} | `{key}` |", listed(places, 2), "section", "key", "words"),
-            said=rows("| {library} | {words} | {found} |", listed(said, 1), "library", "words", "found"),
-            values=rows(
-                "| `{key}` | {library} | {words} | `{ours}` |",
-                listed(TABLES["values"], 3),
-                *"key ours library words".split(),
-            ),
-            values_said=rows(
-                "| `{key}` | {library} | {words} | {text} |",
-                listed(TABLES["values said"], 2),
-                *"key library words text".split(),
-            ),
-        )
-    )
+    return (CORPUS / "words_page.md").read_text(encoding="utf-8").format(
+        renamed=rows("| {1} | {2} | `{0}` |", TABLES["renamed"], 2),
+        places=rows("| in `{0}` | {2} | `{1}` |", places, 2),
+        said=rows("| {0} | {1} | {2} |", said, 1),
+        values=rows("| `{0}` | {2} | {3} | `{1}` |", TABLES["values"], 3),
+        values_said=rows("| `{0}` | {1} | {2} | {3} |", TABLES["values said"], 2),
+    )  # fmt: skip
 
 
 def test_the_page_is_written_from_the_table(same_as_file):
