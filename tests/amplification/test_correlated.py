@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpcalc.errors import InputError
-from dpcalc.mechanisms.matrix_factorization import IDENTITY, Matrix, MatrixFactorization
+from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Toeplitz
 from dpcalc.planner.evaluate import delta_of, evaluate, guarantee
 from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.statement import chain_epsilon, statement
@@ -74,6 +74,8 @@ def test_cyclic_draws_under_a_matrix_against_quadrature():
 
 
 def test_a_group_whose_members_cyclic_draws_part_is_chained():
-    single = run(IDENTITY, 2.0, steps=8, scheme=CyclicPoisson(probability=Fraction(1, 10), groups=4))
+    single = run(
+        Toeplitz(coefficients=(1.0,)), 2.0, steps=8, scheme=CyclicPoisson(probability=Fraction(1, 10), groups=4)
+    )
     chained = dict(statement(single).groups)[2]
     assert chained == chain_epsilon(single, 2) > guarantee(single).epsilon

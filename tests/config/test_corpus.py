@@ -12,8 +12,19 @@ from dpcalc.config.source import ConfigError, visible
 from tests.config.texts import BASES, CORPUS, PATH, base_of, cases, flat, marked, text_of, varied
 
 # Files whose cases other tests read, or that are read here in another way.
-ELSEWHERE = {"all_errors", "differences", "different", "edits", "effects", "foreign", "only_dpcalc", "words"}
-ELSEWHERE |= {"training_code", "unsectioned", "valid", "terminals", "hydra", "calibrated", "projects"}
+ELSEWHERE = {
+    "all_errors",
+    "bases",
+    "differences",
+    "differing",
+    "different",
+    "edits",
+    "effects",
+    "foreign",
+    "only_dpcalc",
+    "words",
+}
+ELSEWHERE |= {"fuzz", "places", "training_code", "unsectioned", "valid", "terminals", "hydra", "calibrated", "projects"}
 RUN = {"--sample-rate": "0.004", "--noise-multiplier": "1.1", "--steps": "14_000", "--delta": "1e-5"}
 
 

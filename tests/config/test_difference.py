@@ -7,39 +7,8 @@ from dpcalc.config.load import load, load_text
 from dpcalc.config.source import ConfigError
 from tests.config.texts import corpus
 
-FLAT = """\
-version: 1
-data: {examples: 60_000}
-sampling: {scheme: poisson}
-mechanism: {noise_multiplier: 1.1}
-training: {batch_size: 256, epochs: 60}
-privacy: {adjacency: add-remove, delta: 1e-5}
-budget: {epsilon: 2}
-"""
-NESTED = """\
-version: 1
-data:
-  levels:
-    - {name: task, count: 1200}
-    - {name: example, count: 20}
-sampling:
-  task: {scheme: fixed, size: 32}
-  example: {scheme: fixed, size: 5}
-mechanism: {noise_multiplier: 6.0, clip: task}
-training: {steps: 10_000}
-privacy: {unit: example, delta: 1e-5}
-"""
-PHASED = """\
-version: 1
-data: {examples: 60_000}
-sampling: {scheme: poisson}
-mechanism: {noise_multiplier: 1.1}
-training: {batch_size: 256}
-phases:
-  - {name: warm, training: {steps: 100}}
-  - {name: main, training: {steps: 900}}
-privacy: {adjacency: add-remove, delta: 1e-5}
-"""
+TEXTS = corpus("differing")
+FLAT, NESTED = TEXTS["flat"], TEXTS["nested"]
 
 
 def pair(old, new, assignments=()):
@@ -58,7 +27,7 @@ def test_nothing_differs():
 
 @pytest.mark.parametrize(("base", "before", "after", "key", "old", "new", "place", "is_claim"), corpus("differences"))
 def test_one_difference_and_where_it_stands(base, before, after, key, old, new, place, is_claim):
-    text = {"flat": FLAT, "nested": NESTED, "phased": PHASED}[base]
+    text = TEXTS[base]
     assert text.count(before) == 1
     assert found(text, text.replace(before, after)) == [(key, old, new, tuple(place), is_claim)]
 

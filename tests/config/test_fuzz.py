@@ -15,28 +15,10 @@ from tests.config import texts
 from tests.config.texts import flat
 
 SAMPLES = [path.read_text(encoding="utf-8") for path in sorted(texts.SAMPLES.glob("*.yaml"))]
-WORDS = (
-    ": |- |? |<<: |&a |*a|!!int |--- |...|null|true|1e-5|010|.inf|${a.b}|???|version: 1\n|phases: |sampling: |"
-    "scheme: poisson|scheme: shuffle|scheme: with-replacement|scheme: all|"
-    "rate: 0.5|expected: 4|size: 3|batch_size: 4|steps: 5|epochs: 2|unit: task|clip: batch|"
-    "levels: |examples: 10|x-a: |name: |redraw_every: 2|episodes: |type: laplace|dpcalc: |defaults: |"
-    "type: rdp-curve|curve: [[2, 0.1]]|also: {noise_multiplier: 2}|"
-    "{name: task, count: 3}"
-)
-PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t\r ~=<.\0\x1b\x85\u2028\u202e\ufeff\ud800é日", *WORDS.split("|")]
-NAMES = (
-    "version name data sampling mechanism training phases privacy accounting budget levels examples count task "
-    "example scheme size rate expected batch_size steps epochs noise_multiplier clip type unit delta adjacency "
-    "group_size method epsilon x-mine tree << redraw_every episodes tasks ways shots queries "
-    "also curve file odd_moments"
-)
-KEYS = [*NAMES.split(), "", "weird key"]
-VALUES = (
-    "1 0 -1 1e-5 0.5 010 ~ true poisson fixed with-replacement shuffle all task "
-    " example gaussian rdp-curve batch '3' 1e400 1e999 .nan auto add-remove "
-    "'' \"\\e\""
-)
-SCALARS = st.sampled_from(VALUES.split())
+WORDS = texts.corpus("fuzz")
+PIECES = [*"{}[],:&*!|>'\"%@`?-#\n\t\r ~=<.\0\x1b\x85\u2028\u202e\ufeff\ud800é日", *WORDS["pieces"]]
+KEYS = [*WORDS["keys"], "", "weird key"]
+SCALARS = st.sampled_from(WORDS["values"])
 TREES = st.recursive(
     SCALARS,
     lambda below: st.one_of(

@@ -15,32 +15,11 @@ from tests.thinning import thinned
 
 
 def test_places_of_keys():
-    text = flat(
-        {
-            "training": "{batch_size: 256, steps: 3}",
-            "sampling": "{scheme: poisson}",
-            "budget": "{epsilon: 3}",
-            "phases": "[{name: a}]",
-        }
-    )
-    places = {
-        "budget.epsilon": (7, 10),
-        "budget": (7, 1),
-        "data.examples": (2, 8),
-        "data.levels[0].count": (2, 8),
-        "sampling.scheme": (3, 12),
-        "sampling.example.scheme": (3, 12),
-        "sampling.example.expected": None,  # only the phase knows what the batch size means
-        "phases[0].sampling.example.expected": (5, 12),
-        "training.batch_size": (5, 12),
-        "phases[0]": (8, 10),
-        "phases[0].training.steps": (5, 29),
-        "privacy.delta": (6, 34),
-        "privacy.unit": None,
-        "nothing.here": None,
+    row = corpus("places")
+    found = loaded(flat(row["changes"]), row["set"])
+    assert {key: list(found.mark(key) or ()) for key in row["places"]} == {
+        k: at or [] for k, at in row["places"].items()
     }
-    found = loaded(text, ["privacy.unit=example", "privacy.delta=1e-7"])
-    assert {key: found.mark(key) for key in places} == places
 
 
 @pytest.mark.parametrize(

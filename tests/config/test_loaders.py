@@ -6,11 +6,11 @@ import pytest
 
 from dpcalc.config.loaders import LOADERS
 from dpcalc.planner.evaluate import guarantee
-from tests.config.texts import LOADER, cases, errors, plan, varied
+from tests.config.texts import BASES, cases, errors, plan, varied
 
 
 def loader(**changes):
-    return varied(LOADER, changes)
+    return varied(BASES["loader"], changes)
 
 
 def test_every_class_is_tried_and_none_has_a_default():

@@ -1,7 +1,6 @@
 """Words of other libraries: following a hint gives the run that the word's own library means (rows: corpus/hints.yaml).
 
-The runs are evaluated here by an accountant of this file's own, which shares no code with the package. The table of
-words is the data file that the package reads.
+The runs are evaluated by dp_accounting and by closed forms. The table of words is the data file that the package reads.
 """
 
 import inspect
@@ -11,13 +10,16 @@ from functools import cache
 from itertools import product
 from pathlib import Path
 
+import dp_accounting
 import numpy as np
 import pytest
+from dp_accounting.pld import PLDAccountant
 from scipy.stats import norm
 
 import dpcalc
-from dpcalc.planner.evaluate import evaluate, guarantee
-from tests.config.texts import corpus, errors, flat, plan
+from dpcalc.planner.evaluate import guarantee
+from tests.config.texts import CORPUS, corpus, errors, flat, plan
+from tests.oracles.exact_gaussian import exact_epsilon
 
 ROOT = Path(__file__).parents[2]
 KEYS = re.findall(r"^\| `([a-z_.]+)` ", (ROOT / "docs/keys.md").read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -51,43 +53,18 @@ def stated(said):
     return dict(re.findall(r"`(\w+): ([\d.]+)`", said))
 
 
-# An independent accountant: the loss of one Poisson step on a grid, composed by a Fourier transform.
+# An accountant that shares no code with the package.
 
 
-def poisson_epsilon(rate, sigma, steps, delta, *, spacing=2e-4, size=2**19):
-    """Epsilon of add-remove for Poisson sampled Gaussian noise, within about `spacing` * sqrt(steps)."""
-    edges = (np.arange(size + 1) - size / 2 - 0.5) * spacing
-    found = []
-    for sign in (1, -1):
-        # The loss log(1 - q + q e^{(2x - 1) / 2s^2}) grows with x: its distribution is that of x.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            inner = (np.exp(sign * edges) - 1 + rate) / rate
-            x = np.where(inner > 0, sigma**2 * np.log(np.where(inner > 0, inner, 1)) + 0.5, -np.inf)
-        below = (1 - rate) * norm.cdf(x / sigma) + rate * norm.cdf((x - 1) / sigma) if sign > 0 else norm.sf(x / sigma)
-        mass = np.clip(np.diff(below), 0, None)
-        centred = np.fft.ifftshift(mass)
-        total = np.fft.fftshift(np.clip(np.fft.irfft(np.fft.rfft(centred) ** steps, size), 0, None))
-        losses = (np.arange(size) - size / 2) * spacing
-        low, high = 0.0, float(losses[-1])
-        for _ in range(60):
-            middle = (low + high) / 2
-            above = losses > middle
-            if np.sum(total[above] * -np.expm1(middle - losses[above])) > delta:
-                low = middle
-            else:
-                high = middle
-        found.append(high)
-    return max(found)
+def poisson_epsilon(rate, sigma, steps, delta):
+    """Epsilon of add-remove for Poisson sampled Gaussian noise."""
+    event = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
+    return PLDAccountant().compose(event, steps).get_epsilon(delta)
 
 
 def gaussian_epsilon(mu, delta):
     """Epsilon of Gaussian noise at distance mu standard deviations."""
-    low, high = 0.0, 500.0
-    for _ in range(80):
-        middle = (low + high) / 2
-        at = norm.cdf(mu / 2 - middle / mu) - math.exp(middle + norm.logcdf(-mu / 2 - middle / mu))
-        low, high = (middle, high) if at > delta else (low, middle)
-    return high
+    return float(exact_epsilon(1, 1 / mu, delta))
 
 
 # Runs. The defaults of a run, and how a library's word changes it.
@@ -323,16 +300,6 @@ def test_microbatches_of_tf_privacy():
     assert hint("", "sample_size", {"sample_size": 4000, "batch_size": 100}).endswith("so: `data.examples`")
 
 
-def test_held_bins_of_jax_privacy_cost_more_than_bins_of_a_new_choice_in_each_pass():
-    held, fresh = (
-        guarantee(
-            plan(config({"sampling": f"{{scheme: balls-in-bins, bins: 7{more}}}", "training": "{steps: 21}"}))
-        ).epsilon
-        for more in (", assignment: held", ", assignment: fresh")
-    )
-    assert held > fresh
-
-
 CONVERTED = {*DEVIATIONS, *EITHER, *PARTS, *SHARED["accumulation"], *SHARED["cohort"], *SHARED["rounds"]}
 CONVERTED |= {"sensitivity", "l2_sensitivity", "l1_sensitivity", "sigma", "sample_size", "poisson_sampling", "shuffle"}
 CONVERTED |= {"with_replacement", "replacement", "target_epsilon", "target_eps", "central_epsilon", "dp_epsilon"}
@@ -353,55 +320,6 @@ def test_no_other_word_leads_to_a_key_with_its_value(more):
                 assert "dpcalc calls this" not in each
                 assert ": 7919" not in each or word in SHARED["units"]
         assert says[-1] not in ".:"
-
-
-# What is not the same run, by arithmetic.
-
-
-def test_one_example_fewer_moves_all_others_to_other_batches():
-    # 1,000 examples in batches of 100, in the order of the data: without the first one, each batch lacks a vector of
-    # its own and has another one instead. Noise 4 for two clip norms in each of 10 batches, 9 of which are whole.
-    with_all = [set(range(start, start + 100)) for start in range(0, 1000, 100)]
-    without = [set(range(start, min(start + 100, 1000))) for start in range(1, 1000, 100)]
-    moved = [len(a ^ b) for a, b in zip(with_all, without, strict=True)]
-    assert moved == [2] * 9 + [1]
-    truth = gaussian_epsilon(math.sqrt(sum(each**2 for each in moved)) / 4, 1e-5)
-    run = plan(config({"sampling": "{scheme: shuffle, size: 100}", "training": "{epochs: 1}"}))
-    assert truth > 2 * guarantee(run).epsilon
-
-
-def torch_order(count, seed):
-    """`torch.randperm` on a CPU (ATen, `randperm_cpu`): each place takes one of those left, from one stream."""
-    order, words = list(range(count)), np.random.RandomState(seed)
-    for place in range(count - 1):
-        other = place + int(words.randint(2**32, dtype=np.uint64)) % (count - place)
-        order[place], order[other] = order[other], order[place]
-    return order
-
-
-def test_an_order_of_a_known_seed_is_another_one_with_one_example_fewer():
-    # Most of each batch changes: by no two clip norms in a pass, as where all orders are equally likely.
-    for start in range(0, 900, 100):
-        batches = [set(torch_order(count, seed=42)[start : start + 100]) for count in (1000, 999)]
-        assert len(batches[0] ^ batches[1]) > 150
-    run = plan(config({"sampling": "{scheme: shuffle, size: 100}", "training": "{epochs: 1}"}))
-    assert any("all are equally likely" in line for line in evaluate(run).assumptions)
-
-
-def test_truncated_zcdp_is_no_zcdp():
-    # It is promised at orders below omega alone. Of (rho, omega) = (.1, 2.5) no order above 2.5 counts.
-    text = config({"sampling": "{scheme: all}", "mechanism": "{type: zcdp, rho: 0.1}", "training": "{steps: 1}"})
-    plain, truncated = (guarantee(plan(text, each)).epsilon for each in ((), ("mechanism.omega=2.5",)))
-    assert truncated > 2 * plain
-
-
-def test_the_count_of_adaptive_clipping_in_opacus_is_not_inside_its_noise_multiplier():
-    # Opacus 1.6.0: noise (z^-2 - (2 s)^-2)^-1/2 on the gradients, and noise s on a count of whole examples, which one
-    # example moves by 1, not 1/2. Together they cost more than noise z, even before the count is divided by the batch.
-    z, s = 1.0, 1.0
-    gradients = z**-2 - (2 * s) ** -2
-    assert gaussian_epsilon(math.sqrt(gradients + s**-2), 1e-5) > 1.3 * gaussian_epsilon(1 / z, 1e-5)
-    assert gaussian_epsilon(math.sqrt(gradients + (2 * s) ** -2), 1e-5) == pytest.approx(gaussian_epsilon(1 / z, 1e-5))
 
 
 # Spelling.
@@ -440,41 +358,20 @@ def test_no_spelling_hint_leads_to_another_quantity():
 def words_page():
     """The page `docs/words.md`, written from the tables."""
 
-    def listed(words):
-        return ", ".join(f"`{word}`" for word in words.split())
+    def rows(form, table, at):
+        return "\n".join(
+            form.format(*row[:at], ", ".join(f"`{word}`" for word in row[at].split()), *row[at + 1 :]) for row in table
+        )
 
     said = [(library, words, hint("", words.split()[0])) for library, words, _, _ in TABLES["said"]]
-    lines = [
-        "# Words of other libraries",
-        "",
-        "What a word of another library means in a config.",
-        "",
-        "The same hints follow an unknown key, an unknown option, an unknown argument of `plan`, and a value that",
-        "dpcalc calls otherwise. Only words of the first table are renamed: their values may be copied.",
-        "",
-        "## Renamed",
-        "",
-        "| library | word | in dpcalc |",
-        "|---|---|---|",
-        *(f"| {library} | {listed(words)} | `{key}` |" for key, library, words in TABLES["renamed"]),
-        *(f"| in `{section or 'flags'}` | {listed(words)} | `{key}` |" for section, key, words in TABLES["renamed in"]),
-        "",
-        "## Said otherwise, or not covered",
-        "",
-        "Where the numbers stand beside the word, the hint has the result.",
-        "",
-        "| library | word | in dpcalc |",
-        "|---|---|---|",
-        *(f"| {library} | {listed(words)} | {found} |" for library, words, found in said),
-        "",
-        "## Values",
-        "",
-        "| key | library | value | in dpcalc |",
-        "|---|---|---|---|",
-        *(f"| `{key}` | {library} | {listed(words)} | `{ours}` |" for key, ours, library, words in TABLES["values"]),
-        *(f"| `{key}` | {library} | {listed(words)} | {text} |" for key, library, words, text in TABLES["values said"]),
-    ]
-    return "\n".join(lines) + "\n"
+    places = [(section or "flags", key, words) for section, key, words in TABLES["renamed in"]]
+    return (CORPUS / "words_page.md").read_text(encoding="utf-8").format(
+        renamed=rows("| {1} | {2} | `{0}` |", TABLES["renamed"], 2),
+        places=rows("| in `{0}` | {2} | `{1}` |", places, 2),
+        said=rows("| {0} | {1} | {2} |", said, 1),
+        values=rows("| `{0}` | {2} | {3} | `{1}` |", TABLES["values"], 3),
+        values_said=rows("| `{0}` | {1} | {2} | {3} |", TABLES["values said"], 2),
+    )  # fmt: skip
 
 
 def test_the_page_is_written_from_the_table(same_as_file):

@@ -1,6 +1,7 @@
 """Small files to vary: a flat one and a nested one, by top-level line; `§` marks where an error must point."""
 
 import re
+from functools import partial
 from pathlib import Path
 
 import yaml
@@ -10,63 +11,15 @@ from dpcalc.config.load import load_text
 from dpcalc.config.source import ConfigError
 
 PATH = "file.yaml"
-FLAT = {
-    "version": "1",
-    "data": "{examples: 60_000}",
-    "sampling": "{scheme: poisson, expected: 256}",
-    "mechanism": "{noise_multiplier: 1.1, max_grad_norm: 1.0}",
-    "training": "{steps: 100}",
-    "privacy": "{adjacency: add-remove, delta: 1e-6}",
-}
-NESTED = {
-    "version": "1",
-    "data": "{levels: [{name: task, count: 200}, {name: example, count: 20}]}",
-    "sampling": "{task: {scheme: fixed, size: 4}, example: {scheme: fixed, size: 5}}",
-    "mechanism": "{noise_multiplier: 6, max_grad_norm: 1.0, clip: task}",
-    "training": "{steps: 100}",
-    "privacy": "{unit: example, adjacency: add-remove, delta: 1e-6}",
-}
+CORPUS = Path(__file__).parent / "corpus"
+SAMPLES = Path(__file__).parents[2] / "sample_configs"
 
-CLASSES = {
-    "version": "1",
-    "data": "{levels: [{name: class, count: 64}, {name: image, count: 600}]}",
-    "sampling": "{episodes: {tasks: 4, ways: 5, shots: 1, queries: 15}}",
-    "mechanism": "{noise_multiplier: 6, max_grad_norm: 1.0, clip: task}",
-    "training": "{steps: 100}",
-    "privacy": "{unit: image, adjacency: add-remove, delta: 1e-6}",
-}
-CLINICS = {
-    "version": "1",
-    "data": "{levels: [{name: clinic}, {name: patient}, {name: visit}], tree: [[4, 2, 3], [4, 5]]}",
-    "sampling": "{clinic: {scheme: fixed, size: 1}, patient: {scheme: fixed, size: 2}, "
-    "visit: {scheme: fixed, size: 2}}",
-    "mechanism": "{noise_multiplier: 4, clip: clinic}",
-    "training": "{steps: 100}",
-    "privacy": "{unit: visit, adjacency: add-remove, delta: 1e-3}",
-}
-USERS = {
-    **CLINICS,
-    "data": "{levels: [{name: user, count: 50}, {name: example, count: 9}]}",
-    "sampling": "{user: {scheme: fixed, size: 5}, example: {scheme: fixed, size: 3}}",
-    "mechanism": "{noise_multiplier: 4}",
-    "privacy": "{unit: example, adjacency: add-remove, delta: 1e-4}",
-}
-LOADER = {
-    "version": "1",
-    "data": "{examples: 1000}",
-    "sampling": "{scheme: poisson, rate: .08}",
-    "mechanism": "{noise_multiplier: 2}",
-    "training": "{steps: 90}",
-    "privacy": "{adjacency: add-remove, delta: 1e-5}",
-}
-CALIBRATED = {
-    "version": "1",
-    "data": "{examples: 60_000}",
-    "sampling": "{scheme: poisson, rate: 1/235}",
-    "mechanism": "{noise_multiplier: {calibrated_to: {epsilon: 8}, by: opacus.prv}}",
-    "training": "{steps: 14_100}",
-    "privacy": "{adjacency: add-remove, delta: 1e-5}",
-}
+
+def corpus(name):
+    return yaml.safe_load((CORPUS / f"{name}.yaml").read_text(encoding="utf-8"))
+
+
+BASES = corpus("bases")
 
 
 def varied(base, changes):
@@ -76,25 +29,10 @@ def varied(base, changes):
     return "".join(f"{key}: {value}\n" for key, value in lines.items() if value is not None)
 
 
-def flat(changes):
-    return varied(FLAT, changes)
-
-
-def nested(changes):
-    return varied(NESTED, changes)
-
-
-def classes(changes):
-    return varied(CLASSES, changes)
-
-
-def clinics(changes):
-    return varied(CLINICS, changes)
+flat, nested, classes, clinics = (partial(varied, BASES[name]) for name in ("flat", "nested", "classes", "clinics"))
 
 
 RUN = "{steps: 4, list: [1], nothing: ~, later: '???', circle: '${x-other}'}"
-BASES = {"flat": FLAT, "nested": NESTED, "classes": CLASSES, "clinics": CLINICS, "users": USERS}
-BASES |= {"loader": LOADER, "calibrated": CALIBRATED}
 TRAINING = """\
 defaults: [optional model: resnet, optional optim: sgd]
 train: {batch_size: 512, max_steps: 300, lr: .nan, lr: 2, when: !!timestamp 2024-01-01}
@@ -102,12 +40,6 @@ train: {batch_size: 512, max_steps: 300, lr: .nan, lr: 2, when: !!timestamp 2024
 : ~
 model: &model {name: resnet18, dropout: .5, <<: 3}
 """
-CORPUS = Path(__file__).parent / "corpus"
-SAMPLES = Path(__file__).parents[2] / "sample_configs"
-
-
-def corpus(name):
-    return yaml.safe_load((CORPUS / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
 def filled(template, row):

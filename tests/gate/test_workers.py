@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dpcalc import plan
-from dpcalc.errors import OutOfMemoryError, OutOfTimeError
+from dpcalc.errors import OutOfTimeError
 from dpcalc.gate.workers import Costs, Request, Workers, cost_relevant
 from tests.gate.worker_tasks import act
 
@@ -72,7 +72,7 @@ def test_nobody_waits_beyond_the_deadline():
 @pytest.mark.skipif(sys.platform != "linux", reason="limits memory on Linux")
 def test_a_task_takes_no_more_memory_than_is_allowed():
     hog, one, modest = answers(act, ["hog", 1, "modest"], memory=1_000_000_000)
-    assert isinstance(hog, OutOfMemoryError)
+    assert type(hog).__name__ == "OutOfMemoryError"
     assert str(hog) == "no answer within 1 GB of memory; --memory-limit allows more"
     assert (one, modest) == (2, 200_000_000)
     assert answers(act, ["modest"]) == (200_000_000,)

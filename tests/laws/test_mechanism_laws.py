@@ -16,9 +16,10 @@ from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import epsilon_bounds
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.guarantee import Adjacency
-from dpcalc.mechanisms import kinds
 from dpcalc.mechanisms.additive import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from dpcalc.mechanisms.black_box import ApproximateDp, Exponential, RandomizedResponse, RdpTable, Zcdp
+from dpcalc.mechanisms.kinds import MECHANISMS as REGISTERED
+from dpcalc.mechanisms.kinds import mechanism_class
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.plan import Phase, Plan
@@ -62,7 +63,8 @@ def weaker(mechanism, factor):
 
 
 def test_every_mechanism_is_here():
-    registered = {name for name in kinds.MECHANISMS if issubclass(kinds.mechanism_class(name), kinds.BlackBox)}
+    boxes = {name: mechanism_class(name).__mro__ for name in REGISTERED}
+    registered = {name for name, bases in boxes.items() if "BlackBox" in {base.__name__ for base in bases}}
     assert MECHANISMS.keys() == registered - {"pure-dp"}  # another way to write approximate-dp
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from dpcalc.errors import KeyedInputError, UnsupportedError
+from dpcalc.errors import InputError, UnsupportedError
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian
 from dpcalc.mechanisms.matrix_factorization import Matrix, MatrixFactorization, Toeplitz
@@ -293,7 +293,7 @@ def test_fresh_choices_under_bands_cost_more_than_composed_passes():
     composed = norm.sf(epsilon / mu - mu / 2) - math.exp(epsilon) * norm.sf(epsilon / mu + mu / 2)
     assert attained > 10 * composed
     scheme = BallsInBins(bins=2)
-    with pytest.raises(KeyedInputError, match="two choices can be closer than the 2 bands") as error:
+    with pytest.raises(InputError, match="two choices can be closer than the 2 bands") as error:
         guarantee(plan_of(Toeplitz(coefficients=(1.0, 1.0)), scheme, 4))
     assert error.value.key == "sampling.record.scheme"
 
@@ -423,7 +423,7 @@ def test_a_group_of_unknown_size_is_above_each_size(cap):
 
 def test_a_largest_group_holds_its_share():
     scheme = CyclicPoisson(probability=Fraction(1, 2), groups=3, max_batch_size=1, max_group_size=3)
-    with pytest.raises(KeyedInputError, match="is 3: 3 groups cannot hold all 12 units"):
+    with pytest.raises(InputError, match="is 3: 3 groups cannot hold all 12 units"):
         guarantee(plan_of(Toeplitz(coefficients=(1.0,)), scheme, 9, count=12))
 
 

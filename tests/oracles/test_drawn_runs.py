@@ -8,7 +8,6 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, pld
-from dpcalc.amplification import correlated
 from dpcalc.config.load import load_text
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.matrix_factorization import Bounds, Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
@@ -117,7 +116,7 @@ def test_a_bound_of_a_release_that_is_too_small_is_found(monkeypatch):
 
     for kind in (Matrix, PrefixSum, Toeplitz, Tree):
         monkeypatch.setattr(kind, "sensitivity", made_smaller(kind.sensitivity))
-    monkeypatch.setattr(correlated, "_separated_bins", lambda scheme, steps, _: (scheme, steps))
+    monkeypatch.setattr("dpcalc.amplification.correlated._separated_bins", lambda scheme, steps, _: (scheme, steps))
     monkeypatch.setattr(CyclicPoisson, "group_draw", lambda *_: Poisson(probability=Fraction(1, 5)))
     for name in ("any order", "prefix sums", "tree", "bins"):
         assert any(low > upper for (low, _), upper in release_deltas(name))

@@ -24,12 +24,12 @@ from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.planner.lower_end import epsilon_lower
 from dpcalc.planner.plan import Phase, Plan
-from dpcalc.sampling.counts import binomial, convolve_power
+from dpcalc.sampling.counts import binomial
 from dpcalc.sampling.hierarchy import Hierarchy, Level
 from dpcalc.sampling.paths import path_above_all, path_table, worst_paths
 from dpcalc.sampling.schemes import All, Fixed, Poisson
 from dpcalc.sampling.sums import independent_sum
-from dpcalc.work import SECOND, allowance
+from dpcalc.work import allowance
 from tests.oracles.adversary import excess, truth_of
 from tests.oracles.brute_force import ADD_REMOVE, RELATIONS, REPLACE_ONE, ZERO_OUT
 from tests.oracles.gaussian_mixtures import Mixture, hockey_stick
@@ -403,7 +403,7 @@ def test_merged_parts_are_an_upper_bound_and_hardly_looser(sigma):
 
 def test_many_units_take_little_work():
     hierarchy = levels((1_000, Fixed(size=50)), (10_000, Poisson(probability=Fraction(1, 100))))
-    with allowance(0.5 * SECOND):
+    with allowance(5e8):
         step_profile(bound_of(hierarchy, unit=2, clip=2), noise_multiplier=30.0)
 
 
@@ -417,7 +417,11 @@ def test_a_sum_of_independent_counts_is_an_upper_bound(seed):
     term = {0: 1 - rate}
     for count, chance in each.items():
         term[count] = term.get(count, Fraction(0)) + rate * chance
-    exact = convolve_power({count: chance for count, chance in term.items() if chance}, number)
+    exact = {0: Fraction(1)}
+    for _ in range(number):
+        before, exact = exact, {}
+        for (x, p), (y, q) in product(before.items(), term.items()):
+            exact[x + y] = exact.get(x + y, Fraction(0)) + p * q
     found = independent_sum(each, number, rate=rate)
     assert sum(found.values()) == 1
     assert min(found.values()) > 0
@@ -538,7 +542,7 @@ def test_costly_averages_keep_one_part_of_each_kind():
     laplace = Laplace(noise_multiplier=300.0)
     few = mates.with_few_parts(bound)
     assert len(few.parts) < len(bound.largest.parts)
-    with allowance(0.01 * SECOND):
+    with allowance(1e7):
         costly = any_mechanism._step_loss(laplace, bound)
     exact = any_mechanism._step_loss(laplace, few)
     for epsilon in (0.0, 0.001, 0.1):

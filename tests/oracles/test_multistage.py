@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpcalc.amplification import groups as group_module
 from dpcalc.planner.evaluate import delta_of
 from tests.oracles.brute_force import ADD_REMOVE, REPLACE_ONE, ZERO_OUT
 from tests.oracles.draws import Draw
@@ -163,7 +162,7 @@ def test_data_sets_that_once_cost_more_than_was_said(problem):
 @pytest.mark.parametrize("block", range(2))
 def test_groups_too_large_for_their_placements_to_be_told_apart(block, monkeypatch):
     """The same bound with small groups: nothing above one member is told apart."""
-    monkeypatch.setattr(group_module, "MAX_PLACED_MEMBERS", 1)
+    monkeypatch.setattr("dpcalc.amplification.groups.MAX_PLACED_MEMBERS", 1)
     rng = np.random.default_rng([block, 19])
     for _ in range(10):
         problem = random_problem(rng, without_replacement, most_outcomes=200)

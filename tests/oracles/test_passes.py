@@ -17,7 +17,6 @@ from dpcalc.planner.evaluate import guarantee
 from dpcalc.planner.lower_end import delta_lower, epsilon_lower
 from dpcalc.planner.solve import EpsilonGoal, solve
 from dpcalc.planner.words import assumptions
-from dpcalc.sampling import paths
 from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.schemes import All, Fixed, Shuffle
 from tests.oracles.brute_force import ADD_REMOVE
@@ -452,7 +451,7 @@ def test_frames_put_together_cost_no_less_than_each_of_them(outer, adjacency, gr
     for size in sizes:
         alone = bound(planned((len(sizes), outer), (size, inner), **options), EPSILONS).max(axis=0)
         assert (alone <= apart * NEVER + ROUND_OFF).all()
-    monkeypatch.setattr(paths, "MAX_PATHS", 2)
+    monkeypatch.setattr("dpcalc.sampling.paths.MAX_PATHS", 2)
     together = bound(tree, EPSILONS).max(axis=0)
     assert (apart <= together * NEVER + ROUND_OFF).all()
 

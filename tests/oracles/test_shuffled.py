@@ -17,14 +17,18 @@ from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
 from dpcalc.amplification.shuffled import shuffled_pass
 from dpcalc.config.load import load_text
-from dpcalc.losses.atoms import approximate_pair
 from dpcalc.losses.loss import Loss, of_falling_pair
 from dpcalc.losses.pair import MixturePair
+from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.planner.composition import composed, releases_of
 from dpcalc.planner.evaluate import guarantee
 from tests.few_losses import of_masses
 
 EPSILONS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.2, 3.0)
+
+
+def approximate_pair(epsilon, delta=0.0):
+    return ApproximateDp(epsilon=epsilon, delta=delta).pair()
 
 
 def hockey_stick(p, q, epsilon):

@@ -10,7 +10,6 @@ import pytest
 from dpcalc.amplification.bound import path_bound
 from dpcalc.amplification.schedule import glued_profile
 from dpcalc.guarantee import Adjacency
-from dpcalc.sampling import paths as worst
 from dpcalc.sampling.hierarchy import Hierarchy, Level, tree_of
 from dpcalc.sampling.paths import path_table, worst_paths
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle
@@ -220,7 +219,7 @@ def test_some_costliest_path_is_above_each_path(block):
 @pytest.mark.parametrize("block", range(6))
 def test_merged_paths_are_above_each_path(block, most, monkeypatch):
     """Frames that a draw takes whole and larger ones are put together, too."""
-    monkeypatch.setattr(worst, "MAX_PATHS", most)
+    monkeypatch.setattr("dpcalc.sampling.paths.MAX_PATHS", most)
     rng = np.random.default_rng([block, most, 5])
     for draw in (random_limited, random_unequal) * 3:
         tree, draws, level, clip, relation, sigma = random_question(rng, most_outcomes=10**12, draw=draw)

@@ -6,19 +6,19 @@ from copy import deepcopy
 from functools import cached_property
 from itertools import product
 from pathlib import Path
+from statistics import NormalDist
 
 import pytest
 import yaml
 
 import dpcalc
 from dpcalc.config.load import load_text
-from dpcalc.errors import InputError
+from dpcalc.errors import InputError, NoSolution
 from dpcalc.planner.compare import cross_checks, gdp_row, tool_rows
-from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import evaluate, guarantee
 from dpcalc.planner.published import strong_composition_row
+from dpcalc.planner.solve import AttackGoal, EpsilonGoal, solve
 from dpcalc.planner.statement import statement
-from dpcalc.planner.words import phase_summaries
 from tests.oracles.exact_gaussian import exact_epsilon
 from tests.thinning import thinned
 
@@ -26,12 +26,19 @@ ROWS = yaml.safe_load(Path(__file__).with_name("costs.yaml").read_text(encoding=
 CONFIGS, KEYS, REFUSED = ROWS.pop("configs"), ROWS.pop("keys"), ROWS.pop("refused")
 
 
+GOALS = [
+    {"limit": 0.05, "false_positive_rate": 0.01},
+    {"limit": 0.2},
+]  # what an attacker may reach: a detection, an advantage
+
+
 class Cost(float):
     """The upper bound on epsilon of a plan, and whatever else it is asked."""
 
-    def __new__(cls, plan):
-        made = super().__new__(cls, guarantee(plan).epsilon)
-        made.plan = plan
+    def __new__(cls, plan, **options):
+        bound = guarantee(plan, **options)
+        made = super().__new__(cls, bound.epsilon)
+        made.plan, made.bound, made.noted = plan, bound, " ".join(bound.notes)
         return made
 
     @cached_property
@@ -62,7 +69,7 @@ class Cost(float):
     @property
     def sampling(self):
         """The draws of the first phase in words."""
-        return phase_summaries(composed(self.plan), "")[0].sampling
+        return self.evaluation.phases[0].sampling
 
     @property
     def said(self):
@@ -92,6 +99,17 @@ class Cost(float):
 
     def solved(self, quantity, target):
         return dpcalc.solve(self.plan, quantity, target_epsilon=target)
+
+    def curve(self, kind, *grid, **options):
+        return dpcalc.curve(self.plan, kind, **({"grid": grid} if grid else {}), **options)
+
+    def lines(self, kind, *grid, **options):
+        """The places along y of each line of a curve."""
+        return [line.ys for line in self.curve(kind, *grid, **options).series]
+
+    def meets(self, quantity, epsilon=None, **attack):
+        """A solution for an epsilon, or for what an attacker may reach."""
+        return solve(self.plan, quantity, goal=AttackGoal(**attack) if attack else EpsilonGoal(limit=epsilon))
 
 
 def planned(config, *changes):
@@ -126,7 +144,7 @@ def cases():
 
 
 @pytest.mark.parametrize(("row", "tried"), [*cases()])
-def test_costs(row, tried):
+def test_costs(row, tried, monkeypatch):
     given = row["config"], row.get("set", {})
     costs = {name: Cost(planned(*given, tried, changes)) for name, changes in row["plans"].items()}
 
@@ -134,12 +152,20 @@ def test_costs(row, tried):
         return float(exact_epsilon(1, 1 / mu, next(iter(costs.values())).plan.delta))
 
     known = {"isclose": math.isclose, "expm1": math.expm1, "inf": math.inf, "sqrt": math.sqrt, "gaussian": gaussian}
+    known |= {"Cost": Cost, "normal": NormalDist(), "floor": math.floor, "goals": GOALS}
+    for name, (limits, asked) in row.get("short", {}).items():
+        with monkeypatch.context() as patched:
+            for place, units in limits.items():
+                patched.setattr(f"dpcalc.{place}", units)
+            costs[name] = eval(asked, known | costs)  # noqa: S307  our own
     for claim in row["claims"]:
         assert eval(claim, known | costs), (claim, costs)  # noqa: S307  our own
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name):
+def test_refusals(name, monkeypatch):
     row = REFUSED[name]
-    with pytest.raises(InputError, match=row["words"]):
+    for place, units in row.get("limits", {}).items():
+        monkeypatch.setattr(f"dpcalc.{place}", units)
+    with pytest.raises((InputError, NoSolution), match=row["words"]):
         eval(row.get("ask", "cost"), {"cost": Cost(planned(row["config"], row["set"])), "dpcalc": dpcalc})  # noqa: S307  our own

@@ -69,24 +69,6 @@ def test_what_an_accountant_cannot_do_is_one_sentence_with_those_that_can(kind, 
         assert all(isinstance(answers[each], float) for each in named), (method, said)
 
 
-def test_the_phase_is_named():
-    text = flat(
-        {
-            "data": "{examples: 1000}",
-            "sampling": "{scheme: all}",
-            "mechanism": None,
-            "training": None,
-            "phases": "[{name: select, mechanism: {type: zcdp, rho: 0.001}, training: {steps: 10}},"
-            " {name: measure, mechanism: {type: laplace, noise_multiplier: 20}, training: {steps: 10}}]",
-        }
-    )
-    plan = load_text(text, path="f").plan
-    with pytest.raises(InputError, match=r"rdp, rdp-classic or moments for phase select \(zcdp\).*got basic") as said:
-        epsilon(plan, method="basic")
-    assert len(str(said.value)) < 300
-    assert epsilon(plan, method="rdp").epsilon < 1
-
-
 @pytest.mark.heavy
 def test_the_gate_counts_the_best_of_several_runs(real, file):
     sections = {"training": "{steps: 500}", "mechanism": "{noise_multiplier: 2}", "tuning": "{mean: 10}"}

@@ -16,7 +16,7 @@ from dpcalc.planner.statement import chain_epsilon, statement
 from dpcalc.sampling.hierarchy import tree_of
 from dpcalc.sampling.schemes import All, Fixed, Poisson, Shuffle, WithReplacement
 from tests.oracles.exact_gaussian import exact_delta, exact_epsilon
-from tests.runs import HUNDREDTH, of_tree, plan_of, run_of
+from tests.runs import of_tree, plan_of, run_of
 
 RELATIONS = pytest.mark.parametrize("adjacency", ["add-remove", "zero-out"])
 
@@ -70,13 +70,6 @@ def test_draws_that_a_removal_changes_in_other_ways_are_not_chained(adjacency):
     for level in ((40, WithReplacement(size=8)), (40, Shuffle(size=8)), (40, Fixed(size=8), 2)):
         claimed = chain_epsilon(run_of(level, noise=20.0, steps=4, adjacency=adjacency), 2) is not None
         assert claimed == (adjacency == "zero-out")  # where nothing is removed
-
-
-@pytest.mark.parametrize(("scheme", "noise"), [(HUNDREDTH, 4.0), (Fixed(size=600), 2.0)])
-def test_without_sampling_every_step_is_a_gaussian_release(scheme, noise):
-    """Where another unit stands in, of twice the shift."""
-    exact = float(exact_epsilon(50, noise, 1e-5))
-    assert exact <= statement(plan_of(scheme, noise=4.0, steps=50)).unsampled <= exact * (1 + 2e-4)
 
 
 @pytest.mark.parametrize(

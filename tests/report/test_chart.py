@@ -7,9 +7,12 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 from base64 import b64decode
+from copy import deepcopy
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +58,7 @@ LOGARITHMIC = chart(
     limits=(replace(BUDGET, axis="x"),),
     names=("epsilon", "delta"),
 )
+ROWS = yaml.safe_load(Path(__file__).with_name("charts.yaml").read_text(encoding="utf-8"))
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -74,21 +78,6 @@ def test_colours_change_no_character():
     assert {"\x1b[34mo", "\x1b[33mx"} <= set(re.findall(r"\x1b\[\d+m[ox]", styled))
 
 
-def test_a_line_that_lies_wholly_under_another_says_so():
-    top = line("pld", (1.0, 2.0), (1.0, 2.0))
-    under, apart = replace(top, name="lower", kind=Kind.LOWER), replace(top, name="rdp", ys=(2.0, 3.0))
-    empty = replace(top, name="moments", ys=(None, None))
-    legends = chart_text(replace(CHART, limits=(), series=(top, under, apart, empty)), width=80).splitlines()[-4:]
-    assert [line.endswith(" (hidden by the lines named above it)") for line in legends] == [False, True, False, False]
-
-
-def test_an_axis_across_begins_near_its_numbers():
-    for low, first in ((60_000.0, "60,000"), (10_000.0, "0")):
-        rows = chart_text(chart(line("pld", (low, 140_000.0), (1.0, 2.0))), width=80).splitlines()
-        (numbers,) = (row.split() for row in rows if "100,000" in row)
-        assert numbers[0] == first
-
-
 NUMBERS = st.one_of(st.none(), st.just(math.inf), st.floats(-1e250, 1e250))
 
 
@@ -105,30 +94,6 @@ def test_no_data_break_a_chart(points, scales, limit):
     lines = chart_text(drawn, width=80).splitlines()
     assert max(map(len, lines)) <= 80
     assert all(one.isprintable() for one in lines)
-
-
-def one(name, kind, **more):
-    return line(name, (1.0,), (2.0,), kind, **more)
-
-
-@pytest.mark.parametrize(
-    ("series", "expected"),
-    [
-        (one("pld", Kind.UPPER, method="pld"), "pld: upper bound"),
-        (one("clinic", Kind.UPPER, method="pld"), "clinic: pld, upper bound"),
-        (one("clinic, rdp", Kind.UPPER, method="rdp"), "clinic, rdp: upper bound"),
-        (one("lower", Kind.LOWER, method="lower"), "lower bound"),
-        (one("clinic, lower", Kind.LOWER, method="lower"), "clinic: lower bound"),
-        (one("delta, lower bound", Kind.LOWER), "delta: lower bound"),
-        (one("Poisson 256", Kind.LOWER, method="lower"), "Poisson 256: lower bound"),
-        (one("guessing", Kind.LOWER, is_reference=True), "guessing"),
-        (one("inversion", Kind.ESTIMATE, method="inversion"), "inversion: estimate"),
-        (one("a_b", Kind.UPPER, method="pld", about="unit user, delta 1e-08"),
-         "a_b: pld, upper bound, unit user, delta 1e-08"),
-    ],
-)  # fmt: skip
-def test_a_legend_says_method_and_kind_once(series, expected):
-    assert f"\no {expected}\n" in chart_text(chart(series, one("other", Kind.UPPER, method="other")), width=80)
 
 
 def svg(chart):
@@ -169,65 +134,35 @@ def test_names_and_limits_are_in_the_picture_as_text():
     assert first[1] == second[1]
 
 
-def test_the_truth_lies_in_a_band_between_an_upper_line_and_the_lower_one_after_it():
-    upper = line("pld", (1.0, 2.0, 3.0), (1.0, 2.0, math.inf))
-    lower = replace(upper, name="lower", kind=Kind.LOWER, ys=(0.5, 1.5, 2.5))
-    shaded = [svg(replace(CHART, series=lines)) for lines in ((upper, lower), (lower, upper), (upper,))]
-    assert [len(list(root.iterfind(f".//{SVG}g[@id='band-0']"))) for root in shaded] == [1, 0, 0]
-
-
-def test_no_band_reaches_to_a_line_that_is_only_there_to_compare_with():
-    upper = line("in the data", (0.1, 0.5), (0.2, 0.6), method="pld")
-    guessing = line("guessing", (0.1, 0.5), (0.1, 0.5), Kind.LOWER, is_reference=True)
-    assert not [one for one in svg(replace(CHART, series=(upper, guessing))).iter() if one.get("id") == "band-0"]
-
-
 def texts_of(root):
     """Every text of a picture."""
     return ["".join(one.itertext()).strip() for one in root.iter(f"{SVG}text")]
 
 
-def styles(root, name):
-    """The CSS of a line of a picture."""
-    (path,) = (one.find(f"{SVG}path") for one in root.iter(f"{SVG}g") if one.get("id") == name)
-    return dict(re.findall(r"([\w-]+): ([^;]+)", path.get("style")))
+@pytest.mark.parametrize("name", ROWS)
+def test_what_a_chart_shows(name):
+    row = ROWS[name]
+    lines = [line(kind=Kind(each.pop("kind", "upper")), **each) for each in deepcopy(row["lines"])]
+    made = chart(*lines, limits=() if "without_limits" in row else (BUDGET,))
+    root = svg(made)
+    ids = {one.get("id") for one in root.iter()}
+
+    def style(number):
+        (path,) = (one.find(f"{SVG}path") for one in root.iter(f"{SVG}g") if one.get("id") == f"series-{number}")
+        return dict(re.findall(r"([\w-]+): ([^;]+)", path.get("style")))
+
+    known = {"text": chart_text(made, width=80), "ids": ids, "texts": texts_of(root), "style": style}
+    for claim in row["claims"]:
+        assert eval(claim, known), claim  # noqa: S307  our own
 
 
-def test_colour_is_the_run_and_style_the_claim():
-    upper = line("a", (1.0, 2.0), (2.0, 3.0))
-    lower, published = replace(upper, kind=Kind.LOWER, ys=(1.0, 2.0)), replace(upper, kind=Kind.AS_PUBLISHED)
-    root = svg(replace(CHART, series=(upper, lower, replace(upper, name="b", ys=(4.0, 5.0)), published)))
-    (a, a_lower, b, no_bound) = (styles(root, f"series-{number}") for number in range(4))
-    assert a["stroke"] == a_lower["stroke"] != b["stroke"]
-    assert ["stroke-dasharray" in each for each in (a, a_lower, b, no_bound)] == [False, True, False, True]
-    assert no_bound["stroke"] not in {a["stroke"], b["stroke"]}
-
-
-def test_ends_that_agree_are_one_line_and_equal_budgets_another():
-    upper = line("a", (1.0, 2.0), (2.0, 3.0))
-    lower = replace(upper, kind=Kind.LOWER, ys=(1.999, 2.999))
+def test_equal_budgets_are_one_line():
     limits = (replace(BUDGET, name="a, budget"), replace(BUDGET, name="b, budget"))
-    root = svg(replace(CHART, series=(upper, lower), limits=limits))
-    assert {"series-0", "limit-0"} == {
-        one.get("id") for one in root.iter() if "-0" in one.get("id", "") or "-1" in one.get("id", "")
-    }
-    assert {"a: upper bound, tight", "budget 3.0"} <= set(texts_of(root))
-
-
-def test_lines_that_end_together_have_a_legend():
-    lines = tuple(line(name, (1.0, 2.0), (y, 1.0)) for name, y in (("a", 0.1), ("b", 0.2)))
-    root = svg(replace(CHART, series=lines, limits=()))
-    assert [one for one in root.iter() if one.get("id") == "legend_1"]
+    assert {one.get("id") for one in svg(replace(CHART, limits=limits)).iter()} & {"limit-0", "limit-1"} == {"limit-0"}
 
 
 def test_a_picture_follows_the_page_into_the_dark():
     assert b"@media (prefers-color-scheme: dark)" in CHART.picture()
-
-
-def test_whole_numbers_have_whole_ticks():
-    shown = texts_of(svg(chart(line("pld", (1.0, 2.0, 3.0), (1.0, 2.0, 3.0)), limits=())))
-    assert {"1", "2", "3"} <= set(shown)
-    assert not {"1.5", "2.5"} & set(shown[: shown.index("epochs")])
 
 
 def test_many_labels_make_the_picture_higher_and_do_not_touch():
