@@ -400,8 +400,9 @@ class Composition:
 
         It is sought where moments are loose, for runs of a few phases.
         """
-        has_choice = any(len(choices) > 1 for each_unit in self.units for choices in each_unit.choices)
-        if self._is_sharp or not self._may_be_sharp or not has_choice or is_noiseless(self.plan):
+        if self._is_sharp or not self._may_be_sharp or self.plan.parts or is_noiseless(self.plan):
+            return None
+        if all(len(choices) == 1 for each_unit in self.units for choices in each_unit.choices):
             return None
         best = self
         with suppress(ArithmeticError, UnsupportedError), own_allowance(_SECOND_LOOK_WORK):

@@ -14,11 +14,14 @@ from tests.thinning import thinned
 PLANS = yaml.safe_load(Path(__file__).with_name("simulate.yaml").read_text(encoding="utf-8"))
 
 
-def simulated(name, *changes, draws=4000):
+def plan_named(name, *changes):
     config, settings = PLANS.get(name, (name, {}))
     usual = {"steps": 60, "noise": 8, "delta": 1e-4, "adjacency": "replace-one"}
-    plan = planned(config, usual, settings, *changes)
-    return simulate.simulate_plan(plan, seed=11, draws=draws, on_progress=lambda _: None)
+    return planned(config, usual, settings, *changes)
+
+
+def simulated(name, *changes, draws=4000):
+    return simulate.simulate_plan(plan_named(name, *changes), seed=11, draws=draws, on_progress=lambda _: None)
 
 
 def checks(name, draws=4000):

@@ -8,19 +8,17 @@ import pytest
 
 from dpcalc.accountants.composed_loss import LOWER, UPPER
 from dpcalc.accountants.pld import delta_bounds, pld
-from dpcalc.config.load import load_text
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.matrix_factorization import Bounds, Matrix, MatrixFactorization, PrefixSum, Toeplitz, Tree
 from dpcalc.planner.composition import composed
 from dpcalc.planner.evaluate import delta_of, guarantee
 from dpcalc.sampling.schemes import AnyOrder, BallsInBins, CyclicPoisson, Poisson
-from tests.cli import test_simulate
+from tests.audit.test_simulate import PLANS, plan_named
 from tests.oracles import correlated_releases, tilted_losses
 from tests.runs import run_of
 from tests.thinning import thinned
 
 DOUBT = 1e-6
-PLANS = test_simulate.PLANS
 
 
 def plan(count, scheme, steps):
@@ -43,9 +41,7 @@ def drawn_and_certified(asked, runs):
 @pytest.mark.heavy
 @pytest.mark.parametrize("name", thinned(PLANS, 6))
 def test_delta_of_composed_steps_is_that_of_drawn_losses(name):
-    for (low, high), (lower, upper) in drawn_and_certified(
-        load_text(test_simulate.plan(**PLANS[name]), path=name).plan, 100
-    ):
+    for (low, high), (lower, upper) in drawn_and_certified(plan_named(name), 100):
         assert low <= upper
         assert lower <= high
 
