@@ -24,8 +24,7 @@ from dpcalc.config.load import Loaded
 from dpcalc.config.source import visible
 from dpcalc.errors import InputError, WorkExceededError, one_of
 from dpcalc.guarantee import Kind, Result, Row, html_table, shown_number
-from dpcalc.losses.moments import composed_moments, total_infinity_mass
-from dpcalc.losses.rdp_curve import UNKNOWN
+from dpcalc.losses.moments import UNKNOWN, composed_moments, total_infinity_mass
 from dpcalc.mechanisms.additive import DiscreteGaussian
 from dpcalc.mechanisms.black_box import ApproximateDp
 from dpcalc.numerics import Array

@@ -15,9 +15,8 @@ from dpcalc.accountants import AccountantResult
 from dpcalc.accountants.rdp import log_peak
 from dpcalc.errors import ConvergenceError, UnsupportedError
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.moments import Curve, PublicDraw, Steps, largest_loss, total_infinity_mass
+from dpcalc.losses.moments import Curve, PublicDraw, RdpCurve, Steps, largest_loss, total_infinity_mass
 from dpcalc.losses.pair import MixturePair, half_line_terms, set_terms
-from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics import Array, bracket_root, mills_ratio, normal_log_cdf, zoomed_minimum
 from dpcalc.work import ELEMENT, TURN, cached_with_cost, spend
 

@@ -28,8 +28,7 @@ from dpcalc.losses.composition import (
     compose_copies,
     with_public_draw,
 )
-from dpcalc.losses.moments import ComposedMoments, Curve, PublicDraw, Steps
-from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.losses.moments import ComposedMoments, Curve, PublicDraw, RdpCurve, Steps
 from dpcalc.numerics import UNIT_ROUNDOFF, Array
 from dpcalc.records import dataclass
 from dpcalc.work import ELEMENT, alike, spend

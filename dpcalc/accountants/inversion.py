@@ -21,12 +21,12 @@ from dpcalc.errors import ConvergenceError
 from dpcalc.losses.moments import (
     Curve,
     PublicDraw,
+    RdpCurve,
     Steps,
     composed_moments,
     segment_ends,
     total_infinity_mass,
 )
-from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics import Complex
 from dpcalc.records import dataclass
 

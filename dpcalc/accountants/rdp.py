@@ -10,14 +10,7 @@ import math
 import numpy as np
 
 from dpcalc.accountants import AccountantResult
-from dpcalc.losses.moments import (
-    ComposedMoments,
-    Steps,
-    composed_moments,
-    segment_ends,
-    total_infinity_mass,
-)
-from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.losses.moments import ComposedMoments, RdpCurve, Steps, composed_moments, segment_ends, total_infinity_mass
 from dpcalc.numerics import Array, inverse_at_zero, zoomed_minimum
 from dpcalc.records import dataclass
 

@@ -65,8 +65,17 @@ from dpcalc.losses.atoms import (
     with_near_losses,
 )
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.moments import Steps, repeated, together
-from dpcalc.losses.rdp_curve import LARGEST_ORDER, RdpCurve, Renyi, finite_points, fixed_size_upper, poisson_upper
+from dpcalc.losses.moments import (
+    LARGEST_ORDER,
+    RdpCurve,
+    Renyi,
+    Steps,
+    finite_points,
+    fixed_size_upper,
+    poisson_upper,
+    repeated,
+    together,
+)
 from dpcalc.mechanisms.additive import AdditiveNoise
 from dpcalc.mechanisms.black_box import ApproximateDp, RandomizedResponse, RdpTable
 from dpcalc.mechanisms.kinds import BlackBox, Change, PairOnly, RdpOnly

@@ -14,9 +14,16 @@ from fractions import Fraction
 from functools import partial
 from itertools import groupby
 
-from dpcalc.amplification.bound import Average, Bound, Member, Part, hidden_group_bound, revealed_count_distributions
+from dpcalc.amplification.bound import (
+    Average,
+    Bound,
+    Member,
+    Part,
+    hidden_group_bound,
+    joint_step_bound,
+    revealed_count_distributions,
+)
 from dpcalc.amplification.groups import Group, Placement, contexts
-from dpcalc.amplification.joint_distances import joint_step_bound
 from dpcalc.amplification.mates import MatesAverage
 from dpcalc.amplification.random_contents import (
     averaged_group_bound,

@@ -26,9 +26,8 @@ import numpy as np
 
 from dpcalc.errors import TooLargeError
 from dpcalc.losses.loss import Loss
-from dpcalc.losses.moments import Curve, PublicDraw
+from dpcalc.losses.moments import Curve, PublicDraw, RdpCurve
 from dpcalc.losses.pair import half_line_end
-from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.numerics import (
     Array,
     convolve,

@@ -19,9 +19,8 @@ from dpcalc.errors import InputError, KeyedInputError, require_nonnegative, requ
 from dpcalc.keys import CHANCE, DATA_FILE, POSITIVE_NOISE, Key, Structure, WholeNumber, Word, exact, key
 from dpcalc.losses.atoms import approximate_pair, symmetric_pair
 from dpcalc.losses.loss import Loss, of_two_halves
-from dpcalc.losses.moments import Curve
+from dpcalc.losses.moments import MANY_ORDERS, Curve, RdpCurve
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.rdp_curve import MANY_ORDERS, RdpCurve
 from dpcalc.mechanisms.kinds import Mechanism, PairOnly, Promise, RdpOnly
 from dpcalc.numerics import LOG_CDF_ERROR, Array, normal_log_cdf, normal_log_cdf_array, normal_quantile_array
 from dpcalc.records import dataclass

@@ -149,7 +149,7 @@ class RdpOnly(BlackBox):
     @property
     def orders(self) -> tuple[float, ...]:
         """Orders above 1, increasing, so close that the curve between them is known well enough."""
-        from dpcalc.losses.rdp_curve import MANY_ORDERS
+        from dpcalc.losses.moments import MANY_ORDERS
 
         return MANY_ORDERS
 

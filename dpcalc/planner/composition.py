@@ -20,9 +20,8 @@ from dpcalc.amplification.any_mechanism import (
     secret_releases,
     unamplified_releases,
 )
-from dpcalc.amplification.bound import Bound
+from dpcalc.amplification.bound import MIN_GAIN, Bound, JointStepBound
 from dpcalc.amplification.groups import Group, groups
-from dpcalc.amplification.joint_distances import MIN_GAIN, JointStepBound
 from dpcalc.amplification.mates import with_few_parts
 from dpcalc.amplification.phase import averaged_choices, black_box_refusal, phase_bounds
 from dpcalc.amplification.schedule import (

@@ -16,17 +16,18 @@ from dpcalc.accountants.rdp import rdp
 from dpcalc.amplification.any_mechanism import group_divergence
 from dpcalc.amplification.bound import StepBound
 from dpcalc.guarantee import Adjacency, Kind, Row
-from dpcalc.losses.moments import Steps, together
-from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.rdp_curve import (
+from dpcalc.losses.moments import (
     LARGEST_ORDER,
     RdpCurve,
     Renyi,
+    Steps,
     finite_points,
     fixed_size_lower,
     fixed_size_upper,
     poisson_upper,
+    together,
 )
+from dpcalc.losses.pair import MixturePair
 from dpcalc.mechanisms.additive import AdditiveNoise, DiscreteGaussian, Gaussian, Laplace
 from dpcalc.mechanisms.black_box import RdpTable
 from dpcalc.mechanisms.kinds import PairOnly, Promise, RdpOnly, change_of

@@ -30,8 +30,7 @@ from dpcalc.accountants.pld import delta_bounds, upper_profile
 from dpcalc.accountants.rdp import NEGLIGIBLE, best_delta, best_epsilon, moment_profile
 from dpcalc.errors import InputError, UnsupportedError, WorkExceededError
 from dpcalc.guarantee import MAX_REGRET, Result, shown_number
-from dpcalc.losses.moments import Steps, total_infinity_mass
-from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.losses.moments import RdpCurve, Steps, total_infinity_mass
 from dpcalc.numerics import UNIT_ROUNDOFF, Array, normal_cdf
 from dpcalc.planner.advice import unused_order
 from dpcalc.planner.composition import Composition, composed, is_noiseless

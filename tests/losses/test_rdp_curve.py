@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpcalc.accountants.rdp import best_epsilon
-from dpcalc.losses.rdp_curve import RdpCurve
+from dpcalc.losses.moments import RdpCurve
 from dpcalc.mechanisms.black_box import RdpTable, Zcdp
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.schemes import All, Fixed

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dpcalc.amplification.bound import Average, path_bound
-from dpcalc.amplification.joint_distances import joint_step_bound
+from dpcalc.amplification.bound import Average, joint_step_bound, path_bound
 from dpcalc.amplification.mates import shared_deltas
 from dpcalc.amplification.random_contents import averaged_unit_bound
 from dpcalc.amplification.schedule import step_profile

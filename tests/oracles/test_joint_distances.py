@@ -11,9 +11,8 @@ import pytest
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import epsilon_bounds
-from dpcalc.amplification import joint_distances
-from dpcalc.amplification.bound import path_bound
-from dpcalc.amplification.joint_distances import joint_step_bound
+from dpcalc.amplification import bound as joint_distances
+from dpcalc.amplification.bound import joint_step_bound, path_bound
 from dpcalc.amplification.schedule import glued_profile, step_profile
 from dpcalc.guarantee import Adjacency
 from dpcalc.mechanisms.additive import Gaussian

@@ -20,9 +20,8 @@ from dpcalc.accountants.rdp import (
     trimmed_epsilon,
 )
 from dpcalc.losses.loss import of_falling_pair, of_two_halves, under_draw
-from dpcalc.losses.moments import composed_moments
+from dpcalc.losses.moments import RdpCurve, composed_moments
 from dpcalc.losses.pair import MixturePair
-from dpcalc.losses.rdp_curve import RdpCurve
 from dpcalc.mechanisms.black_box import Exponential
 from tests.oracles.exact_gaussian import exact_delta
 from tests.oracles.exact_gaussian import exact_epsilon as gaussian_epsilon

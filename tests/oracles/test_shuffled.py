@@ -15,7 +15,7 @@ import scipy.stats
 
 from dpcalc.accountants.composed_loss import UPPER
 from dpcalc.accountants.pld import delta_bounds
-from dpcalc.amplification.shuffled import shuffled_pass
+from dpcalc.amplification.schedule import shuffled_pass
 from dpcalc.config.load import load_text
 from dpcalc.losses.loss import Loss, of_falling_pair
 from dpcalc.losses.pair import MixturePair

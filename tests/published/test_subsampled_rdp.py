@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from dpcalc import curve
-from dpcalc.losses.rdp_curve import fixed_size_upper, poisson_upper
+from dpcalc.losses.moments import fixed_size_upper, poisson_upper
 from dpcalc.mechanisms.additive import Gaussian, Laplace
 from dpcalc.planner.evaluate import guarantee
 from dpcalc.sampling.schemes import Fixed, Poisson
