@@ -55,6 +55,7 @@ FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
+_Choice = tuple[int, Mechanism, int, float]  # id of the valid bounds, and mechanism, steps and delta
 _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
 
@@ -261,8 +262,11 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     )
 
 
-def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBound:
-    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared."""
+def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int, costs: list[float | None]) -> PhaseBound:
+    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared.
+
+    `costs` has None for each valid bound that is still to be ranked, and keeps it where one needs too much work.
+    """
     # Each may take an equal share of the work that is left; one that needs more is not taken.
     phase = plan.phases[place]
     mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
@@ -272,6 +276,7 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
     is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
     is_noisy = phase.noise_multiplier or (has_secret and phase.noise_multiplier is None)  # None: a promise
     if len(choices) == 1 or not (is_noisy and phase.steps and is_known):
+        costs[:] = [0.0] * len(choices)
         return first
 
     def cost(bound: PhaseBound) -> float:
@@ -293,11 +298,17 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int) -> PhaseBou
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
         return max((trimmed_epsilon(each, delta=plan.delta).value for each in steps), default=0.0) / worth
 
-    costs = [math.inf] * len(choices)
-    for at, bound in enumerate(choices):
-        with suppress(ConvergenceError), share_of_work(len(choices) - at):  # too much work, or centers too far apart
-            costs[at] = cost(bound)
-    return choices[costs.index(min(costs))]
+    missing = [at for at, value in enumerate(costs) if value is None]
+    for done, at in enumerate(missing):
+        try:
+            with share_of_work(len(missing) - done):
+                costs[at] = cost(choices[at])
+        except WorkExceededError:
+            continue
+        except ConvergenceError:  # centers too far apart
+            costs[at] = math.inf
+    known = [math.inf if value is None else value for value in costs]
+    return choices[known.index(min(known))]
 
 
 def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
@@ -335,9 +346,7 @@ class Composition:
         # those computes them once.
         shares = relative is not None and _unit_facts(self.plan) == _unit_facts(relative.plan)
         self._relative = relative if shares else None
-        self._chosen: dict[tuple[int, Mechanism, int, float], PhaseBound] = (
-            self._relative._chosen if self._relative is not None else {}
-        )
+        self._chosen: dict[_Choice, PhaseBound] = self._relative._chosen if self._relative is not None else {}
         self._moment_bounds: dict[int, tuple[float, float]] = {}
 
     def changed(self, plan: Plan) -> "Composition":
@@ -424,26 +433,39 @@ class Composition:
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
-        units, chosen = self.units, list[tuple[PhaseBound, ...]]()
+        units, chosen = self.units, dict[int, tuple[PhaseBound, ...]]()
+        costs = tuple(dict[_Choice, list[float | None]]() for _ in units)
+        waiting = [*range(len(units))]
         with own_allowance(_CHOICE_WORK):
-            for at, each_unit in enumerate(units):
-                with share_of_work(len(units) - at) as meter:
-                    chosen.append(self._cheapest_bounds(each_unit, meter))
-        return tuple(chosen)
+            # The first ones pay for what all share: those whose part was too small for it try again with what is left.
+            for _ in range(2):
+                for done, at in enumerate(waiting):
+                    with share_of_work(len(waiting) - done) as meter:
+                        chosen[at] = self._cheapest_bounds(units[at], meter, costs[at])
+                waiting = [at for at in waiting if any(None in each for each in costs[at].values())]
+        return tuple(chosen[at] for at in range(len(units)))
 
-    def _cheapest_bounds(self, protected: ProtectedUnit, meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
+    def _cheapest_bounds(
+        self, protected: ProtectedUnit, meter: Meter, costs: dict[_Choice, list[float | None]]
+    ) -> tuple[PhaseBound, ...]:
+        """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices.
+
+        `costs` gets those of the valid bounds of each choice, None where they need too much work.
+        """
         phases, choices = self.plan.phases, protected.choices
         chosen, alike = dict[int, PhaseBound](), dict[tuple[int, ...], list[int]]()
 
         def cheapest(place: int) -> PhaseBound:
             # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
             key = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
-            if key not in self._chosen:
+            if key not in self._chosen or None in costs.get(key, ()):
                 valid = valid_bounds(self.plan, phases[place], choices[place])
-                if len(valid) == 1 or not meter.left:
+                if len(valid) == 1:
                     return valid[0]
-                self._chosen[key] = cheapest_bound(self.plan, protected, place)
+                ranked = costs.setdefault(key, [None] * len(valid))
+                if not meter.left:
+                    return self._chosen.get(key, valid[0])
+                self._chosen[key] = cheapest_bound(self.plan, protected, place, ranked)
             return self._chosen[key]
 
         # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
