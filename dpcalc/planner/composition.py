@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import permutations, product
 
-from dpcalc.accountants.pld import pld
+from dpcalc.accountants.pld import auto, pld
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.amplification.allocation import allocated_gaussian_steps
 from dpcalc.amplification.any_mechanism import (
@@ -55,7 +55,7 @@ FORWARD, BACKWARD = "D||D'", "D'||D"
 BOUND = "one-step bound"
 _LAWS_WORK = 0.6 * SECOND  # for the exact laws of what draws hold; with more they are bounded
 _STEPS_WORK = 1.5 * SECOND  # for the losses of all steps; with more, those other than Gaussian ones are not amplified
-_Choice = tuple[int, Mechanism, int, float]  # id of the valid bounds, and mechanism, steps and delta
+_Choice = tuple[tuple[int, ...], Mechanism, int, float]  # ids of the bounds, and mechanism, steps and delta
 _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each phase; with more its first one is taken
 
 
@@ -67,6 +67,8 @@ class ProtectedUnit:
     paths: tuple[Path, ...]  # the way to it, one for each phase
     group: Group  # how many units it is, and where they are
     choices: tuple[tuple[PhaseBound, ...], ...]  # of each phase the valid bounds, the protected level's own first
+    # of each phase the bounds of steps that units choose, where each of them chooses all of them; () elsewhere
+    chosen_steps: tuple[tuple[PhaseBound, ...], ...] = ()
     is_rough: bool = False  # bounds on probabilities are in the place of exact ones, which need too much work
     shares: int = 1  # units or groups of the run that may be the costliest, itself too, which share the work
 
@@ -113,6 +115,8 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
             bounds: dict[int, tuple[PhaseBound, ...]] = {}
             for place in dict.fromkeys(places):
                 (hierarchy, clip), path = draws[place], paths[place]
+                if hierarchy.chosen_rate == 1:  # of one law with `all`
+                    hierarchy = hierarchy.given_allocation()
                 bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
                 if is_averaged:
                     # The averages on a path that single units share depend on nothing else of them.
@@ -136,6 +140,26 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
                     shares=len(ways),
                 )
             )
+        # Bounds of one law with those of `all`, with the work that these leave. Source: docs/theory.md, Theorem 4.11.
+        sure = {
+            place
+            for place in places
+            if draws[place][0].allocation is not None
+            and draws[place][0].chosen_rate == 1
+            and plan.unit >= draws[place][0].allocated
+        }
+        for at, each_unit in enumerate(units if sure else []):
+            chosen_steps = {
+                place: phase_bounds(
+                    draws[place][0],
+                    each_unit.paths[place],
+                    clip=draws[place][1],
+                    adjacency=plan.adjacency,
+                    group=each_unit.group,
+                )
+                for place in sure
+            }
+            units[at] = replace(each_unit, chosen_steps=tuple(chosen_steps.get(place, ()) for place in places))
     is_rough = meter.spent > meter.limit
     return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
 
@@ -262,27 +286,34 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
     )
 
 
-def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int, costs: list[float | None]) -> PhaseBound:
-    """Return the bound with the least epsilon for a phase alone; the first one if they cannot be compared.
+def cheapest_bound(
+    plan: Plan, protected: ProtectedUnit, place: int, choices: tuple[PhaseBound, ...], costs: list[float | None]
+) -> PhaseBound:
+    """Return the valid bound with the least epsilon for a phase alone; the first one if they cannot be compared.
 
-    `costs` has None for each valid bound that is still to be ranked, and keeps it where one needs too much work.
+    `costs` has None for each that is still to be ranked, and keeps it where one needs too much work.
     """
     # Each may take an equal share of the work that is left; one that needs more is not taken.
     phase = plan.phases[place]
-    mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
+    mechanism = phase.mechanism
     first, has_secret = choices[0], any(bound.secret for bound in choices)
+    # Whether units choose their steps and, if they choose all, the first bound is the cheapest one of `all`.
+    are_chosen = phase.hierarchy.allocated > 0 and choices[-1].allocation is not None
+    is_sure = are_chosen and phase.hierarchy.chosen_rate == 1
     # Without noise or steps epsilon ranks nothing, nor for PATE or a black box with passes in known order.
     is_single = first.steps_of_a_pass == first.squared == 1
     is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
-    is_noisy = phase.noise_multiplier or (has_secret and phase.noise_multiplier is None)  # None: a promise
+    is_noisy = phase.noise_multiplier or ((has_secret or is_sure) and phase.noise_multiplier is None)  # None: a promise
     if len(choices) == 1 or not (is_noisy and phase.steps and is_known):
         costs[:] = [0.0] * len(choices)
         return first
 
     def cost(bound: PhaseBound) -> float:
-        """Return the costlier direction's epsilon: by pld if units choose steps, else by moments, more if joint."""
+        """Return the costlier direction's epsilon: by pld where steps are chosen, else by moments, more if joint."""
         if has_secret:
             releases = releases_of(plan, protected, place, bound)
+        elif isinstance(mechanism, BlackBox) and is_sure:
+            releases = black_box_releases(black_box_steps(plan, protected, place, bound))
         elif isinstance(mechanism, BlackBox):
             releases = repeated_releases(mechanism, bound, phase.steps)
         else:
@@ -292,8 +323,9 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int, costs: list
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
             is_hopeless = any(curve.infinity_mass * number > 0.9 * plan.delta for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
-        if phase.hierarchy.allocated:  # whose large losses are rare: moments would rank them wrongly
-            return max((pld(each, delta=plan.delta).epsilon for each in steps), default=0.0)
+        if are_chosen:  # whose large losses are rare: moments would rank them wrongly
+            accountant = auto if is_sure else pld
+            return max((accountant(each, delta=plan.delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
         return max((trimmed_epsilon(each, delta=plan.delta).value for each in steps), default=0.0) / worth
@@ -308,7 +340,8 @@ def cheapest_bound(plan: Plan, protected: ProtectedUnit, place: int, costs: list
         except ConvergenceError:  # centers too far apart
             costs[at] = math.inf
     known = [math.inf if value is None else value for value in costs]
-    return choices[known.index(min(known))]
+    # That one gives way only to what is known to be cheaper.
+    return first if is_sure and costs[0] is None else choices[known.index(min(known))]
 
 
 def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
@@ -316,12 +349,13 @@ def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> t
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return choices
-    if phase.hierarchy.allocated:
+    if phase.hierarchy.allocated and choices[-1].allocation is not None:
         # To hide the choice takes a mechanism that knows its losses and what a missing unit does.
         hides = isinstance(mechanism, AdditiveNoise) or (
             isinstance(mechanism, PairOnly) and change_of(mechanism, plan.adjacency).covers_missing
         )
-        return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
+        known = (bound for bound in choices if not bound.is_gaussian_alone)
+        return tuple(bound for bound in known if hides or bound.is_revealed or bound.allocation is None)
     # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
     # sum of squared distances. In secret order the loss of a step must be known for the unit, and for any other one in
     # its place, which a mechanism that counts units knows at level 1 alone.
@@ -433,31 +467,50 @@ class Composition:
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
-        units, chosen = self.units, dict[int, tuple[PhaseBound, ...]]()
-        costs = tuple(dict[_Choice, list[float | None]]() for _ in units)
-        waiting = [*range(len(units))]
+        units = self.units
         with own_allowance(_CHOICE_WORK):
-            # The first ones pay for what all share: those whose part was too small for it try again with what is left.
-            for _ in range(2):
-                for done, at in enumerate(waiting):
-                    with share_of_work(len(waiting) - done) as meter:
-                        chosen[at] = self._cheapest_bounds(units[at], meter, costs[at])
-                waiting = [at for at in waiting if any(None in each for each in costs[at].values())]
-        return tuple(chosen[at] for at in range(len(units)))
+            chosen = self._cheapest_of_units([each_unit.choices for each_unit in units])
+            if any(each_unit.chosen_steps for each_unit in units):
+                chosen = self._cheapest_of_units(
+                    [
+                        tuple((bound, *more) for bound, more in zip(bounds, each_unit.chosen_steps, strict=True))
+                        for each_unit, bounds in zip(units, chosen, strict=True)
+                    ]
+                )
+        return chosen
+
+    def _cheapest_of_units(
+        self, choices: list[tuple[tuple[PhaseBound, ...], ...]]
+    ) -> tuple[tuple[PhaseBound, ...], ...]:
+        """Return the cheapest bound of each phase for each unit, of its `choices` for each phase."""
+        chosen = dict[int, tuple[PhaseBound, ...]]()
+        costs = tuple(dict[_Choice, list[float | None]]() for _ in choices)
+        waiting = [*range(len(choices))]
+        # The first ones pay for what all share: those whose part was too small for it try again with what is left.
+        for _ in range(2):
+            for done, at in enumerate(waiting):
+                with share_of_work(len(waiting) - done) as meter:
+                    chosen[at] = self._cheapest_bounds(self.units[at], choices[at], meter, costs[at])
+            waiting = [at for at in waiting if any(None in each for each in costs[at].values())]
+        return tuple(chosen[at] for at in range(len(choices)))
 
     def _cheapest_bounds(
-        self, protected: ProtectedUnit, meter: Meter, costs: dict[_Choice, list[float | None]]
+        self,
+        protected: ProtectedUnit,
+        choices: tuple[tuple[PhaseBound, ...], ...],
+        meter: Meter,
+        costs: dict[_Choice, list[float | None]],
     ) -> tuple[PhaseBound, ...]:
         """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices.
 
         `costs` gets those of the valid bounds of each choice, None where they need too much work.
         """
-        phases, choices = self.plan.phases, protected.choices
+        phases = self.plan.phases
         chosen, alike = dict[int, PhaseBound](), dict[tuple[int, ...], list[int]]()
 
         def cheapest(place: int) -> PhaseBound:
-            # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
-            key = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
+            # The unit keeps the bounds alive, so that ids stand for them; their hash would be that of many mixtures.
+            key = (tuple(map(id, choices[place])), phases[place].mechanism, phases[place].steps, self.plan.delta)
             if key not in self._chosen or None in costs.get(key, ()):
                 valid = valid_bounds(self.plan, phases[place], choices[place])
                 if len(valid) == 1:
@@ -465,7 +518,7 @@ class Composition:
                 ranked = costs.setdefault(key, [None] * len(valid))
                 if not meter.left:
                     return self._chosen.get(key, valid[0])
-                self._chosen[key] = cheapest_bound(self.plan, protected, place, ranked)
+                self._chosen[key] = cheapest_bound(self.plan, protected, place, valid, ranked)
             return self._chosen[key]
 
         # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
@@ -473,7 +526,7 @@ class Composition:
         # between them take that bound, which is valid anyway.
         for place, each in enumerate(choices):
             valid = valid_bounds(self.plan, phases[place], each)
-            alike.setdefault((id(each), *map(id, valid)), []).append(place)
+            alike.setdefault(tuple(map(id, valid)), []).append(place)
         runs = [sorted(places, key=lambda at: phases[at].noise_multiplier or 0.0) for places in alike.values()]
         while runs:
             run = runs.pop()
