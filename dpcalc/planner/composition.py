@@ -486,12 +486,18 @@ class Composition:
         chosen = dict[int, tuple[PhaseBound, ...]]()
         costs = tuple(dict[_Choice, list[float | None]]() for _ in choices)
         waiting = [*range(len(choices))]
-        # The first ones pay for what all share: those whose part was too small for it try again with what is left.
+        # The first ones pay for what all share: those whose part was too small for it try again with what is left, if
+        # units choose their steps. Moments, which rank other bounds, can be wrong about those that take much work.
         for _ in range(2):
             for done, at in enumerate(waiting):
                 with share_of_work(len(waiting) - done) as meter:
                     chosen[at] = self._cheapest_bounds(self.units[at], choices[at], meter, costs[at])
-            waiting = [at for at in waiting if any(None in each for each in costs[at].values())]
+            waiting = [
+                at
+                for at in waiting
+                if any(None in each for each in costs[at].values())
+                and any(each[-1].allocation is not None for each in choices[at])
+            ]
         return tuple(chosen[at] for at in range(len(choices)))
 
     def _cheapest_bounds(
