@@ -511,19 +511,20 @@ class Composition:
 
         `costs` gets those of the valid bounds of each choice, None where they need too much work.
         """
-        phases = self.plan.phases
+        phases, tried = self.plan.phases, set[_Choice]()
         chosen, alike = dict[int, PhaseBound](), dict[tuple[int, ...], list[int]]()
 
         def cheapest(place: int) -> PhaseBound:
             # The unit keeps the bounds alive, so that ids stand for them; their hash would be that of many mixtures.
             key = (tuple(map(id, choices[place])), phases[place].mechanism, phases[place].steps, self.plan.delta)
-            if key not in self._chosen or None in costs.get(key, ()):
+            if key not in self._chosen or (None in costs.get(key, ()) and key not in tried):
                 valid = valid_bounds(self.plan, phases[place], choices[place])
                 if len(valid) == 1:
                     return valid[0]
                 ranked = costs.setdefault(key, [None] * len(valid))
                 if not meter.left:
                     return self._chosen.get(key, valid[0])
+                tried.add(key)
                 self._chosen[key] = cheapest_bound(self.plan, protected, place, valid, ranked)
             return self._chosen[key]
 
