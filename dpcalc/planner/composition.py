@@ -11,7 +11,7 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import permutations, product
 
-from dpcalc.accountants.pld import pld, worst_direction
+from dpcalc.accountants.pld import auto, pld, worst_direction
 from dpcalc.accountants.rdp import trimmed_epsilon
 from dpcalc.amplification.any_mechanism import (
     BlackBoxSteps,
@@ -59,6 +59,9 @@ _FEW_PHASES = 8  # of runs of which other choices are composed, where moments ar
 _SECOND_LOOK_WORK = 1.0 * SECOND  # for them
 _WORTH_A_LOOK = 1e-4  # relative gain of another choice that is taken
 _CHOICES_WORK = 3.0 * SECOND  # of the choices at several deltas, after which no other one is begun
+_Choice = tuple[tuple[int, ...], Mechanism, int, float]  # ids of the bounds, and mechanism, steps and delta
+_Costs = tuple[float | None, ...]  # of valid bounds; None for one that is still to be ranked
+_Ranked = tuple[PhaseBound, _Costs]  # the bound that is chosen, and the costs of all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +72,8 @@ class ProtectedUnit:
     paths: tuple[Path, ...]  # the way to it, one for each phase
     group: Group  # how many units it is, and where they are
     choices: tuple[tuple[PhaseBound, ...], ...]  # of each phase the valid bounds, the protected level's own first
+    # of each phase the bounds of steps that units choose, where each of them chooses all of them; () elsewhere
+    chosen_steps: tuple[tuple[PhaseBound, ...], ...] = ()
     is_rough: bool = False  # bounds on probabilities are in the place of exact ones, which need too much work
     shares: int = 1  # units or groups of the run that may be the costliest, itself too, which share the work
 
@@ -115,6 +120,8 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
             bounds: dict[int, tuple[PhaseBound, ...]] = {}
             for place in dict.fromkeys(places):
                 (hierarchy, clip), path = draws[place], paths[place]
+                if hierarchy.chosen_rate == 1:  # of one law with `all`
+                    hierarchy = hierarchy.given_allocation()
                 bounds[place] = phase_bounds(hierarchy, path, clip=clip, adjacency=plan.adjacency, group=group)
                 if is_averaged:
                     # The averages on a path that single units share depend on nothing else of them.
@@ -144,6 +151,26 @@ def protected_units(plan: Plan) -> tuple[ProtectedUnit, ...]:
                     shares=len(ways),
                 )
             )
+        # Bounds of one law with those of `all`, with the work that these leave. Source: docs/theory.md, Theorem 4.11.
+        sure = {
+            place
+            for place in places
+            if draws[place][0].allocation is not None
+            and draws[place][0].chosen_rate == 1
+            and plan.unit >= draws[place][0].allocated
+        }
+        for at, each_unit in enumerate(units if sure else []):
+            chosen_steps = {
+                place: phase_bounds(
+                    draws[place][0],
+                    each_unit.paths[place],
+                    clip=draws[place][1],
+                    adjacency=plan.adjacency,
+                    group=each_unit.group,
+                )
+                for place in sure
+            }
+            units[at] = replace(each_unit, chosen_steps=tuple(chosen_steps.get(place, ()) for place in places))
     is_rough = meter.spent > meter.limit
     return tuple(replace(each_unit, is_rough=is_rough or each_unit.group.is_left_open) for each_unit in units)
 
@@ -271,30 +298,41 @@ def black_box_steps(plan: Plan, protected: ProtectedUnit, place: int, bound: Pha
 
 
 def cheapest_bound(
-    plan: Plan, protected: ProtectedUnit, place: int, *, is_sharp: bool
-) -> tuple[PhaseBound, PhaseBound]:
-    """Return the bounds with the least epsilon for a phase alone by moments, and by pld where `is_sharp`.
+    plan: Plan,
+    protected: ProtectedUnit,
+    place: int,
+    choices: tuple[PhaseBound, ...],
+    known: _Costs,
+    *,
+    is_sharp: bool,
+) -> tuple[PhaseBound, PhaseBound, _Costs]:
+    """Return the valid bounds with the least epsilon for a phase alone, by moments and by pld where `is_sharp`; costs.
 
-    The first one if they cannot be compared.
+    The first one if they cannot be compared. `known` has the costs of an earlier try, None for each that is still to be
+    ranked; so do those that are returned, for bounds of steps that units choose and that need too much work.
     """
     # Each may take an equal share of the work that is left; one that needs more is not taken.
     phase = plan.phases[place]
-    mechanism, choices = phase.mechanism, valid_bounds(plan, phase, protected.choices[place])
+    mechanism = phase.mechanism
     first, has_secret = choices[0], any(bound.secret for bound in choices)
+    # Whether units choose their steps and, if they choose all, the first bound is the cheapest one of `all`.
+    are_chosen = phase.hierarchy.allocated > 0 and choices[-1].allocation is not None
+    is_sure = are_chosen and phase.hierarchy.chosen_rate == 1
     # Without noise or steps epsilon ranks nothing, nor for PATE or a black box with passes in known order.
     is_single = first.steps_of_a_pass == first.squared == 1
     is_known = isinstance(mechanism, Gaussian) or (isinstance(mechanism, BlackBox) and (is_single or has_secret))
-    is_noisy = phase.noise_multiplier or (has_secret and phase.noise_multiplier is None)  # None: a promise
+    is_noisy = phase.noise_multiplier or ((has_secret or is_sure) and phase.noise_multiplier is None)  # None: a promise
     if len(choices) == 1 or not (is_noisy and phase.steps and is_known):
-        return first, first
-    by_pld = phase.hierarchy.allocated > 0  # whose large losses are rare: moments would rank them wrongly
+        return first, first, (0.0,) * len(choices)
     orders: dict[int, float] = {}  # of the moments that bound a choice, by its place
 
-    def cost(at: int, *, by_pld: bool) -> float:
-        """Return the costlier direction's epsilon by pld or by moments, more if joint."""
+    def cost(at: int, *, by_pld: bool = False) -> float:
+        """Return the costlier direction's epsilon: by pld where asked or where steps are chosen, else by moments."""
         bound = choices[at]
         if has_secret:
             releases = releases_of(plan, protected, place, bound)
+        elif isinstance(mechanism, BlackBox) and is_sure:
+            releases = black_box_releases(black_box_steps(plan, protected, place, bound))
         elif isinstance(mechanism, BlackBox):
             releases = repeated_releases(mechanism, bound, phase.steps)
         else:
@@ -304,6 +342,9 @@ def cheapest_bound(
             curves = [(curve, n) for each in steps for curve, n in each.items() if isinstance(curve, Loss)]
             is_hopeless = any(curve.infinity_mass * number > 0.9 * plan.delta for curve, number in curves)
             return math.inf if is_hopeless else max((curve.delta(0.0) for curve, _ in curves), default=0.0)
+        if are_chosen:  # whose large losses are rare: moments would rank them wrongly
+            accountant = auto if is_sure else pld
+            return max((accountant(each, delta=plan.delta).epsilon for each in steps), default=0.0)
         # A joint bound takes longer to compose: it is chosen only where it gains something.
         worth = 1 - MIN_GAIN if isinstance(bound.bound, JointStepBound) else 1.0
         if by_pld:
@@ -314,20 +355,29 @@ def cheapest_bound(
         )
         return value / worth
 
-    costs = [math.inf] * len(choices)
-    for at in range(len(choices)):
-        with suppress(ConvergenceError), share_of_work(len(choices) - at):  # too much work, or centers too far apart
-            costs[at] = cost(at, by_pld=by_pld)
-    chosen = sharpest = costs.index(min(costs))
+    costs = [*known]
+    missing = [at for at, value in enumerate(costs) if value is None]
+    for done, at in enumerate(missing):
+        try:
+            with share_of_work(len(missing) - done):
+                costs[at] = cost(at)
+        except WorkExceededError:
+            # Moments, which rank other bounds, can be wrong about those that take much work: these are not tried again.
+            costs[at] = None if are_chosen else math.inf
+        except ConvergenceError:  # centers too far apart
+            costs[at] = math.inf
+    ranked = [math.inf if value is None else value for value in costs]
+    # The cheapest bound of `all` gives way only to what is known to be cheaper.
+    chosen = sharpest = 0 if is_sure and costs[0] is None else ranked.index(min(ranked))
     if is_sharp and orders.get(chosen, math.inf) < _LOOSE_ORDER:
         # Moments of large losses are loose, each by its own factor: what is at most twice as far above pld is a rival.
         with suppress(ArithmeticError, UnsupportedError):
             least = cost(chosen, by_pld=True)
-            far = costs[chosen] * (costs[chosen] / least) ** 2 if least else 0.0
-            for at in sorted(set(range(len(choices))) - {chosen}, key=costs.__getitem__):
-                if costs[at] < far and (epsilon := cost(at, by_pld=True)) < least:
+            far = ranked[chosen] * (ranked[chosen] / least) ** 2 if least else 0.0
+            for at in sorted(set(range(len(choices))) - {chosen}, key=ranked.__getitem__):
+                if ranked[at] < far and (epsilon := cost(at, by_pld=True)) < least:
                     least, sharpest = epsilon, at
-    return choices[chosen], choices[sharpest]
+    return choices[chosen], choices[sharpest], tuple(costs)
 
 
 def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> tuple[PhaseBound, ...]:
@@ -335,12 +385,13 @@ def valid_bounds(plan: Plan, phase: Phase, choices: tuple[PhaseBound, ...]) -> t
     mechanism = phase.mechanism
     if isinstance(mechanism, Gaussian):
         return choices
-    if phase.hierarchy.allocated:
+    if phase.hierarchy.allocated and choices[-1].allocation is not None:
         # To hide the choice takes a mechanism that knows its losses and what a missing unit does.
         hides = isinstance(mechanism, AdditiveNoise) or (
             isinstance(mechanism, PairOnly) and change_of(mechanism, plan.adjacency).covers_missing
         )
-        return tuple(bound for bound in choices if not bound.is_gaussian_alone and (bound.is_revealed or hides))
+        known = (bound for bound in choices if not bound.is_gaussian_alone)
+        return tuple(bound for bound in known if hides or bound.is_revealed or bound.allocation is None)
     # The first is that of the unit's own level, whose passes are taken apart; of ancestors a pass is one release of the
     # sum of squared distances. In secret order the loss of a step must be known for the unit, and for any other one in
     # its place, which a mechanism that counts units knows at level 1 alone.
@@ -369,8 +420,8 @@ class Composition:
         # those computes them once.
         shares = relative is not None and _unit_facts(self.plan) == _unit_facts(relative.plan)
         self._relative = relative if shares else None
-        # The bound that is chosen for a phase, and the work that this took.
-        self._chosen: dict[tuple[int, Mechanism, int, float, bool], tuple[PhaseBound, float]] = (
+        # What is chosen for a phase, the costs of its bounds, and the work that this took.
+        self._chosen: dict[tuple[_Choice, _Costs, bool], tuple[_Ranked, float]] = (
             self._relative._chosen if self._relative is not None else {}
         )
         self._choice_work = 0.0
@@ -507,41 +558,82 @@ class Composition:
     @cached_property
     def bounds(self) -> tuple[tuple[PhaseBound, ...], ...]:
         """For each protected unit, the bound of each phase that ranks cheapest; the first if ranking is too costly."""
-        units, chosen = self.units, list[tuple[PhaseBound, ...]]()
+        units = self.units
         with own_allowance(_CHOICE_WORK) as whole:
-            for at, each_unit in enumerate(units):
-                with share_of_work(len(units) - at) as meter:
-                    chosen.append(self._cheapest_bounds(each_unit, meter))
+            chosen = self._cheapest_of_units([each_unit.choices for each_unit in units])
+            if any(each_unit.chosen_steps for each_unit in units):
+                chosen = self._cheapest_of_units(
+                    [
+                        tuple((bound, *more) for bound, more in zip(bounds, each_unit.chosen_steps, strict=True))
+                        for each_unit, bounds in zip(units, chosen, strict=True)
+                    ]
+                )
         self._choice_work = min(whole.spent, whole.limit)
-        return tuple(chosen)
+        return chosen
 
-    def _cheapest_bounds(self, protected: ProtectedUnit, meter: Meter) -> tuple[PhaseBound, ...]:
-        """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices."""
-        phases, choices = self.plan.phases, protected.choices
+    def _cheapest_of_units(
+        self, choices: list[tuple[tuple[PhaseBound, ...], ...]]
+    ) -> tuple[tuple[PhaseBound, ...], ...]:
+        """Return the cheapest bound of each phase for each unit, of its `choices` for each phase."""
+        chosen = dict[int, tuple[PhaseBound, ...]]()
+        ranked: list[dict[_Choice, _Ranked]] = [{} for _ in choices]
+        waiting = [*range(len(choices))]
+        # The first ones pay for what all share: those whose part was too small for it try again with what is left.
+        for _ in range(2):
+            for done, at in enumerate(waiting):
+                with share_of_work(len(waiting) - done) as meter:
+                    chosen[at], ranked[at] = self._cheapest_bounds(self.units[at], choices[at], meter, ranked[at])
+            waiting = [at for at in waiting if any(None in costs for _, costs in ranked[at].values())]
+        return tuple(chosen[at] for at in range(len(choices)))
+
+    def _cheapest_bounds(
+        self,
+        protected: ProtectedUnit,
+        choices: tuple[tuple[PhaseBound, ...], ...],
+        meter: Meter,
+        earlier: dict[_Choice, _Ranked],
+    ) -> tuple[tuple[PhaseBound, ...], dict[_Choice, _Ranked]]:
+        """Return the cheapest bound of each phase, sought by bisection over the noise of phases with equal choices.
+
+        Also what was ranked for that, after an `earlier` try.
+        """
+        phases, ranked = self.plan.phases, dict[_Choice, _Ranked]()
         chosen, alike = dict[int, PhaseBound](), dict[tuple[int, ...], list[int]]()
 
         def cheapest(place: int) -> PhaseBound:
-            # The unit keeps the tuple alive, so that its id stands for it; its hash would be that of many mixtures.
-            asked = (id(choices[place]), phases[place].mechanism, phases[place].steps, self.plan.delta)
-            key = (*asked, self._is_sharp)
+            # The unit keeps the bounds alive, so that ids stand for them; their hash would be that of many mixtures.
+            asked = (tuple(map(id, choices[place])), phases[place].mechanism, phases[place].steps, self.plan.delta)
             valid = valid_bounds(self.plan, phases[place], choices[place])
-            if len(valid) == 1 or not meter.left:
+            if len(valid) == 1:
                 return valid[0]
+            if asked in ranked:
+                return ranked[asked][0]
+            bound, known = ranked[asked] = earlier.get(asked, (valid[0], (None,) * len(valid)))
+            key = (asked, known, self._is_sharp)
+            if None not in known:
+                return bound
+            if not meter.left:
+                if valid[-1].allocation is None:  # not tried again
+                    ranked[asked] = bound, ()
+                return bound
             if key in self._chosen:  # which costs as much as anew: the answer may not depend on earlier ones
                 meter.spent += self._chosen[key][1]
             else:
                 before = meter.spent
-                by_moments, sharpest = cheapest_bound(self.plan, protected, place, is_sharp=self._is_sharp)
-                self._chosen[(*asked, False)] = by_moments, meter.spent - before
-                self._chosen[key] = sharpest, meter.spent - before
-            return self._chosen[key][0]
+                by_moments, sharpest, costs = cheapest_bound(
+                    self.plan, protected, place, valid, known, is_sharp=self._is_sharp
+                )
+                self._chosen[(asked, known, False)] = (by_moments, costs), meter.spent - before
+                self._chosen[key] = (sharpest, costs), meter.spent - before
+            ranked[asked] = self._chosen[key][0]
+            return ranked[asked][0]
 
         # Phases with the same draws share their choices, of which those hold that the kind of mechanism allows. Which
         # is the cheapest changes once or not at all with the noise: where the ends of a run of phases agree, all
         # between them take that bound, which is valid anyway.
         for place, each in enumerate(choices):
             valid = valid_bounds(self.plan, phases[place], each)
-            alike.setdefault((id(each), *map(id, valid)), []).append(place)
+            alike.setdefault(tuple(map(id, valid)), []).append(place)
         runs = [sorted(places, key=lambda at: phases[at].noise_multiplier or 0.0) for places in alike.values()]
         while runs:
             run = runs.pop()
@@ -550,7 +642,7 @@ class Composition:
                 chosen |= dict.fromkeys(run[1:-1], first) | {run[-1]: last, run[0]: first}
             else:
                 runs += [run[: len(run) // 2 + 1], run[len(run) // 2 :]]
-        return tuple(chosen[place] for place in range(len(choices)))
+        return tuple(chosen[place] for place in range(len(choices))), ranked
 
     @cached_property
     def statements(self) -> tuple["Composition", ...]:

@@ -76,3 +76,33 @@ def test_which_bounds_are_chosen_does_not_depend_on_earlier_questions(monkeypatc
     again = [each.choice for each in base.alternatives(1e-3, 0.5)]
     assert [[*map(id, each)] for each in again] == [[*map(id, each)] for each in first]
     assert not calls
+
+
+@pytest.mark.heavy
+def test_the_first_placement_of_a_group_that_pays_for_all_is_ranked_with_what_the_others_leave(monkeypatch):
+    """With its equal share of the work alone it took a looser bound, and the group cost 5.677."""
+    plan = planned(
+        {
+            "version": 1,
+            "data": {"levels": [{"name": "user", "count": 200}, {"name": "record", "count": 5}]},
+            "sampling": {
+                "user": {"scheme": "random-allocation", "times": 2},
+                "record": {"scheme": "poisson", "rate": 0.01348},
+            },
+            "mechanism": {"noise_multiplier": 2.007, "clip": "user"},
+            "training": {"steps": 3},
+            "privacy": {"unit": "record", "adjacency": "replace-one", "delta": 8.157e-6, "group_size": 6},
+        }
+    )
+    base = composition.composed(plan)
+    first, *others = base.bounds
+    assert {bound.links for (bound,) in others} == {"------"}
+    assert all(first == each for each in others)
+    assert guarantee(plan).epsilon == guarantee(base).epsilon < 4.27
+
+    # Both tries are remembered with their work.
+    calls, again = [], composition.Composition(plan, relative=base)
+    monkeypatch.setattr(composition, "cheapest_bound", lambda *args, **_: calls.append(args))
+    assert again.bounds == base.bounds
+    assert again._choice_work == pytest.approx(base._choice_work)
+    assert not calls

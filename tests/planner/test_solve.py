@@ -109,8 +109,10 @@ def test_every_solution_loads(real, file, command, sampling, noise, target):
 
 
 @pytest.mark.slow
-def test_the_largest_group_costs_alone_what_its_search_says():
-    """6 were returned with 4.27: the chain of 5 was paid for, that of 6 costs 5.68 where nothing is."""
+@pytest.mark.parametrize("limit", [4.641, 6.6])
+def test_the_largest_group_costs_alone_what_its_search_says(limit):
+    """What a smaller group paid for may not rank the bounds of a larger one: 8, whose chains take more work than is
+    left, cost 7.27 alone."""
     run = run_of(
         (200, RandomAllocation(times=2, steps=3)),
         (5, Poisson(probability=Fraction(1348, 100_000))),
@@ -120,6 +122,6 @@ def test_the_largest_group_costs_alone_what_its_search_says():
         adjacency="replace-one",
         delta=8.157e-6,
     )
-    found = solve(run, "group", goal=EpsilonGoal(limit=4.641))
-    assert guarantee(replace(run, group_size=found.value)).epsilon == found.reached <= 4.641
-    assert guarantee(replace(run, group_size=found.fails_at)).epsilon > 4.641
+    found = solve(run, "group", goal=EpsilonGoal(limit=limit))
+    assert guarantee(replace(run, group_size=found.value)).epsilon == found.reached <= limit
+    assert guarantee(replace(run, group_size=found.fails_at)).epsilon > limit
