@@ -44,7 +44,7 @@ from dpcalc.planner.plan import Phase, Plan
 from dpcalc.records import dataclass
 from dpcalc.sampling.hierarchy import Hierarchy
 from dpcalc.sampling.paths import Path, path_above_all, worst_paths
-from dpcalc.work import SECOND, Meter, own_allowance, share_of_work
+from dpcalc.work import SECOND, Meter, allowance, own_allowance, share_of_work
 
 MAX_AVERAGED = 4
 """Different units averaged over their mates, up to a second each; more share one average of them all."""
@@ -57,6 +57,7 @@ _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each pha
 _LOOSE_ORDER = 8.0  # of moments: below it losses are so large that moments may rank bounds in the wrong order
 _FEW_PHASES = 8  # of runs of which other choices are composed, where moments are loose
 _SECOND_LOOK_WORK = 1.0 * SECOND  # for them
+_RIVALS_WORK = 12.0  # times what it took to rank by moments, so that other questions keep their work
 _WORTH_A_LOOK = 1e-4  # relative gain of another choice that is taken
 _CHOICES_WORK = 3.0 * SECOND  # of the choices at several deltas, after which no other one is begun
 _Choice = tuple[tuple[int, ...], Mechanism, int, float]  # ids of the bounds, and mechanism, steps and delta
@@ -357,21 +358,23 @@ def cheapest_bound(
 
     costs = [*known]
     missing = [at for at, value in enumerate(costs) if value is None]
-    for done, at in enumerate(missing):
-        try:
-            with share_of_work(len(missing) - done):
-                costs[at] = cost(at)
-        except WorkExceededError:
-            # Moments, which rank other bounds, can be wrong about those that take much work: these are not tried again.
-            costs[at] = None if are_chosen else math.inf
-        except ConvergenceError:  # centers too far apart
-            costs[at] = math.inf
+    with share_of_work(1) as ranking:
+        for done, at in enumerate(missing):
+            try:
+                with share_of_work(len(missing) - done):
+                    costs[at] = cost(at)
+            except WorkExceededError:
+                # Moments, which rank others, can be wrong about those that take much work: these are not tried again.
+                costs[at] = None if are_chosen else math.inf
+            except ConvergenceError:  # centers too far apart
+                costs[at] = math.inf
     ranked = [math.inf if value is None else value for value in costs]
     # The cheapest bound of `all` gives way only to what is known to be cheaper.
     chosen = sharpest = 0 if is_sure and costs[0] is None else ranked.index(min(ranked))
-    if is_sharp and orders.get(chosen, math.inf) < _LOOSE_ORDER:
+    if is_sharp and protected.shares == 1 and orders.get(chosen, math.inf) < _LOOSE_ORDER:
         # Moments of large losses are loose, each by its own factor: what is at most twice as far above pld is a rival.
-        with suppress(ArithmeticError, UnsupportedError):
+        # Of several units that share the work none is looked at twice.
+        with suppress(ArithmeticError, UnsupportedError), allowance(_RIVALS_WORK * ranking.spent):
             least = cost(chosen, by_pld=True)
             far = ranked[chosen] * (ranked[chosen] / least) ** 2 if least else 0.0
             for at in sorted(set(range(len(choices))) - {chosen}, key=ranked.__getitem__):
