@@ -59,7 +59,7 @@ _FEW_PHASES = 8  # of runs of which other choices are composed, where moments ar
 _SECOND_LOOK_WORK = 1.0 * SECOND  # for them
 _RIVALS_WORK = 12.0  # times what it took to rank by moments, so that other questions keep their work
 _WORTH_A_LOOK = 1e-4  # relative gain of another choice that is taken
-_CHOICES_WORK = 3.0 * SECOND  # of the choices at several deltas, after which no other one is begun
+_CHOICES_WORK = 1.5 * SECOND  # of the choices at several deltas, after which no other one is begun
 _Choice = tuple[tuple[int, ...], Mechanism, int, float]  # ids of the bounds, and mechanism, steps and delta
 _Costs = tuple[float | None, ...]  # of valid bounds; None for one that is still to be ranked
 _Ranked = tuple[PhaseBound, _Costs]  # the bound that is chosen, and the costs of all
@@ -662,7 +662,7 @@ class Composition:
     def alternatives(self, *deltas: float) -> tuple["Composition", ...]:
         """Return the `statements`, and those with the bounds of phases that rank cheapest at other deltas."""
         # Each of them bounds the run at every epsilon; which is the smallest depends on the question. None is
-        # sought once the choices have taken the work of two.
+        # sought once the choices have taken most of the work of one.
         found: dict[tuple[Composition, tuple[int, ...], float], Composition] = {}
         work = 0.0
         with own_allowance(math.inf):
