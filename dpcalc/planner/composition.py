@@ -57,7 +57,7 @@ _CHOICE_WORK = 2.0 * SECOND  # for the choice among the valid bounds of each pha
 _LOOSE_ORDER = 8.0  # of moments: below it losses are so large that moments may rank bounds in the wrong order
 _FEW_PHASES = 8  # of runs of which other choices are composed, where moments are loose
 _SECOND_LOOK_WORK = 1.0 * SECOND  # for them
-_RIVALS_WORK = 12.0  # times what it took to rank by moments, so that other questions keep their work
+_RIVALS_WORK = 9.0  # times what it took to rank by moments, so that other questions keep their work
 _WORTH_A_LOOK = 1e-4  # relative gain of another choice that is taken
 _CHOICES_WORK = 1.5 * SECOND  # of the choices at several deltas, after which no other one is begun
 _Choice = tuple[tuple[int, ...], Mechanism, int, float]  # ids of the bounds, and mechanism, steps and delta
@@ -371,9 +371,9 @@ def cheapest_bound(
     ranked = [math.inf if value is None else value for value in costs]
     # The cheapest bound of `all` gives way only to what is known to be cheaper.
     chosen = sharpest = 0 if is_sure and costs[0] is None else ranked.index(min(ranked))
-    if is_sharp and protected.shares == 1 and orders.get(chosen, math.inf) < _LOOSE_ORDER:
+    if is_sharp and plan.group_size == 1 and orders.get(chosen, math.inf) < _LOOSE_ORDER:
         # Moments of large losses are loose, each by its own factor: what is at most twice as far above pld is a rival.
-        # Of several units that share the work none is looked at twice.
+        # Placements of a group share the work: none of them is looked at twice.
         with suppress(ArithmeticError, UnsupportedError), allowance(_RIVALS_WORK * ranking.spent):
             least = cost(chosen, by_pld=True)
             far = ranked[chosen] * (ranked[chosen] / least) ** 2 if least else 0.0
