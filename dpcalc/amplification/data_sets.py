@@ -195,7 +195,7 @@ def _counted_sum(law: CountDistribution, own: Mixture, each: Mixture, drawn: int
     for h, chance in sorted(law.items()):
         own_sum, reached = to_whole_bits(convolve(own_sum, sum_of_draws(own, h - reached, bits=bits)), bits), h
         both = convolve(sum_of_draws(each, max(drawn - h, 0), bits=bits), own_sum)
-        spend(fraction_units(8 + 2 * len(both), 2 * _WEIGHT_BITS))
+        spend(fraction_units(8 + 2 * len(both), 2 * bits))
         for center, weight in both.items():
             total[center] = total.get(center, Fraction(0)) + chance * weight
     return total
